@@ -80,21 +80,22 @@ struct AdvisoryVersions {
 /// # Errors
 /// A folder without any advisory, and one with a file that cannot be read: both would let everything pass.
 pub fn check_advisories(lock: &str, folder: &Path) -> io::Result<AdvisoryReport> {
-    let packages = packages(lock);
+    let packages = foreign_packages(lock);
     let mut report = AdvisoryReport { packages: packages.len(), ..AdvisoryReport::default() };
     let crates = folder.join("crates");
     let mut folders = vec![if crates.is_dir() { crates } else { folder.to_owned() }];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).map_err(|error| named(&folder, error))? {
+        for entry in std::fs::read_dir(&folder).map_err(|error| add_path_to_error(&folder, error))? {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 let text = std::fs::read_to_string(&path)?;
                 // A page that explains the folder has no block of TOML.
-                if let Some(front) = front(&text) {
+                if let Some(front) = front_matter(&text) {
                     report.advisories += 1;
-                    check_one(front, &packages, &mut report).map_err(|error| named(&path, error))?;
+                    check_advisory(front, &packages, &mut report)
+                        .map_err(|error| add_path_to_error(&path, error))?;
                 }
             }
         }
@@ -108,17 +109,17 @@ pub fn check_advisories(lock: &str, folder: &Path) -> io::Result<AdvisoryReport>
     Ok(report)
 }
 
-fn named(path: &Path, error: io::Error) -> io::Error {
+fn add_path_to_error(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Returns the block of TOML that a file begins with.
-fn front(text: &str) -> Option<&str> {
+fn front_matter(text: &str) -> Option<&str> {
     let rest = text.trim_start().strip_prefix("```toml")?;
     rest.split_once("\n```").map(|(front, _)| front)
 }
 
-fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryReport) -> io::Result<()> {
+fn check_advisory(front: &str, packages: &[(String, String)], report: &mut AdvisoryReport) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let AdvisoryDocument { advisory, versions } =
         toml::from_str(front).map_err(|error| invalid(error.to_string()))?;
@@ -129,7 +130,7 @@ fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryRe
         let mut safe = false;
         for requirement in versions.patched.iter().chain(&versions.unaffected) {
             let unreadable = || invalid(format!("'{requirement}' is no requirement that can be read"));
-            safe |= matches(requirement, version).ok_or_else(unreadable)?;
+            safe |= matches_requirement(requirement, version).ok_or_else(unreadable)?;
         }
         if !safe {
             let title = advisory.title.as_deref().unwrap_or("no title");
@@ -144,7 +145,7 @@ fn check_one(front: &str, packages: &[(String, String)], report: &mut AdvisoryRe
 }
 
 /// Returns the packages of a lock file that come from elsewhere, with their versions.
-fn packages(lock: &str) -> Vec<(String, String)> {
+fn foreign_packages(lock: &str) -> Vec<(String, String)> {
     let mut packages = Vec::new();
     for block in lock.split("[[package]]").skip(1) {
         let value = |key: &str| {
@@ -162,7 +163,7 @@ fn packages(lock: &str) -> Vec<(String, String)> {
 type Version<'a> = ([u64; 3], Option<&'a str>);
 
 /// Reads a version; also how many of its numbers were given, since a requirement may leave some out.
-fn read(text: &str) -> Option<(Version<'_>, usize)> {
+fn parse_version(text: &str) -> Option<(Version<'_>, usize)> {
     let text = text.split('+').next().unwrap_or_default();
     let (numbers, pre) = text.split_once('-').map_or((text, None), |(numbers, pre)| (numbers, Some(pre)));
     let mut parsed = [0; 3];
@@ -175,17 +176,17 @@ fn read(text: &str) -> Option<(Version<'_>, usize)> {
 }
 
 /// Compares as semantic versioning orders: a pre-release comes before its release.
-fn order(one: Version<'_>, other: Version<'_>) -> Ordering {
+fn compare_versions(one: Version<'_>, other: Version<'_>) -> Ordering {
     let numbers = one.0.cmp(&other.0);
     numbers.then_with(|| match (one.1, other.1) {
         (None, None) => Ordering::Equal,
         (None, Some(_)) => Ordering::Greater,
         (Some(_), None) => Ordering::Less,
-        (Some(one), Some(other)) => order_parts(one, other),
+        (Some(one), Some(other)) => compare_dotted_parts(one, other),
     })
 }
 
-fn order_parts(one: &str, other: &str) -> Ordering {
+fn compare_dotted_parts(one: &str, other: &str) -> Ordering {
     let (mut ones, mut others) = (one.split('.'), other.split('.'));
     loop {
         let order = match (ones.next(), others.next()) {
@@ -206,14 +207,14 @@ fn order_parts(one: &str, other: &str) -> Ordering {
 }
 
 /// Tells whether a version fits a requirement: comparisons with commas between them. None when it cannot be read.
-fn matches(requirement: &str, version: &str) -> Option<bool> {
-    let (version, _) = read(version)?;
+fn matches_requirement(requirement: &str, version: &str) -> Option<bool> {
+    let (version, _) = parse_version(version)?;
     let mut fits = true;
     for part in requirement.split(',').map(str::trim) {
         let digits = part.find(|it: char| it.is_ascii_digit())?;
         let (operator, bound) = part.split_at(digits);
-        let (bound, given) = read(bound.trim())?;
-        let order = order(version, bound);
+        let (bound, given) = parse_version(bound.trim())?;
+        let order = compare_versions(version, bound);
         fits &= match operator.trim() {
             ">=" => order != Ordering::Less,
             ">" => order == Ordering::Greater,
@@ -306,8 +307,8 @@ mod tests {
             ("= 1.2", "1.2.7", true),
             ("<= 2", "2.0.0+build", true),
         ] {
-            assert_eq!(matches(requirement, version), Some(fits), "{requirement} of {version}");
+            assert_eq!(matches_requirement(requirement, version), Some(fits), "{requirement} of {version}");
         }
-        assert_eq!(matches("newer", "1.0.0"), None);
+        assert_eq!(matches_requirement("newer", "1.0.0"), None);
     }
 }

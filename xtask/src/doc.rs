@@ -11,7 +11,7 @@ use std::process::Command;
 /// # Errors
 ///
 /// Returns the error of starting cargo.
-pub fn document(root: &Path) -> io::Result<bool> {
+pub fn build_documentation(root: &Path) -> io::Result<bool> {
     let status = Command::new("cargo")
         .args(["doc", "--workspace", "--no-deps", "--locked"])
         .env("RUSTDOCFLAGS", "-Dwarnings")

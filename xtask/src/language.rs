@@ -25,13 +25,13 @@ enum MeasureBound {
 impl LanguageMeasure {
     /// Checks whether the bound was reached once, so that tidy keeps it.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
+    pub fn is_kept_by_tidy(&self) -> bool {
         self.name != FUNCTION_NAMES
     }
 
     /// Checks whether the value is within the bound.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub fn is_within_bound(&self) -> bool {
         match self.bound {
             MeasureBound::AtLeast(least) => self.value >= least,
             MeasureBound::AtMost(most) => self.value <= most,
@@ -45,7 +45,7 @@ impl fmt::Display for LanguageMeasure {
             MeasureBound::AtLeast(bound) => (">=", bound),
             MeasureBound::AtMost(bound) => ("<=", bound),
         };
-        let verdict = if self.holds() { "ok" } else { "beyond its bound" };
+        let verdict = if self.is_within_bound() { "ok" } else { "beyond its bound" };
         write!(f, "{}: {:.1} {} (bound {sign} {bound}): {verdict}", self.name, self.value, self.unit)
     }
 }
@@ -57,24 +57,24 @@ const SHARED_NAMES: [&str; 2] = ["Error", "Result"];
 
 /// Measures the workspace: names in `src` without its tests, comments also in tests.
 #[must_use]
-pub fn measures(repo: &Repository) -> Vec<LanguageMeasure> {
+pub fn measure_language(repo: &Repository) -> Vec<LanguageMeasure> {
     let (mut types, mut functions) = (BTreeMap::<String, usize>::new(), Vec::new());
     let (mut comments, mut with_what) = (0, 0);
     let (mut closures, mut of_it) = (0, 0);
-    for (file, source) in repo.rust() {
+    for (file, source) in repo.rust_files() {
         for line in file.text.lines().filter(|line| is_comment(line)) {
             comments += 1;
-            with_what += usize::from(has_what(line));
+            with_what += usize::from(contains_what(line));
         }
-        if !is_product(file) {
+        if !is_product_code(file) {
             continue;
         }
         let code = without_tests(file, source);
-        for name in ["struct", "enum", "trait"].iter().flat_map(|keyword| names_after(code, keyword)) {
+        for name in ["struct", "enum", "trait"].iter().flat_map(|keyword| declared_names(code, keyword)) {
             *types.entry(name.to_owned()).or_default() += 1;
         }
-        functions.extend(names_after(code, "fn").map(|name| name.len()));
-        for parameter in single_parameters(code) {
+        functions.extend(declared_names(code, "fn").map(|name| name.len()));
+        for parameter in closure_parameters(code) {
             closures += 1;
             of_it += usize::from(parameter == "it");
         }
@@ -86,26 +86,31 @@ pub fn measures(repo: &Repository) -> Vec<LanguageMeasure> {
     vec![
         measure(
             "type names with several meanings",
-            percent(several, types.len()),
+            percentage(several, types.len()),
             "%",
             MeasureBound::AtMost(6.0),
         ),
-        measure("mean length of a type name", mean(&lengths), "letters", MeasureBound::AtLeast(11.0)),
-        measure(FUNCTION_NAMES, mean(&functions), "letters", MeasureBound::AtLeast(11.0)),
-        measure("comment lines with \"what\"", percent(with_what, comments), "%", MeasureBound::AtMost(3.0)),
-        measure("closures named `it`", percent(of_it, closures), "%", MeasureBound::AtMost(15.0)),
+        measure("mean length of a type name", mean_length(&lengths), "letters", MeasureBound::AtLeast(11.0)),
+        measure(FUNCTION_NAMES, mean_length(&functions), "letters", MeasureBound::AtLeast(11.0)),
+        measure(
+            "comment lines with \"what\"",
+            percentage(with_what, comments),
+            "%",
+            MeasureBound::AtMost(3.0),
+        ),
+        measure("closures named `it`", percentage(of_it, closures), "%", MeasureBound::AtMost(15.0)),
     ]
 }
 
 /// Checks whether the code of a file is a part of the product and its tools, not of their tests.
-fn is_product(file: &SourceFile) -> bool {
+fn is_product_code(file: &SourceFile) -> bool {
     let is_counted =
         ["crates/", "bench/", "xtask/", "examples/"].iter().any(|root| file.path.starts_with(root));
-    is_counted && !file.is_tests()
+    is_counted && !file.is_only_tests()
 }
 
 fn without_tests<'a>(file: &SourceFile, source: &'a RustSource) -> &'a str {
-    let Some(from) = file.tests_from() else { return &source.code };
+    let Some(from) = file.first_test_line() else { return &source.code };
     let end: usize = source.code.split_inclusive('\n').take(from - 1).map(str::len).sum();
     &source.code[..end]
 }
@@ -115,39 +120,39 @@ fn is_comment(line: &str) -> bool {
     line.starts_with("//") && line.contains(|letter: char| letter.is_alphanumeric())
 }
 
-fn has_what(line: &str) -> bool {
+fn contains_what(line: &str) -> bool {
     line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("what"))
 }
 
 /// Returns the names that are declared by a keyword.
-fn names_after<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str> {
+fn declared_names<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str> {
     code.match_indices(keyword).filter_map(move |(at, _)| {
-        let is_whole = !code[..at].ends_with(in_name);
+        let is_whole = !code[..at].ends_with(is_name_letter);
         let rest = code[at + keyword.len()..].strip_prefix(' ')?;
-        let end = rest.find(|letter| !in_name(letter)).unwrap_or(rest.len());
+        let end = rest.find(|letter| !is_name_letter(letter)).unwrap_or(rest.len());
         (is_whole && end > 0).then(|| &rest[..end])
     })
 }
 
 /// Returns the names of the parameters of closures that have one, and nothing else between the bars.
-fn single_parameters(code: &str) -> impl Iterator<Item = &str> {
+fn closure_parameters(code: &str) -> impl Iterator<Item = &str> {
     code.match_indices('|').filter_map(move |(at, _)| {
         let rest = code[at + 1..].trim_start_matches('&');
         let rest = rest.strip_prefix("mut ").unwrap_or(rest);
-        let end = rest.find(|letter| !in_name(letter))?;
+        let end = rest.find(|letter| !is_name_letter(letter))?;
         (end > 0 && rest[end..].starts_with('|')).then(|| &rest[..end])
     })
 }
 
-fn in_name(letter: char) -> bool {
+fn is_name_letter(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-fn mean(lengths: &[usize]) -> f64 {
+fn mean_length(lengths: &[usize]) -> f64 {
     lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64
 }
 
-fn percent(part: usize, whole: usize) -> f64 {
+fn percentage(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
 
     fn values(files: &[(&str, &str)]) -> Vec<f64> {
-        measures(&Repository::of(files)).iter().map(|measure| measure.value).collect()
+        measure_language(&Repository::from_texts(files)).iter().map(|measure| measure.value).collect()
     }
 
     #[test]
@@ -186,6 +191,6 @@ mod tests {
     fn a_measure_says_whether_it_is_within_its_bound() {
         let measure = |value, bound| LanguageMeasure { name: "n", value, unit: "%", bound };
         assert_eq!(measure(6.0, MeasureBound::AtMost(6.0)).to_string(), "n: 6.0 % (bound <= 6): ok");
-        assert!(!measure(10.9, MeasureBound::AtLeast(11.0)).holds());
+        assert!(!measure(10.9, MeasureBound::AtLeast(11.0)).is_within_bound());
     }
 }

@@ -16,8 +16,8 @@ mod std_paths;
 mod tidy;
 
 pub use advisories::{AdvisoryReport, check_advisories};
-pub use doc::document;
-pub use language::{LanguageMeasure, measures};
-pub use release::release;
+pub use doc::build_documentation;
+pub use language::{LanguageMeasure, measure_language};
+pub use release::build_release;
 pub use repo::Repository;
-pub use tidy::{TidyFinding, edges, missing_pages, tidy};
+pub use tidy::{TidyFinding, describe_crate_edges, find_violations, missing_error_pages};

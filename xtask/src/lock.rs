@@ -33,7 +33,7 @@ impl CargoLockfile {
     }
 
     /// Returns the names that the package of this name needs directly.
-    pub(crate) fn needs(&self, name: &str) -> &[String] {
+    pub(crate) fn direct_dependencies(&self, name: &str) -> &[String] {
         self.needs.get(name).map_or(&[], Vec::as_slice)
     }
 }
@@ -49,7 +49,7 @@ mod tests {
              \"c 2.0.0\",\n]\n\n[[package]]\nname = \"b\"\n\n[[package]]\nname = \"c\"\n",
         );
         assert_eq!(lock.count, 3);
-        assert_eq!(lock.needs("a"), ["b", "c"]);
-        assert_eq!(lock.needs("b"), [] as [&str; 0]);
+        assert_eq!(lock.direct_dependencies("a"), ["b", "c"]);
+        assert_eq!(lock.direct_dependencies("b"), [] as [&str; 0]);
     }
 }

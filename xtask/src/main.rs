@@ -23,25 +23,25 @@ fn main() -> io::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut out = io::stdout().lock();
     match command.as_str() {
-        "tidy" => tidy(&Repository::open(&root)?, &mut out),
+        "tidy" => print_tidy_findings(&Repository::open(&root)?, &mut out),
         "language" => {
-            for measure in xtask::measures(&Repository::open(&root)?) {
+            for measure in xtask::measure_language(&Repository::open(&root)?) {
                 writeln!(out, "{measure}")?;
             }
             Ok(ExitCode::SUCCESS)
         }
         "edges" => {
-            write!(out, "{}", xtask::edges(&Repository::open(&root)?))?;
+            write!(out, "{}", xtask::describe_crate_edges(&Repository::open(&root)?))?;
             Ok(ExitCode::SUCCESS)
         }
-        "errors" => errors(&Repository::open(&root)?, &mut out),
-        "doc" => Ok(if xtask::document(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        "errors" => print_missing_pages(&Repository::open(&root)?, &mut out),
+        "doc" => Ok(if xtask::build_documentation(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         "advisories" => {
             let folder = std::env::args().nth(2).unwrap_or_default();
-            advisories(&root, Path::new(&folder), &mut out)
+            print_advisories(&root, Path::new(&folder), &mut out)
         }
         "release" => {
-            let packed = xtask::release(&root.canonicalize()?, env!("CARGO_PKG_VERSION"))?;
+            let packed = xtask::build_release(&root.canonicalize()?, env!("CARGO_PKG_VERSION"))?;
             writeln!(out, "{}", packed.display())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -52,9 +52,9 @@ fn main() -> io::Result<ExitCode> {
     }
 }
 
-fn tidy(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
-    write!(out, "{}", xtask::edges(repo))?;
-    let findings = xtask::tidy(repo);
+fn print_tidy_findings(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
+    write!(out, "{}", xtask::describe_crate_edges(repo))?;
+    let findings = xtask::find_violations(repo);
     for finding in &findings {
         writeln!(out, "{finding}")?;
     }
@@ -62,15 +62,15 @@ fn tidy(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn errors(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
-    let missing = xtask::missing_pages(repo);
+fn print_missing_pages(repo: &Repository, out: &mut impl Write) -> io::Result<ExitCode> {
+    let missing = xtask::missing_error_pages(repo);
     for page in &missing {
         writeln!(out, "{page}")?;
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn advisories(root: &Path, folder: &Path, out: &mut impl Write) -> io::Result<ExitCode> {
+fn print_advisories(root: &Path, folder: &Path, out: &mut impl Write) -> io::Result<ExitCode> {
     let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
     let report = xtask::check_advisories(&lock, folder)?;
     write!(out, "{report}")?;

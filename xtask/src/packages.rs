@@ -32,16 +32,16 @@ pub(crate) struct PackageDependency {
 
 impl WorkspacePackage {
     /// Returns the folders of the packages of this workspace that it depends on.
-    pub(crate) fn internal(&self, dev: bool) -> impl Iterator<Item = &str> {
-        self.named(true, dev)
+    pub(crate) fn internal_dependencies(&self, dev: bool) -> impl Iterator<Item = &str> {
+        self.dependency_names(true, dev)
     }
 
     /// Returns the names of the foreign packages that its manifest names.
-    pub(crate) fn external(&self, dev: bool) -> impl Iterator<Item = &str> {
-        self.named(false, dev)
+    pub(crate) fn external_dependencies(&self, dev: bool) -> impl Iterator<Item = &str> {
+        self.dependency_names(false, dev)
     }
 
-    fn named(&self, internal: bool, dev: bool) -> impl Iterator<Item = &str> {
+    fn dependency_names(&self, internal: bool, dev: bool) -> impl Iterator<Item = &str> {
         self.dependencies
             .iter()
             .filter(move |d| d.internal == internal && d.dev == dev)
@@ -50,7 +50,7 @@ impl WorkspacePackage {
 }
 
 /// Asks cargo for the packages of the workspace at `root`, offline.
-pub(crate) fn packages(root: &Path) -> io::Result<Vec<WorkspacePackage>> {
+pub(crate) fn read_workspace_packages(root: &Path) -> io::Result<Vec<WorkspacePackage>> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--offline", "--locked", "--no-deps"])
         .current_dir(root)
@@ -58,7 +58,7 @@ pub(crate) fn packages(root: &Path) -> io::Result<Vec<WorkspacePackage>> {
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    parse(&output.stdout)
+    parse_cargo_metadata(&output.stdout)
 }
 
 #[derive(Deserialize)]
@@ -83,26 +83,26 @@ struct RawDependency {
     features: Vec<String>,
 }
 
-fn parse(json: &[u8]) -> io::Result<Vec<WorkspacePackage>> {
+fn parse_cargo_metadata(json: &[u8]) -> io::Result<Vec<WorkspacePackage>> {
     let metadata: CargoMetadata = serde_json::from_slice(json)?;
     let packages = metadata.packages.into_iter().map(|raw| WorkspacePackage {
-        folder: last_part(raw.manifest_path.trim_end_matches("/Cargo.toml")),
-        dependencies: raw.dependencies.into_iter().map(dependency).collect(),
+        folder: last_path_part(raw.manifest_path.trim_end_matches("/Cargo.toml")),
+        dependencies: raw.dependencies.into_iter().map(convert_dependency).collect(),
     });
     Ok(packages.collect())
 }
 
-fn dependency(raw: RawDependency) -> PackageDependency {
+fn convert_dependency(raw: RawDependency) -> PackageDependency {
     PackageDependency {
         internal: raw.path.is_some(),
         dev: raw.kind.as_deref() == Some("dev"),
         optional: raw.optional,
         features: !raw.features.is_empty(),
-        name: raw.path.as_deref().map_or(raw.name, last_part),
+        name: raw.path.as_deref().map_or(raw.name, last_path_part),
     }
 }
 
-fn last_part(path: &str) -> String {
+fn last_path_part(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
@@ -117,12 +117,12 @@ mod tests {
                 {"name": "p-durable", "kind": null, "path": "/x/crates/durable", "features": ["x"]},
                 {"name": "cc", "kind": "build", "optional": true},
                 {"name": "proptest", "kind": "dev"}]}]}"#;
-        let packages = parse(json).unwrap();
+        let packages = parse_cargo_metadata(json).unwrap();
         let engine = &packages[0];
         assert_eq!(engine.folder, "engine");
-        assert_eq!(engine.internal(false).collect::<Vec<_>>(), ["durable"]);
-        assert_eq!(engine.external(false).collect::<Vec<_>>(), ["cc"]);
-        assert_eq!(engine.external(true).collect::<Vec<_>>(), ["proptest"]);
+        assert_eq!(engine.internal_dependencies(false).collect::<Vec<_>>(), ["durable"]);
+        assert_eq!(engine.external_dependencies(false).collect::<Vec<_>>(), ["cc"]);
+        assert_eq!(engine.external_dependencies(true).collect::<Vec<_>>(), ["proptest"]);
         let marks = engine.dependencies.iter().map(|dependency| (dependency.features, dependency.optional));
         assert_eq!(marks.collect::<Vec<_>>(), [(true, false), (false, true), (false, false)]);
     }

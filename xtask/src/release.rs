@@ -19,21 +19,22 @@ const RUN: u32 = 0o755;
 ///
 /// # Errors When a program that this needs is not there or fails: cargo, git, strip and objdump, tar, gzip, dpkg-deb,
 /// md5sum, sha256sum.
-pub fn release(root: &Path, version: &str) -> io::Result<PathBuf> {
+pub fn build_release(root: &Path, version: &str) -> io::Result<PathBuf> {
     let built = ["build", "--profile", "dist", "--locked", "-p", "singletree-cli"];
-    run(cargo(root).args(built))?;
+    run_command(cargo_command(root).args(built))?;
     let out = root.join("target/package");
     if out.exists() {
         fs::remove_dir_all(&out)?;
     }
-    let time = said(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]))?;
-    let machine = said(Command::new("uname").arg("-m"))?;
+    let time =
+        read_command_output(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]))?;
+    let machine = read_command_output(Command::new("uname").arg("-m"))?;
     let name = format!("singletree-{version}-linux-{machine}");
     let archive = out.join(&name);
-    stage(root, &archive)?;
+    stage_archive_files(root, &archive)?;
     let archive_file = format!("{name}.tar.gz");
     // Names in order and times of one moment: equal contents are equal bytes.
-    run(Command::new("tar").current_dir(&out).arg(format!("--mtime=@{time}")).args([
+    run_command(Command::new("tar").current_dir(&out).arg(format!("--mtime=@{time}")).args([
         "--sort=name",
         "--owner=0",
         "--group=0",
@@ -43,37 +44,40 @@ pub fn release(root: &Path, version: &str) -> io::Result<PathBuf> {
         &archive_file,
         &name,
     ]))?;
-    let package_file = debian::pack(root, &archive, &debian::DebianRelease { version, time: &time })?;
-    let sums = said(Command::new("sha256sum").current_dir(&out).args([&archive_file, &package_file]))?;
-    write(&out.join("SHA256SUMS"), &format!("{sums}\n"))?;
+    let package_file =
+        debian::build_package(root, &archive, &debian::DebianRelease { version, time: &time })?;
+    let sums = read_command_output(
+        Command::new("sha256sum").current_dir(&out).args([&archive_file, &package_file]),
+    )?;
+    write_text_file(&out.join("SHA256SUMS"), &format!("{sums}\n"))?;
     Ok(out)
 }
 
 /// Puts the content of the archive together.
-fn stage(root: &Path, to: &Path) -> io::Result<()> {
+fn stage_archive_files(root: &Path, to: &Path) -> io::Result<()> {
     let binary = to.join("singletree");
-    place(&root.join("target/dist/singletree"), &binary, RUN)?;
-    run(Command::new("strip").arg(&binary))?;
+    copy_file_with_mode(&root.join("target/dist/singletree"), &binary, RUN)?;
+    run_command(Command::new("strip").arg(&binary))?;
     for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT", "SECURITY.md", "CHANGELOG.md"] {
-        place(&root.join(name), &to.join(name), READ)?;
+        copy_file_with_mode(&root.join(name), &to.join(name), READ)?;
     }
     for name in ["singletree.service", "Containerfile"] {
-        place(&root.join("packaging").join(name), &to.join(name), READ)?;
+        copy_file_with_mode(&root.join("packaging").join(name), &to.join(name), READ)?;
     }
-    write(&to.join("THIRD-PARTY.txt"), &notices::notices(root)?)?;
+    write_text_file(&to.join("THIRD-PARTY.txt"), &notices::collect_notices(root)?)?;
     let man = to.join("man");
     fs::create_dir_all(&man)?;
-    run(Command::new(&binary).arg("man").arg(&man))?;
+    run_command(Command::new(&binary).arg("man").arg(&man))?;
     for (shell, name) in [("bash", "singletree.bash"), ("zsh", "_singletree"), ("fish", "singletree.fish")] {
-        let script = said(Command::new(&binary).args(["completions", shell]))?;
-        write(&to.join("completions").join(name), &format!("{script}\n"))?;
+        let script = read_command_output(Command::new(&binary).args(["completions", shell]))?;
+        write_text_file(&to.join("completions").join(name), &format!("{script}\n"))?;
     }
     Ok(())
 }
 
 /// The cargo that runs this, for the project. It is not told whose program calls it: build scripts that look at such
 /// names (ring's does) would make half of the binary again, as if something had changed.
-fn cargo(root: &Path) -> Command {
+fn cargo_command(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
     for (name, _) in std::env::vars_os() {
@@ -86,17 +90,17 @@ fn cargo(root: &Path) -> Command {
 }
 
 /// Copies a file and gives it its mode, whatever the mask of who runs this.
-fn place(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
+fn copy_file_with_mode(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
     let content = fs::read(from)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", from.display())))?;
-    make(to, &content, mode)
+    write_file_with_mode(to, &content, mode)
 }
 
-fn write(to: &Path, text: &str) -> io::Result<()> {
-    make(to, text.as_bytes(), READ)
+fn write_text_file(to: &Path, text: &str) -> io::Result<()> {
+    write_file_with_mode(to, text.as_bytes(), READ)
 }
 
-fn make(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+fn write_file_with_mode(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -104,14 +108,15 @@ fn make(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::set_permissions(to, fs::Permissions::from_mode(mode))
 }
 
-fn run(command: &mut Command) -> io::Result<()> {
-    let status = command.stdin(Stdio::null()).status().map_err(|error| named(command, &error))?;
+fn run_command(command: &mut Command) -> io::Result<()> {
+    let status =
+        command.stdin(Stdio::null()).status().map_err(|error| add_program_to_error(command, &error))?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?}: {status}"))) }
 }
 
-fn said(command: &mut Command) -> io::Result<String> {
+fn read_command_output(command: &mut Command) -> io::Result<String> {
     let ran = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = ran.map_err(|error| named(command, &error))?;
+    let output = ran.map_err(|error| add_program_to_error(command, &error))?;
     if !output.status.success() {
         return Err(io::Error::other(format!("{command:?}: {}", output.status)));
     }
@@ -119,6 +124,6 @@ fn said(command: &mut Command) -> io::Result<String> {
 }
 
 /// Says which program is not there.
-fn named(command: &Command, error: &io::Error) -> io::Error {
+fn add_program_to_error(command: &Command, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", command.get_program().display()))
 }

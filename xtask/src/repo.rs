@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::lock::CargoLockfile;
-use crate::packages::{WorkspacePackage, packages};
+use crate::packages::{WorkspacePackage, read_workspace_packages};
 use crate::rust_source::RustSource;
 
 /// Everything the checks look at.
@@ -37,9 +37,9 @@ impl Repository {
     ///
     /// Returns the error of reading the folder, the lock file or cargo's metadata.
     pub fn open(root: &Path) -> io::Result<Self> {
-        let paths = match listed(root) {
+        let paths = match list_git_files(root) {
             Some(paths) => paths,
-            None => walked(root)?,
+            None => list_folder_files(root)?,
         };
         let read = |path: String| {
             let bytes = fs::read(root.join(&path)).ok()?; // listed, but deleted since
@@ -47,24 +47,24 @@ impl Repository {
         };
         Ok(Self {
             files: paths.into_iter().filter_map(read).collect(),
-            packages: packages(root)?,
+            packages: read_workspace_packages(root)?,
             lock: CargoLockfile::parse(&fs::read_to_string(root.join("Cargo.lock"))?),
         })
     }
 
     /// Returns the file at this path.
-    pub(crate) fn file(&self, path: &str) -> Option<&SourceFile> {
+    pub(crate) fn find_file(&self, path: &str) -> Option<&SourceFile> {
         self.files.iter().find(|file| file.path == path)
     }
 
     /// Returns the Rust files and their scanned sources.
-    pub(crate) fn rust(&self) -> impl Iterator<Item = (&SourceFile, &RustSource)> {
+    pub(crate) fn rust_files(&self) -> impl Iterator<Item = (&SourceFile, &RustSource)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 
     /// Builds a repository from paths and texts, for tests of the checks.
     #[cfg(test)]
-    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn from_texts(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| SourceFile::new((*path).into(), (*text).into()));
         Self { files: files.collect(), ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl SourceFile {
     }
 
     /// Returns the last part of its path.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
@@ -87,18 +87,18 @@ impl SourceFile {
     }
 
     /// Tells whether all of it is tests: `tests.rs`, or anything in a folder `tests`.
-    pub(crate) fn is_tests(&self) -> bool {
-        self.name() == "tests.rs" || self.folder().split('/').any(|part| part == "tests")
+    pub(crate) fn is_only_tests(&self) -> bool {
+        self.file_name() == "tests.rs" || self.folder().split('/').any(|part| part == "tests")
     }
 
     /// Returns the line, from 1, where its tests begin.
-    pub(crate) fn tests_from(&self) -> Option<usize> {
-        if self.is_tests() { Some(1) } else { self.rust.as_ref()?.tests_from() }
+    pub(crate) fn first_test_line(&self) -> Option<usize> {
+        if self.is_only_tests() { Some(1) } else { self.rust.as_ref()?.first_test_line() }
     }
 }
 
 /// Asks git for the tracked files and those that could be; none where there is no git.
-fn listed(root: &Path) -> Option<Vec<String>> {
+fn list_git_files(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -113,7 +113,7 @@ fn listed(root: &Path) -> Option<Vec<String>> {
 }
 
 /// Walks the folder, build output and git's own files left out.
-fn walked(root: &Path) -> io::Result<Vec<String>> {
+fn list_folder_files(root: &Path) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_walk_and_git_agree_that_this_file_is_here_and_build_output_is_not() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for paths in [walked(&root).unwrap(), listed(&root).unwrap_or_default()] {
+        for paths in [list_folder_files(&root).unwrap(), list_git_files(&root).unwrap_or_default()] {
             // A checkout without git has no listing; the walk is for it.
             if !paths.is_empty() {
                 assert!(paths.iter().any(|path| path == "xtask/src/repo.rs"));
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn tests_are_known_by_file_name_by_folder_and_by_module() {
         let check = |path: &str, text: &str, expect: Option<usize>| {
-            assert_eq!(SourceFile::new(path.into(), text.into()).tests_from(), expect, "{path}");
+            assert_eq!(SourceFile::new(path.into(), text.into()).first_test_line(), expect, "{path}");
         };
         check("a/src/x/tests.rs", "", Some(1));
         check("a/tests/it/x.rs", "", Some(1));

@@ -35,11 +35,11 @@ impl RustSource {
         let mut literals = Vec::new();
         let mut at = 0;
         while at < bytes.len() {
-            let (inside, end) = hidden(bytes, at);
+            let (inside, end) = find_hidden_span(bytes, at);
             if bytes[at] != b'/' && bytes[at] != b'\'' && end > at + 1 {
                 literals.push(inside.clone());
             }
-            blank(&mut code[inside]);
+            blank_bytes(&mut code[inside]);
             at = end;
         }
         let code = String::from_utf8(code).expect("every byte was made ASCII");
@@ -47,41 +47,41 @@ impl RustSource {
     }
 
     /// Returns the line, from 1, of an offset.
-    pub(crate) fn line(&self, offset: usize) -> usize {
+    pub(crate) fn line_at_offset(&self, offset: usize) -> usize {
         1 + self.code[..offset].matches('\n').count()
     }
 
     /// Returns the offsets where a word stands in the code as a whole identifier.
-    pub(crate) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn word_offsets<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let bytes = self.code.as_bytes();
         self.code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
             let before = at.checked_sub(1).map(|at| bytes[at]);
             let after = bytes.get(at + word.len()).copied();
-            !before.is_some_and(in_name) && !after.is_some_and(in_name)
+            !before.is_some_and(is_name_byte) && !after.is_some_and(is_name_byte)
         })
     }
 
     /// Returns the functions that have a body, nested ones too.
     pub(crate) fn functions(&self) -> Vec<RustFunction> {
-        self.words("fn").filter_map(|start| self.function(start)).collect()
+        self.word_offsets("fn").filter_map(|start| self.function_at(start)).collect()
     }
 
-    fn function(&self, start: usize) -> Option<RustFunction> {
+    fn function_at(&self, start: usize) -> Option<RustFunction> {
         let bytes = self.code.as_bytes();
         let name: String =
-            self.code[start + 2..].trim_start().chars().take_while(|c| in_name(*c as u8)).collect();
+            self.code[start + 2..].trim_start().chars().take_while(|c| is_name_byte(*c as u8)).collect();
         if name.is_empty() {
             return None; // the type of a function pointer
         }
-        let open = body(bytes, start)?;
-        let span = start..closing(bytes, open)? + 1;
-        let line = self.line(start);
-        let lines = 1 + self.line(span.end - 1) - line;
+        let open = find_body_start(bytes, start)?;
+        let span = start..find_closing_brace(bytes, open)? + 1;
+        let line = self.line_at_offset(start);
+        let lines = 1 + self.line_at_offset(span.end - 1) - line;
         Some(RustFunction { name, span, line, lines })
     }
 
     /// Returns the line, from 1, of the `#[cfg(test)]` on a module written out in place.
-    pub(crate) fn tests_from(&self) -> Option<usize> {
+    pub(crate) fn first_test_line(&self) -> Option<usize> {
         let mut marked = None;
         for (number, line) in (1..).zip(self.code.lines()) {
             let line = line.trim();
@@ -98,29 +98,29 @@ impl RustSource {
 }
 
 /// Returns the comment, string or character at this place, as the inside to blank, and the place where to go on.
-fn hidden(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
+fn find_hidden_span(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
     let starts = |prefix: &[u8]| bytes[at..].starts_with(prefix);
     match bytes[at] {
         b'/' if starts(b"//") => {
-            let end = find(bytes, at, b"\n");
+            let end = find_bytes(bytes, at, b"\n");
             (at..end, end)
         }
         b'/' if starts(b"/*") => {
-            let end = block_comment(bytes, at);
+            let end = block_comment_end(bytes, at);
             (at..end, end)
         }
         b'"' => {
-            let end = quoted(bytes, at + 1, b'"');
+            let end = closing_quote(bytes, at + 1, b'"');
             (at + 1..end, end + 1)
         }
-        b'r' => raw_string(bytes, at).unwrap_or((at..at, at + 1)),
-        b'\'' => character(bytes, at),
+        b'r' => find_raw_string(bytes, at).unwrap_or((at..at, at + 1)),
+        b'\'' => find_character_literal(bytes, at),
         _ => (at..at, at + 1),
     }
 }
 
 /// Returns where the block comment that starts here ends; such comments nest.
-fn block_comment(bytes: &[u8], start: usize) -> usize {
+fn block_comment_end(bytes: &[u8], start: usize) -> usize {
     let (mut at, mut depth) = (start, 0_usize);
     while at < bytes.len() {
         if bytes[at..].starts_with(b"/*") {
@@ -140,7 +140,7 @@ fn block_comment(bytes: &[u8], start: usize) -> usize {
 }
 
 /// Returns the place of the closing quote, escapes skipped.
-fn quoted(bytes: &[u8], mut at: usize, quote: u8) -> usize {
+fn closing_quote(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     while at < bytes.len() && bytes[at] != quote {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
     }
@@ -148,12 +148,12 @@ fn quoted(bytes: &[u8], mut at: usize, quote: u8) -> usize {
 }
 
 /// Reads `r"…"` or `r#"…"#`, unless the `r` is the end of a name or begins one.
-fn raw_string(bytes: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
+fn find_raw_string(bytes: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
     let prefix = match at.checked_sub(1).map(|before| bytes[before]) {
         Some(b'b' | b'c') => at.checked_sub(2).map(|before| bytes[before]),
         before => before,
     };
-    if prefix.is_some_and(in_name) {
+    if prefix.is_some_and(is_name_byte) {
         return None;
     }
     let hashes = bytes[at + 1..].iter().take_while(|byte| **byte == b'#').count();
@@ -162,22 +162,22 @@ fn raw_string(bytes: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
         return None;
     }
     let close = [b"\"".as_slice(), &vec![b'#'; hashes]].concat();
-    let end = find(bytes, inside, &close);
+    let end = find_bytes(bytes, inside, &close);
     Some((inside..end, (end + close.len()).min(bytes.len())))
 }
 
 /// Reads a character literal; a lifetime is left as code.
-fn character(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
+fn find_character_literal(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
     let end = match bytes.get(at + 1) {
-        Some(b'\\') => quoted(bytes, at + 1, b'\''),
-        Some(first) => at + 1 + width(*first),
+        Some(b'\\') => closing_quote(bytes, at + 1, b'\''),
+        Some(first) => at + 1 + utf8_width(*first),
         None => bytes.len(),
     };
     if bytes.get(end) == Some(&b'\'') { (at + 1..end, end + 1) } else { (at..at, at + 1) }
 }
 
 /// Returns how many bytes the character that begins with this one has.
-fn width(first: u8) -> usize {
+fn utf8_width(first: u8) -> usize {
     match first {
         0xf0.. => 4,
         0xe0.. => 3,
@@ -186,22 +186,22 @@ fn width(first: u8) -> usize {
     }
 }
 
-fn find(bytes: &[u8], from: usize, wanted: &[u8]) -> usize {
+fn find_bytes(bytes: &[u8], from: usize, wanted: &[u8]) -> usize {
     (from..bytes.len()).find(|&at| bytes[at..].starts_with(wanted)).unwrap_or(bytes.len())
 }
 
-fn blank(bytes: &mut [u8]) {
+fn blank_bytes(bytes: &mut [u8]) {
     for byte in bytes.iter_mut().filter(|byte| **byte != b'\n') {
         *byte = b' ';
     }
 }
 
-fn in_name(byte: u8) -> bool {
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// Returns where the body opens; a declaration without one ends in a semicolon.
-fn body(code: &[u8], start: usize) -> Option<usize> {
+fn find_body_start(code: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in code.iter().enumerate().skip(start) {
         match byte {
@@ -216,7 +216,7 @@ fn body(code: &[u8], start: usize) -> Option<usize> {
 }
 
 /// Returns the brace that closes the one at `open`.
-fn closing(code: &[u8], open: usize) -> Option<usize> {
+fn find_closing_brace(code: &[u8], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in code.iter().enumerate().skip(open) {
         match byte {

@@ -19,8 +19,8 @@ mod wording;
 
 use std::fmt;
 
-pub use edges::edges;
-pub use errors::missing_pages;
+pub use edges::describe_crate_edges;
+pub use errors::missing_error_pages;
 
 use crate::Repository;
 use crate::repo::SourceFile;
@@ -38,7 +38,7 @@ impl TidyFinding {
         Self { rule, place: place.into(), what: what.into() }
     }
 
-    fn at(rule: &'static str, file: &SourceFile, line: usize, what: impl Into<String>) -> Self {
+    fn at_line(rule: &'static str, file: &SourceFile, line: usize, what: impl Into<String>) -> Self {
         Self::new(rule, format!("{}:{line}", file.path), what)
     }
 }
@@ -51,24 +51,24 @@ impl fmt::Display for TidyFinding {
 
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
-pub fn tidy(repo: &Repository) -> Vec<TidyFinding> {
+pub fn find_violations(repo: &Repository) -> Vec<TidyFinding> {
     let checks: [fn(&Repository) -> Vec<TidyFinding>; 16] = [
-        edges::check,
-        external::check,
-        inert::check,
-        plan::check,
-        absences::check,
-        modules::check,
-        sizes::check,
-        marks::check,
-        invariants::check,
-        requirements::check,
-        errors::check,
-        lock_ceiling::check,
-        unexercised::check,
-        links::check,
-        keys::check,
-        wording::check,
+        edges::find_forbidden_edges,
+        external::find_forbidden_packages,
+        inert::find_narration_readers,
+        plan::find_impure_names,
+        absences::find_global_state_and_environment,
+        modules::find_misplaced_code,
+        sizes::find_oversized_code,
+        marks::find_forbidden_marks,
+        invariants::find_untested_invariants,
+        requirements::find_untested_requirements,
+        errors::find_unmatched_categories,
+        lock_ceiling::find_exceeded_ceiling,
+        unexercised::find_missing_tests,
+        links::find_broken_links,
+        keys::find_undocumented_keys,
+        wording::find_exceeded_measures,
     ];
     checks.iter().flat_map(|check| check(repo)).collect()
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{READ, RUN, place, run, said, write};
+use super::{READ, RUN, copy_file_with_mode, read_command_output, run_command, write_text_file};
 
 /// The released version.
 pub(super) struct DebianRelease<'a> {
@@ -16,19 +16,21 @@ pub(super) struct DebianRelease<'a> {
 }
 
 /// Packs the content of an archive as a Debian package beside it, and returns the name of the file.
-pub(super) fn pack(root: &Path, archive: &Path, release: &DebianRelease<'_>) -> io::Result<String> {
+pub(super) fn build_package(root: &Path, archive: &Path, release: &DebianRelease<'_>) -> io::Result<String> {
     let out = archive.parent().unwrap_or(root);
     let tree = out.join("debian");
-    stage(root, archive, &tree)?;
-    let architecture = said(Command::new("dpkg").arg("--print-architecture"))?;
-    let files = files(&tree, &tree)?;
-    let sums = said(Command::new("md5sum").current_dir(&tree).args(&files))?;
+    stage_package_files(root, archive, &tree)?;
+    let architecture = read_command_output(Command::new("dpkg").arg("--print-architecture"))?;
+    let files = list_tree_files(&tree, &tree)?;
+    let sums = read_command_output(Command::new("md5sum").current_dir(&tree).args(&files))?;
     let mut size = 0;
     for file in &files {
         size += fs::metadata(tree.join(file))?.len().div_ceil(1024);
     }
     let binary = tree.join("usr/bin/singletree");
-    let needs = needs(&said(Command::new("objdump").env("LC_ALL", "C").arg("-p").arg(&binary))?)?;
+    let needs = required_packages(&read_command_output(
+        Command::new("objdump").env("LC_ALL", "C").arg("-p").arg(&binary),
+    )?)?;
     let control = format!(
         "Package: singletree\nVersion: {}\nArchitecture: {architecture}\nMaintainer: the singletree project\n\
          Installed-Size: {size}\nDepends: {needs}\nRecommends: ca-certificates\nSection: net\nPriority: optional\n\
@@ -36,13 +38,17 @@ pub(super) fn pack(root: &Path, archive: &Path, release: &DebianRelease<'_>) -> 
          not to a human who answers three days later. One binary, one file of data.\n",
         release.version
     );
-    write(&tree.join("DEBIAN/control"), &control)?;
-    write(&tree.join("DEBIAN/md5sums"), &format!("{sums}\n"))?;
+    write_text_file(&tree.join("DEBIAN/control"), &control)?;
+    write_text_file(&tree.join("DEBIAN/md5sums"), &format!("{sums}\n"))?;
     for script in ["postinst", "prerm", "postrm"] {
-        place(&root.join("packaging/debian").join(script), &tree.join("DEBIAN").join(script), RUN)?;
+        copy_file_with_mode(
+            &root.join("packaging/debian").join(script),
+            &tree.join("DEBIAN").join(script),
+            RUN,
+        )?;
     }
     let package = format!("singletree_{}_{architecture}.deb", release.version);
-    run(Command::new("dpkg-deb").current_dir(out).env("SOURCE_DATE_EPOCH", release.time).args([
+    run_command(Command::new("dpkg-deb").current_dir(out).env("SOURCE_DATE_EPOCH", release.time).args([
         "--root-owner-group",
         "-Zxz",
         "--build",
@@ -53,7 +59,7 @@ pub(super) fn pack(root: &Path, archive: &Path, release: &DebianRelease<'_>) -> 
 }
 
 /// Puts the files where Debian has them.
-fn stage(root: &Path, archive: &Path, to: &Path) -> io::Result<()> {
+fn stage_package_files(root: &Path, archive: &Path, to: &Path) -> io::Result<()> {
     let places = [
         ("singletree", "usr/bin/singletree", RUN),
         ("singletree.service", "usr/lib/systemd/system/singletree.service", READ),
@@ -66,31 +72,31 @@ fn stage(root: &Path, archive: &Path, to: &Path) -> io::Result<()> {
         ("completions/singletree.fish", "usr/share/fish/vendor_completions.d/singletree.fish", READ),
     ];
     for (from, at, mode) in places {
-        place(&archive.join(from), &to.join(at), mode)?;
+        copy_file_with_mode(&archive.join(from), &to.join(at), mode)?;
     }
     // The unit runs in it; the settings are written there by who has some.
     fs::create_dir_all(to.join("etc/singletree"))?;
     let about = to.join("usr/share/doc/singletree");
     let licences =
         [fs::read_to_string(root.join("LICENSE-APACHE"))?, fs::read_to_string(root.join("LICENSE-MIT"))?];
-    write(&about.join("copyright"), &licences.join("\n\n"))?;
+    write_text_file(&about.join("copyright"), &licences.join("\n\n"))?;
     let mut pressed = vec![about.join("changelog"), about.join("THIRD-PARTY.txt")];
     for page in fs::read_dir(archive.join("man"))? {
         let page = page?;
         let at = to.join("usr/share/man/man1").join(page.file_name());
-        place(&page.path(), &at, READ)?;
+        copy_file_with_mode(&page.path(), &at, READ)?;
         pressed.push(at);
     }
-    run(Command::new("gzip").arg("-9n").args(pressed))
+    run_command(Command::new("gzip").arg("-9n").args(pressed))
 }
 
 /// Lists the files of a tree by their names in it, in order.
-fn files(tree: &Path, at: &Path) -> io::Result<BTreeSet<PathBuf>> {
+fn list_tree_files(tree: &Path, at: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(at)? {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(files(tree, &path)?);
+            found.extend(list_tree_files(tree, &path)?);
         } else {
             found.extend(path.strip_prefix(tree).map(Path::to_owned));
         }
@@ -103,7 +109,7 @@ fn files(tree: &Path, at: &Path) -> io::Result<BTreeSet<PathBuf>> {
 ///
 /// # Errors
 /// When it needs a library without a known package.
-fn needs(dynamic: &str) -> io::Result<String> {
+fn required_packages(dynamic: &str) -> io::Result<String> {
     let mut packages = BTreeSet::new();
     for library in dynamic.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")) {
         let library = library.trim();
@@ -126,7 +132,7 @@ fn needs(dynamic: &str) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::needs;
+    use super::required_packages;
 
     const DYNAMIC: &str = "
 Dynamic Section:
@@ -145,12 +151,12 @@ Version References:
 
     #[test]
     fn a_package_asks_for_the_newest_libc_whose_symbols_its_binary_uses() {
-        assert_eq!(needs(DYNAMIC).unwrap(), "libc6 (>= 2.34), libgcc-s1");
+        assert_eq!(required_packages(DYNAMIC).unwrap(), "libc6 (>= 2.34), libgcc-s1");
     }
 
     #[test]
     fn a_library_of_no_known_package_is_an_error() {
         let odd = DYNAMIC.replace("libgcc_s.so.1", "libssl.so.3");
-        assert!(needs(&odd).unwrap_err().to_string().contains("libssl.so.3"));
+        assert!(required_packages(&odd).unwrap_err().to_string().contains("libssl.so.3"));
     }
 }

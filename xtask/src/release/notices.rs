@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{cargo, said};
+use super::{cargo_command, read_command_output};
 
 #[derive(Deserialize)]
 struct LicenceMetadata {
@@ -25,10 +25,10 @@ struct LicensedPackage {
 
 /// Writes the authors and licences of the binary's parts: each crate that is linked into it, the libraries of the
 /// page, and every text that comes with them, once.
-pub(super) fn notices(root: &Path) -> io::Result<String> {
+pub(super) fn collect_notices(root: &Path) -> io::Result<String> {
     let tree =
         ["tree", "-p", "singletree-cli", "-e", "normal,no-proc-macro", "--prefix", "none", "-f", "{p}"];
-    let tree = said(cargo(root).args(tree).arg("--locked"))?;
+    let tree = read_command_output(cargo_command(root).args(tree).arg("--locked"))?;
     let linked: BTreeSet<(&str, &str)> = tree
         .lines()
         .filter_map(|line| {
@@ -36,7 +36,8 @@ pub(super) fn notices(root: &Path) -> io::Result<String> {
             Some((words.next()?, words.next()?.strip_prefix('v')?))
         })
         .collect();
-    let metadata = said(cargo(root).args(["metadata", "--format-version", "1", "--locked"]))?;
+    let metadata =
+        read_command_output(cargo_command(root).args(["metadata", "--format-version", "1", "--locked"]))?;
     let metadata: LicenceMetadata = serde_json::from_str(&metadata)?;
     let mut list = String::new();
     let mut texts = BTreeMap::new();
@@ -46,13 +47,13 @@ pub(super) fn notices(root: &Path) -> io::Result<String> {
         }
         let name = format!("{} {}", it.name, it.version);
         list.push_str(&format!("{name}: {}\n", it.license.as_deref().unwrap_or("see its licence below")));
-        collect(it.manifest_path.parent().unwrap_or(root), &name, &mut texts)?;
+        collect_folder_texts(it.manifest_path.parent().unwrap_or(root), &name, &mut texts)?;
     }
     for entry in fs::read_dir(root.join("web/vendor"))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().replace('-', " ");
         list.push_str(&format!("{name}: see its licence below\n"));
-        collect(&path, &name, &mut texts)?;
+        collect_folder_texts(&path, &name, &mut texts)?;
     }
     let mut lines: Vec<&str> = list.lines().collect();
     lines.sort_unstable();
@@ -65,7 +66,11 @@ pub(super) fn notices(root: &Path) -> io::Result<String> {
 }
 
 /// Collects the texts of a folder, with the name of the work they are of.
-fn collect(folder: &Path, name: &str, texts: &mut BTreeMap<String, BTreeSet<String>>) -> io::Result<()> {
+fn collect_folder_texts(
+    folder: &Path,
+    name: &str,
+    texts: &mut BTreeMap<String, BTreeSet<String>>,
+) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let file = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();

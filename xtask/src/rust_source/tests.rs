@@ -45,7 +45,7 @@ fn functions_are_found_with_their_lines() {
 #[test]
 fn inline_tests_begin_at_the_attribute_of_a_module_written_out() {
     let check = |text: &str, expect: Option<usize>| {
-        assert_eq!(RustSource::scan(text).tests_from(), expect, "{text}");
+        assert_eq!(RustSource::scan(text).first_test_line(), expect, "{text}");
     };
     check("fn a() {}\n#[cfg(test)]\nmod tests {\n}\n", Some(2));
     check("#[cfg(test)]\n#[expect(x)]\nmod tests {\n}\n", Some(1));

@@ -13,28 +13,28 @@ const PROGRAMS: &[&str] =
 /// type is checked too.
 const STATE: &[&str] = &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_global_state_and_environment(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    for (file, source) in repo.rust() {
-        let tests_from = file.tests_from().unwrap_or(usize::MAX);
-        let mut found = global_state(source);
+    for (file, source) in repo.rust_files() {
+        let tests_from = file.first_test_line().unwrap_or(usize::MAX);
+        let mut found = global_state_uses(source);
         if !PROGRAMS.iter().any(|program| file.path.starts_with(program)) {
-            found.extend(environment(source));
+            found.extend(environment_uses(source));
         }
         for (at, what) in found {
-            let line = source.line(at);
+            let line = source.line_at_offset(at);
             if line < tests_from {
-                findings.push(TidyFinding::at("absences", file, line, what));
+                findings.push(TidyFinding::at_line("absences", file, line, what));
             }
         }
     }
     findings
 }
 
-fn global_state(source: &RustSource) -> Vec<(usize, &'static str)> {
+fn global_state_uses(source: &RustSource) -> Vec<(usize, &'static str)> {
     let what = "global state: pass it in";
-    let mut found: Vec<_> = source.words("thread_local").map(|at| (at, what)).collect();
-    for at in source.words("static").filter(|&at| !source.code[..at].ends_with('\'')) {
+    let mut found: Vec<_> = source.word_offsets("thread_local").map(|at| (at, what)).collect();
+    for at in source.word_offsets("static").filter(|&at| !source.code[..at].ends_with('\'')) {
         let item = &source.code[at + "static".len()..];
         let declared = item.split(['=', ';']).next().unwrap_or_default();
         let words = declared.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -46,7 +46,7 @@ fn global_state(source: &RustSource) -> Vec<(usize, &'static str)> {
     found
 }
 
-fn environment(source: &RustSource) -> impl Iterator<Item = (usize, &'static str)> {
+fn environment_uses(source: &RustSource) -> impl Iterator<Item = (usize, &'static str)> {
     std_modules(source)
         .into_iter()
         .filter(|(_, module)| *module == "env")
@@ -61,7 +61,7 @@ mod tests {
     fn finds(path: &str, code: &str, what: Option<&str>) {
         let expect: Vec<String> = what.iter().map(|what| format!("{path}:1: {what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[(path, code)]), &expect);
+        assert_finds(find_global_state_and_environment, &Repository::from_texts(&[(path, code)]), &expect);
     }
 
     #[test]

@@ -49,18 +49,18 @@ const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
 
 type Levels<'a> = BTreeMap<&'a str, usize>;
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_forbidden_edges(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in &repo.packages {
-        if !ROOTS.contains(&package.folder.as_str()) && row(&package.folder).is_none() {
-            findings.push(edge(package, "has no row in the table of edges"));
+        if !ROOTS.contains(&package.folder.as_str()) && allowed_dependencies(&package.folder).is_none() {
+            findings.push(edge_finding(package, "has no row in the table of edges"));
         }
-        for to in package.internal(false).filter(|to| !allowed(&package.folder, to)) {
-            findings.push(edge(package, &format!("may not depend on {to}")));
+        for to in package.internal_dependencies(false).filter(|to| !is_allowed_edge(&package.folder, to)) {
+            findings.push(edge_finding(package, &format!("may not depend on {to}")));
         }
     }
-    match levels(&repo.packages) {
-        Ok(levels) => findings.extend(tests_reach_up(&repo.packages, &levels)),
+    match compute_levels(&repo.packages) {
+        Ok(levels) => findings.extend(find_tests_reaching_up(&repo.packages, &levels)),
         Err(circle) => findings.push(TidyFinding::new("edges", circle, "is a circle")),
     }
     findings
@@ -68,8 +68,8 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 
 /// Prints the edges between crates as they are, the highest crate first.
 #[must_use]
-pub fn edges(repo: &Repository) -> String {
-    let levels = match levels(&repo.packages) {
+pub fn describe_crate_edges(repo: &Repository) -> String {
+    let levels = match compute_levels(&repo.packages) {
         Ok(levels) => levels,
         Err(circle) => return format!("a circle: {circle}\n"),
     };
@@ -77,7 +77,7 @@ pub fn edges(repo: &Repository) -> String {
     packages.sort_by_key(|p| (std::cmp::Reverse(levels[p.folder.as_str()]), &p.folder));
     let mut text = String::from("crate edges, one way down:\n");
     for package in packages {
-        let mut to: Vec<&str> = package.internal(false).collect();
+        let mut to: Vec<&str> = package.internal_dependencies(false).collect();
         to.sort_by_key(|to| (std::cmp::Reverse(levels[to]), *to));
         let to = if to.is_empty() { "nothing of ours".to_owned() } else { to.join(", ") };
         let folder = &package.folder;
@@ -86,56 +86,56 @@ pub fn edges(repo: &Repository) -> String {
     text
 }
 
-fn edge(package: &WorkspacePackage, what: &str) -> TidyFinding {
+fn edge_finding(package: &WorkspacePackage, what: &str) -> TidyFinding {
     TidyFinding::new("edges", &package.folder, what)
 }
 
-fn row(folder: &str) -> Option<&'static [&'static str]> {
+fn allowed_dependencies(folder: &str) -> Option<&'static [&'static str]> {
     if folder.starts_with("store-") {
         return Some(STORES);
     }
     ALLOWED.iter().find(|(from, _)| *from == folder).map(|(_, to)| *to)
 }
 
-fn allowed(from: &str, to: &str) -> bool {
+fn is_allowed_edge(from: &str, to: &str) -> bool {
     let ground = to == GROUND && !WITHOUT_GROUND.contains(&from);
-    ROOTS.contains(&from) || row(from).is_some_and(|row| ground || row.contains(&to))
+    ROOTS.contains(&from) || allowed_dependencies(from).is_some_and(|row| ground || row.contains(&to))
 }
 
 /// A test may use the dependencies of its crate, and every crate that stands no higher than its own.
-fn tests_reach_up(packages: &[WorkspacePackage], levels: &Levels<'_>) -> Vec<TidyFinding> {
+fn find_tests_reaching_up(packages: &[WorkspacePackage], levels: &Levels<'_>) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in packages {
         let from = package.folder.as_str();
-        let up = |to: &&str| !allowed(from, to) && levels[to] > levels[from];
-        for to in package.internal(true).filter(up) {
-            findings.push(edge(package, &format!("may not depend on {to}, not even in tests")));
+        let up = |to: &&str| !is_allowed_edge(from, to) && levels[to] > levels[from];
+        for to in package.internal_dependencies(true).filter(up) {
+            findings.push(edge_finding(package, &format!("may not depend on {to}, not even in tests")));
         }
     }
     findings
 }
 
 /// Gives every crate a level above all it depends on, or names a circle.
-fn levels(packages: &[WorkspacePackage]) -> Result<Levels<'_>, String> {
+fn compute_levels(packages: &[WorkspacePackage]) -> Result<Levels<'_>, String> {
     let mut levels = Levels::new();
     while levels.len() < packages.len() {
         let before = levels.len();
         for package in packages {
             let below: Option<Vec<usize>> =
-                package.internal(false).map(|to| levels.get(to).copied()).collect();
+                package.internal_dependencies(false).map(|to| levels.get(to).copied()).collect();
             if let Some(below) = below {
                 levels.insert(&package.folder, below.iter().max().map_or(0, |top| top + 1));
             }
         }
         if levels.len() == before {
-            return Err(circle(packages, &levels));
+            return Err(describe_circle(packages, &levels));
         }
     }
     Ok(levels)
 }
 
 /// Follows the edges between crates without a level until one comes again.
-fn circle(packages: &[WorkspacePackage], levels: &Levels<'_>) -> String {
+fn describe_circle(packages: &[WorkspacePackage], levels: &Levels<'_>) -> String {
     let stuck = |folder: &&str| !levels.contains_key(*folder);
     let mut at = packages.iter().map(|package| package.folder.as_str()).find(stuck);
     let mut path: Vec<&str> = Vec::new();
@@ -146,7 +146,7 @@ fn circle(packages: &[WorkspacePackage], levels: &Levels<'_>) -> String {
         }
         path.push(folder);
         let package = packages.iter().find(|package| package.folder == folder);
-        at = package.and_then(|package| package.internal(false).find(stuck));
+        at = package.and_then(|package| package.internal_dependencies(false).find(stuck));
     }
     path.join(" -> ")
 }
@@ -184,9 +184,9 @@ mod tests {
             ("store-sqlite", &["durable"], &["store-sqlite"]),
             ("cli", &["engine", "store-sqlite"], &[]),
         ]);
-        assert_finds(check, &repo, &[]);
+        assert_finds(find_forbidden_edges, &repo, &[]);
         assert_eq!(
-            edges(&repo),
+            describe_crate_edges(&repo),
             "crate edges, one way down:\n  2 cli          -> engine, store-sqlite\n  \
              1 engine       -> durable\n  1 store-sqlite -> durable\n  \
              0 durable      -> nothing of ours\n  0 macros       -> nothing of ours\n"
@@ -198,7 +198,7 @@ mod tests {
         let llm = ("llm", &[] as &[&str], &[] as &[&str]);
         let repo = repo(&[llm, ("engine", &["llm"], &[]), ("store-x", &["llm"], &[])]);
         let expect = ["engine: may not depend on llm", "store-x: may not depend on llm"];
-        assert_finds(check, &repo, &expect);
+        assert_finds(find_forbidden_edges, &repo, &expect);
     }
 
     #[test]
@@ -216,12 +216,16 @@ mod tests {
             "other: has no row in the table of edges",
             "other: may not depend on env",
         ];
-        assert_finds(check, &repo, &expect);
+        assert_finds(find_forbidden_edges, &repo, &expect);
     }
 
     #[test]
     fn a_crate_without_a_row_is_found() {
-        assert_finds(check, &repo(&[("new", &[], &[])]), &["new: has no row in the table of edges"]);
+        assert_finds(
+            find_forbidden_edges,
+            &repo(&[("new", &[], &[])]),
+            &["new: has no row in the table of edges"],
+        );
     }
 
     #[test]
@@ -231,14 +235,14 @@ mod tests {
             ("singletree", &["bench"], &[]),
             ("bench", &["singletree"], &[]),
         ]);
-        assert_finds(check, &repo, &["singletree -> bench -> singletree: is a circle"]);
-        assert_eq!(edges(&repo), "a circle: singletree -> bench -> singletree\n");
+        assert_finds(find_forbidden_edges, &repo, &["singletree -> bench -> singletree: is a circle"]);
+        assert_eq!(describe_crate_edges(&repo), "a circle: singletree -> bench -> singletree\n");
     }
 
     #[test]
     fn tests_may_not_reach_up() {
         let repo = repo(&[("durable", &[], &["store-x"]), ("store-x", &["durable"], &[])]);
         let expect = ["durable: may not depend on store-x, not even in tests"];
-        assert_finds(check, &repo, &expect);
+        assert_finds(find_forbidden_edges, &repo, &expect);
     }
 }

@@ -9,21 +9,21 @@ use crate::rust_source::RustSource;
 
 const PAGES: &str = "docs/errors/";
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
-    let categories = categories(repo);
+pub(super) fn find_unmatched_categories(repo: &Repository) -> Vec<TidyFinding> {
+    let categories = categories_in_code(repo);
     let mut findings = Vec::new();
     for (category, place) in &categories {
         if !is_snake_case(category) {
             let what = format!("the category `{category}` is not snake_case");
             findings.push(TidyFinding::new("errors", place, what));
-        } else if repo.file(&page(category)).is_none() {
-            let what = format!("the category has no page {}", page(category));
+        } else if repo.find_file(&error_page_path(category)).is_none() {
+            let what = format!("the category has no page {}", error_page_path(category));
             findings.push(TidyFinding::new("errors", place, what));
         }
     }
     for file in repo.files.iter().filter(|file| file.folder() == PAGES.trim_end_matches('/')) {
-        let category = file.name().trim_end_matches(".md");
-        if file.name() != "README.md" && !categories.contains_key(category) {
+        let category = file.file_name().trim_end_matches(".md");
+        if file.file_name() != "README.md" && !categories.contains_key(category) {
             findings.push(TidyFinding::new("errors", &file.path, "no code returns this category"));
         }
     }
@@ -32,11 +32,15 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 
 /// Returns the pages that categories in the code lack.
 #[must_use]
-pub fn missing_pages(repo: &Repository) -> Vec<String> {
-    categories(repo).into_keys().map(page).filter(|path| repo.file(path).is_none()).collect()
+pub fn missing_error_pages(repo: &Repository) -> Vec<String> {
+    categories_in_code(repo)
+        .into_keys()
+        .map(error_page_path)
+        .filter(|path| repo.find_file(path).is_none())
+        .collect()
 }
 
-fn page(category: &str) -> String {
+fn error_page_path(category: &str) -> String {
     format!("{PAGES}{category}.md")
 }
 
@@ -46,14 +50,14 @@ fn is_snake_case(text: &str) -> bool {
 }
 
 /// Returns the categories that functions named `category` or `…_category` return, each with one place.
-fn categories(repo: &Repository) -> BTreeMap<&str, String> {
+fn categories_in_code(repo: &Repository) -> BTreeMap<&str, String> {
     let mut found = BTreeMap::new();
-    for (file, source) in repo.rust() {
-        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+    for (file, source) in repo.rust_files() {
+        let tests_from = file.first_test_line().unwrap_or(usize::MAX);
         for function in source.functions() {
             let named = function.name == "category" || function.name.ends_with("_category");
             if named && function.line < tests_from {
-                for (line, category) in returned(file, source, &function.span) {
+                for (line, category) in returned_strings(file, source, &function.span) {
                     found.entry(category).or_insert_with(|| format!("{}:{line}", file.path));
                 }
             }
@@ -63,7 +67,7 @@ fn categories(repo: &Repository) -> BTreeMap<&str, String> {
 }
 
 /// Returns the strings in the function that are values: of an arm, a block or a return.
-fn returned<'a>(
+fn returned_strings<'a>(
     file: &'a SourceFile,
     source: &RustSource,
     span: &std::ops::Range<usize>,
@@ -73,7 +77,10 @@ fn returned<'a>(
         let before = source.code[span.start..literal.start - 1].trim_end();
         ["=>", "{", "return", ";"].iter().any(|end| before.ends_with(end))
     };
-    inside.filter(is_value).map(|literal| (source.line(literal.start), &file.text[literal.clone()])).collect()
+    inside
+        .filter(is_value)
+        .map(|literal| (source.line_at_offset(literal.start), &file.text[literal.clone()]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -103,15 +110,15 @@ impl Error {
     #[test]
     fn categories_with_their_pages_pass() {
         let files = [("a/src/e.rs", CODE), PAGE_A, PAGE_B, ("docs/errors/README.md", "")];
-        assert_finds(check, &Repository::of(&files), &[]);
+        assert_finds(find_unmatched_categories, &Repository::from_texts(&files), &[]);
     }
 
     #[test]
     fn a_category_without_a_page_is_found_and_listed() {
-        let repo = Repository::of(&[("a/src/e.rs", CODE), PAGE_A]);
+        let repo = Repository::from_texts(&[("a/src/e.rs", CODE), PAGE_A]);
         let expect = ["a/src/e.rs:7: the category has no page docs/errors/conflict.md"];
-        assert_finds(check, &repo, &expect);
-        assert_eq!(missing_pages(&repo), ["docs/errors/conflict.md"]);
+        assert_finds(find_unmatched_categories, &repo, &expect);
+        assert_eq!(missing_error_pages(&repo), ["docs/errors/conflict.md"]);
     }
 
     #[test]
@@ -119,14 +126,14 @@ impl Error {
         let old = ("docs/errors/old.md", "");
         let files = [("a/src/e.rs", CODE), PAGE_A, PAGE_B, old];
         let expect = ["docs/errors/old.md: no code returns this category"];
-        assert_finds(check, &Repository::of(&files), &expect);
+        assert_finds(find_unmatched_categories, &Repository::from_texts(&files), &expect);
     }
 
     #[test]
     fn a_category_out_of_shape_is_found_and_tests_have_none() {
         let code = r#"fn category() -> &'static str { "Not-Snake" }"#;
         let expect = ["a/src/e.rs:1: the category `Not-Snake` is not snake_case"];
-        assert_finds(check, &Repository::of(&[("a/src/e.rs", code)]), &expect);
-        assert_finds(check, &Repository::of(&[("a/src/e/tests.rs", code)]), &[]);
+        assert_finds(find_unmatched_categories, &Repository::from_texts(&[("a/src/e.rs", code)]), &expect);
+        assert_finds(find_unmatched_categories, &Repository::from_texts(&[("a/src/e/tests.rs", code)]), &[]);
     }
 }

@@ -35,10 +35,10 @@ const HOMES: &[(&str, &[&str], &[&str])] = &[
     ("syn", &["macros"], &[]),
 ];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_forbidden_packages(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (folder, never) in NEVER {
-        let seen = seen(repo, folder);
+        let seen = paths_to_packages(repo, folder);
         for path in never.iter().filter_map(|name| seen.get(name)) {
             findings.push(TidyFinding::new("external", path, "is a path that must not be"));
         }
@@ -46,8 +46,9 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     for package in &repo.packages {
         for (name, homes, in_tests) in HOMES {
             let home = |list: &[&str]| list.contains(&package.folder.as_str());
-            let normal = package.external(false).any(|to| to == *name) && !home(homes);
-            let tests = package.external(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
+            let normal = package.external_dependencies(false).any(|to| to == *name) && !home(homes);
+            let tests =
+                package.external_dependencies(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
             if normal || tests {
                 let what = format!("may not name {name}");
                 findings.push(TidyFinding::new("external", &package.folder, what));
@@ -62,7 +63,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 /// Beyond the crate's manifest the lock file lists the dependencies. It takes the features and platforms of the whole
 /// workspace together, so this may see more than one build does, never less. An optional dependency of one of our
 /// crates is seen by those who ask for features of that crate, and by the crate itself.
-fn seen<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> {
+fn paths_to_packages<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> {
     let mut seen = BTreeMap::new();
     let mut without_features = BTreeSet::new();
     // Of each package: whether features are asked for; nothing of a foreign one.
@@ -80,7 +81,7 @@ fn seen<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a str, String> 
                 }
             }
         } else {
-            for to in repo.lock.needs(name) {
+            for to in repo.lock.direct_dependencies(name) {
                 next.push((to, None, format!("{path} -> {to}")));
             }
         }
@@ -128,7 +129,7 @@ mod tests {
             package("store-sqlite", &["rusqlite"]),
             package("cli", &["clap", "test:rusqlite"]),
         ];
-        assert_finds(check, &repo(packages, ""), &[]);
+        assert_finds(find_forbidden_packages, &repo(packages, ""), &[]);
     }
 
     #[test]
@@ -140,7 +141,7 @@ mod tests {
             "durable -> log -> sink -> axum: is a path that must not be",
             "engine -> durable -> log -> sink -> axum: is a path that must not be",
         ];
-        assert_finds(check, &repo(packages, lock), &expect);
+        assert_finds(find_forbidden_packages, &repo(packages, lock), &expect);
     }
 
     #[test]
@@ -149,15 +150,15 @@ mod tests {
             let env = package("env", &["serde", "tokio?"]);
             vec![env, package("narration", &["crates/env"]), package("llm", &[llm, "crates/narration"])]
         };
-        assert_finds(check, &repo(packages("crates/env"), ""), &[]);
+        assert_finds(find_forbidden_packages, &repo(packages("crates/env"), ""), &[]);
         let expect = ["llm -> env -> tokio: is a path that must not be"];
-        assert_finds(check, &repo(packages("crates/env+"), ""), &expect);
+        assert_finds(find_forbidden_packages, &repo(packages("crates/env+"), ""), &expect);
     }
 
     #[test]
     fn a_heavy_package_outside_its_home_is_found() {
         let packages = vec![package("cli", &["rusqlite"]), package("bench", &["test:syn"])];
         let expect = ["cli: may not name rusqlite", "bench: may not name syn"];
-        assert_finds(check, &repo(packages, ""), &expect);
+        assert_finds(find_forbidden_packages, &repo(packages, ""), &expect);
     }
 }

@@ -17,39 +17,39 @@ const NAMES: &[&str] = &["NarrationView", "NarrationLog"];
 /// The places that may take emitted narration: the sink that drops it, and the reader's.
 const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_narration_readers(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in repo.packages.iter().filter(|package| !ROOTS.contains(&package.folder.as_str())) {
-        if package.folder != READER && reachable(repo, &package.folder).contains(READER) {
+        if package.folder != READER && reachable_crates(repo, &package.folder).contains(READER) {
             let what = format!("reaches {READER}, where narration is read");
             findings.push(TidyFinding::new("inert", &package.folder, what));
         }
     }
-    for (file, source) in repo.rust() {
-        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+    for (file, source) in repo.rust_files() {
+        let tests_from = file.first_test_line().unwrap_or(usize::MAX);
         let mut find = |at: usize, what: String| {
-            let line = source.line(at);
+            let line = source.line_at_offset(at);
             if line < tests_from {
-                findings.push(TidyFinding::at("inert", file, line, what));
+                findings.push(TidyFinding::at_line("inert", file, line, what));
             }
         };
         let is_root = |root: &str| file.path.starts_with(&format!("crates/{root}/"));
         let may_name = file.path.starts_with("crates/server/") || ROOTS.iter().any(|it| is_root(it));
         for name in NAMES.iter().filter(|_| !may_name && !file.path.starts_with("xtask/")) {
-            source.words(name).for_each(|at| {
+            source.word_offsets(name).for_each(|at| {
                 find(at, format!("{name} is the server's: who emits narration cannot read it"))
             });
         }
         if !SINKS.iter().any(|it| file.path.starts_with(it)) {
             for at in source
-                .words("NarrationSink")
+                .word_offsets("NarrationSink")
                 .filter(|at| source.code[at + "NarrationSink".len()..].starts_with(" for "))
             {
                 find(at, "a sink that is not the reader's could read what is narrated".to_owned());
             }
         }
         if file.path.starts_with("crates/narration/") {
-            for at in source.words("Deserialize") {
+            for at in source.word_offsets("Deserialize") {
                 find(at, "narration is written out, and not read in".to_owned());
             }
         }
@@ -58,12 +58,12 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
 }
 
 /// Returns the crates of the workspace that a crate depends on, over any number of others.
-fn reachable<'a>(repo: &'a Repository, from: &'a str) -> BTreeSet<&'a str> {
+fn reachable_crates<'a>(repo: &'a Repository, from: &'a str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
     while let Some(folder) = next.pop() {
         for package in repo.packages.iter().filter(|package| package.folder == folder) {
-            next.extend(package.internal(false).filter(|to| reached.insert(*to)));
+            next.extend(package.internal_dependencies(false).filter(|to| reached.insert(*to)));
         }
     }
     reached
@@ -94,7 +94,7 @@ mod tests {
     fn finds(path: &str, code: &str, expect: &[&str]) {
         let expect: Vec<String> = expect.iter().map(|what| format!("{path}:1: {what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[(path, code)]), &expect);
+        assert_finds(find_narration_readers, &Repository::from_texts(&[(path, code)]), &expect);
     }
 
     #[test]
@@ -106,11 +106,11 @@ mod tests {
             ("server", &["agent", "narration"]),
             ("cli", &["server"]),
         ]);
-        assert_finds(check, &house, &[]);
+        assert_finds(find_narration_readers, &house, &[]);
         let leak =
             packages(&[("server", &[]), ("tools", &["server"]), ("agent", &["tools"]), ("cli", &["agent"])]);
         let what = "reaches server, where narration is read";
-        assert_finds(check, &leak, &[&format!("tools: {what}"), &format!("agent: {what}")]);
+        assert_finds(find_narration_readers, &leak, &[&format!("tools: {what}"), &format!("agent: {what}")]);
     }
 
     #[test]

@@ -10,20 +10,20 @@ const PAGE: &str = "ARCHITECTURE.md";
 /// The mark of an invariant that is checked by something other than a test of this tree.
 const ELSEWHERE: &str = "(checked by: ";
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
-    let Some(page) = repo.file(PAGE) else {
+pub(super) fn find_untested_invariants(repo: &Repository) -> Vec<TidyFinding> {
+    let Some(page) = repo.find_file(PAGE) else {
         return vec![TidyFinding::new("invariants", PAGE, "is missing, and no invariant is listed")];
     };
-    let listed = listed(&page.text);
+    let listed = listed_invariants(&page.text);
     let mut findings = Vec::new();
     let mut tested = BTreeSet::new();
     for file in repo.files.iter().filter(|file| file.path.ends_with(".rs")) {
-        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+        let tests_from = file.first_test_line().unwrap_or(usize::MAX);
         for (number, line) in (1..).zip(file.text.lines()) {
-            for cited in cited(line) {
+            for cited in cited_invariants(line) {
                 if !listed.contains_key(&cited) {
                     let what = format!("INV-{cited} is not listed in {PAGE}");
-                    findings.push(TidyFinding::at("invariants", file, number, what));
+                    findings.push(TidyFinding::at_line("invariants", file, number, what));
                 } else if number >= tests_from {
                     tested.insert(cited);
                 }
@@ -33,7 +33,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     for (invariant, entry) in listed {
         if !tested.contains(&invariant) && !entry.text.contains(ELSEWHERE) {
             let what = format!("no test cites INV-{invariant}");
-            findings.push(TidyFinding::at("invariants", page, entry.line, what));
+            findings.push(TidyFinding::at_line("invariants", page, entry.line, what));
         }
     }
     findings
@@ -45,13 +45,13 @@ struct InvariantEntry {
 }
 
 /// Returns the entries: each begins with its number and goes on to the next or a blank line.
-fn listed(page: &str) -> BTreeMap<usize, InvariantEntry> {
+fn listed_invariants(page: &str) -> BTreeMap<usize, InvariantEntry> {
     let mut entries: BTreeMap<usize, InvariantEntry> = BTreeMap::new();
     let mut current = None;
     for (line, text) in (1..).zip(page.lines()) {
         let start = text.trim_start_matches(['-', '*', '#', '|', ' ']);
         let marked = start.len() < text.len();
-        if let Some(number) = cited(start).next().filter(|_| marked && start.starts_with("INV-")) {
+        if let Some(number) = cited_invariants(start).next().filter(|_| marked && start.starts_with("INV-")) {
             entries.entry(number).or_insert(InvariantEntry { line, text: String::new() });
             current = Some(number);
         } else if text.trim().is_empty() {
@@ -66,7 +66,7 @@ fn listed(page: &str) -> BTreeMap<usize, InvariantEntry> {
 }
 
 /// Returns the numbers of the invariants that a line names.
-fn cited(line: &str) -> impl Iterator<Item = usize> {
+fn cited_invariants(line: &str) -> impl Iterator<Item = usize> {
     line.split("INV-").skip(1).filter_map(|rest| {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         rest[..digits].parse().ok()
@@ -88,7 +88,7 @@ mod tests {
         let expect: Vec<String> = expect.iter().map(|text| named(text)).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
         let files = [("a/src/x.rs", code.as_str()), (PAGE, page.as_str())];
-        assert_finds(check, &Repository::of(&files), &expect);
+        assert_finds(find_untested_invariants, &Repository::from_texts(&files), &expect);
     }
 
     const TESTED: &str = "// @1\n#[cfg(test)]\nmod tests {\n    // @1, @2\n}\n";
@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn a_missing_page_is_one_finding() {
         let expect = ["ARCHITECTURE.md: is missing, and no invariant is listed"];
-        assert_finds(check, &Repository::of(&[("a/src/x.rs", TESTED)]), &expect);
+        assert_finds(find_untested_invariants, &Repository::from_texts(&[("a/src/x.rs", TESTED)]), &expect);
     }
 }

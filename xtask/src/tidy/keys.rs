@@ -31,17 +31,17 @@ const READERS: &[&str] = &[
     "read_json_object",
 ];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
-    let Some(page) = repo.file(PAGE) else { return Vec::new() };
-    let shown = shown(&page.text);
-    let missing = keys(repo).into_iter().filter(|(key, _)| !shown.contains(key));
+pub(super) fn find_undocumented_keys(repo: &Repository) -> Vec<TidyFinding> {
+    let Some(page) = repo.find_file(PAGE) else { return Vec::new() };
+    let shown = documented_words(&page.text);
+    let missing = keys_in_code(repo).into_iter().filter(|(key, _)| !shown.contains(key));
     missing
         .map(|(key, place)| TidyFinding::new("keys", place, format!("{PAGE} does not show the key `{key}`")))
         .collect()
 }
 
 /// Returns the words of the page's configurations that can be keys.
-fn shown(page: &str) -> Vec<&str> {
+fn documented_words(page: &str) -> Vec<&str> {
     let mut is_toml = false;
     let lines = page.lines().filter(|line| {
         if line.starts_with("```") {
@@ -55,13 +55,13 @@ fn shown(page: &str) -> Vec<&str> {
 }
 
 /// Returns the keys that are read, each with one place.
-fn keys(repo: &Repository) -> BTreeMap<&str, String> {
+fn keys_in_code(repo: &Repository) -> BTreeMap<&str, String> {
     let mut found = BTreeMap::new();
-    for (file, source) in repo.rust().filter(|(file, _)| file.path.starts_with(CODE)) {
-        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+    for (file, source) in repo.rust_files().filter(|(file, _)| file.path.starts_with(CODE)) {
+        let tests_from = file.first_test_line().unwrap_or(usize::MAX);
         for literal in &source.literals {
-            let line = source.line(literal.start);
-            if line < tests_from && is_key(file, source, literal) {
+            let line = source.line_at_offset(literal.start);
+            if line < tests_from && is_configuration_key(file, source, literal) {
                 let key = &file.text[literal.clone()];
                 found.entry(key).or_insert_with(|| format!("{}:{line}", file.path));
             }
@@ -72,7 +72,7 @@ fn keys(repo: &Repository) -> BTreeMap<&str, String> {
 
 /// Checks whether a literal is the key in a read of a table: `section.read_text("title")`,
 /// `count(&mut section, "steps")`, or a row of a list of limits, `("steps", &mut limits.steps)`.
-fn is_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
+fn is_configuration_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
     let before = source.code[..literal.start - 1].trim_end();
     let is_word =
         file.text[literal.clone()].chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
@@ -97,7 +97,11 @@ fn read(section: &mut Section<'_>) {
 "#;
 
     fn finds(page: &str, expect: &[&str]) {
-        assert_finds(check, &Repository::of(&[("crates/config/src/a.rs", READER), (PAGE, page)]), expect);
+        assert_finds(
+            find_undocumented_keys,
+            &Repository::from_texts(&[("crates/config/src/a.rs", READER), (PAGE, page)]),
+            expect,
+        );
     }
 
     #[test]

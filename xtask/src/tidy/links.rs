@@ -10,26 +10,31 @@ const BOOK: &str = "docs";
 /// Its contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_broken_links(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let pages =
         repo.files.iter().filter(|file| file.path.ends_with(".md") && !file.path.starts_with("web/vendor/"));
     for page in pages {
-        for (line, target) in targets(repo, page) {
-            let wrong = wrong(repo, page, &target);
-            findings.extend(wrong.map(|wrong| TidyFinding::at("links", page, line, wrong)));
+        for (line, target) in link_targets(repo, page) {
+            let wrong = describe_link_fault(repo, page, &target);
+            findings.extend(wrong.map(|wrong| TidyFinding::at_line("links", page, line, wrong)));
         }
-        if is_in_book(&page.path) && page.path != SUMMARY && !is_listed(repo, &page.path) {
-            findings.push(TidyFinding::at("links", page, 1, format!("the page does not stand in {SUMMARY}")));
+        if is_in_book(&page.path) && page.path != SUMMARY && !is_listed_in_summary(repo, &page.path) {
+            findings.push(TidyFinding::at_line(
+                "links",
+                page,
+                1,
+                format!("the page does not stand in {SUMMARY}"),
+            ));
         }
     }
     findings
 }
 
 /// Describes the fault of a link, if it has one.
-fn wrong(repo: &Repository, page: &SourceFile, target: &str) -> Option<String> {
+fn describe_link_fault(repo: &Repository, page: &SourceFile, target: &str) -> Option<String> {
     let (path, heading) = target.split_once('#').map_or((target, None), |value| (value.0, Some(value.1)));
-    let path = if path.is_empty() { page.path.clone() } else { resolved(page.folder(), path) };
+    let path = if path.is_empty() { page.path.clone() } else { join_path(page.folder(), path) };
     if is_in_book(&page.path) && !is_in_book(&path) {
         return Some(format!("'{target}' leads out of the book"));
     }
@@ -37,9 +42,11 @@ fn wrong(repo: &Repository, page: &SourceFile, target: &str) -> Option<String> {
     if path.ends_with(".png") || repo.files.iter().any(|file| file.path.starts_with(&format!("{path}/"))) {
         return None;
     }
-    let Some(file) = repo.file(&path) else { return Some(format!("'{target}' leads nowhere")) };
+    let Some(file) = repo.find_file(&path) else { return Some(format!("'{target}' leads nowhere")) };
     let heading = heading?;
-    let found = prose(&text_of(repo, file)).iter().any(|(_, it)| it.starts_with('#') && slug(it) == heading);
+    let found = unfenced_lines(&text_with_includes(repo, file))
+        .iter()
+        .any(|(_, it)| it.starts_with('#') && heading_anchor(it) == heading);
     (!found).then(|| format!("'{target}' names no heading of {path}"))
 }
 
@@ -47,16 +54,16 @@ fn is_in_book(path: &str) -> bool {
     path.starts_with(&format!("{BOOK}/"))
 }
 
-fn is_listed(repo: &Repository, path: &str) -> bool {
-    let Some(summary) = repo.file(SUMMARY) else { return false };
-    targets(repo, summary).iter().any(|(_, it)| resolved(BOOK, it) == path)
+fn is_listed_in_summary(repo: &Repository, path: &str) -> bool {
+    let Some(summary) = repo.find_file(SUMMARY) else { return false };
+    link_targets(repo, summary).iter().any(|(_, it)| join_path(BOOK, it) == path)
 }
 
 /// Returns the text of a page as the book shows it: with the text of included pages.
-fn text_of(repo: &Repository, page: &SourceFile) -> String {
+fn text_with_includes(repo: &Repository, page: &SourceFile) -> String {
     let included = |line: &str| {
         let path = line.strip_prefix("{{#include ")?.strip_suffix("}}")?.split(':').next()?;
-        Some(repo.file(&resolved(page.folder(), path))?.text.clone())
+        Some(repo.find_file(&join_path(page.folder(), path))?.text.clone())
     };
     page.text
         .lines()
@@ -66,9 +73,9 @@ fn text_of(repo: &Repository, page: &SourceFile) -> String {
 
 /// Returns the links of a page that lead to files, with their lines; a page that cannot be included is a link that
 /// leads nowhere.
-fn targets(repo: &Repository, page: &SourceFile) -> Vec<(usize, String)> {
+fn link_targets(repo: &Repository, page: &SourceFile) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for (line, text) in prose(&text_of(repo, page)) {
+    for (line, text) in unfenced_lines(&text_with_includes(repo, page)) {
         if let Some(path) = text.strip_prefix("{{#include ") {
             found.push((line, path.trim_end_matches('}').to_owned()));
         }
@@ -81,7 +88,7 @@ fn targets(repo: &Repository, page: &SourceFile) -> Vec<(usize, String)> {
 }
 
 /// Returns the lines of a text that are in no fenced block, with their numbers.
-fn prose(text: &str) -> Vec<(usize, String)> {
+fn unfenced_lines(text: &str) -> Vec<(usize, String)> {
     let mut is_code = false;
     let lines = (1..).zip(text.lines()).filter(|(_, it)| {
         let is_fence = it.trim_start().starts_with("```");
@@ -92,7 +99,7 @@ fn prose(text: &str) -> Vec<(usize, String)> {
 }
 
 /// Puts a path behind a folder.
-fn resolved(folder: &str, path: &str) -> String {
+fn join_path(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.trim_end_matches('/').split('/') {
         match part {
@@ -105,7 +112,7 @@ fn resolved(folder: &str, path: &str) -> String {
 }
 
 /// Makes the name by which links call a heading.
-fn slug(heading: &str) -> String {
+fn heading_anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
     text.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_')).collect()
 }
@@ -123,7 +130,7 @@ mod tests {
     fn finds(text: &str, expect: &[&str]) {
         let page = ("docs/a.md", text);
         let outside = ("bench/README.md", "# Costs\n");
-        assert_finds(check, &Repository::of(&[CONTENTS, OTHER, outside, page]), expect);
+        assert_finds(find_broken_links, &Repository::from_texts(&[CONTENTS, OTHER, outside, page]), expect);
     }
 
     #[test]
@@ -138,7 +145,11 @@ mod tests {
         finds("# A\n[x](b/c.md#gone)\n", &["docs/a.md:2: 'b/c.md#gone' names no heading of docs/b/c.md"]);
         finds("# A\n[x](#b)\n", &["docs/a.md:2: '#b' names no heading of docs/a.md"]);
         let files = [("README.md", "# R\n[x](docs/x.md)\n")];
-        assert_finds(check, &Repository::of(&files), &["README.md:2: 'docs/x.md' leads nowhere"]);
+        assert_finds(
+            find_broken_links,
+            &Repository::from_texts(&files),
+            &["README.md:2: 'docs/x.md' leads nowhere"],
+        );
     }
 
     #[test]
@@ -146,15 +157,15 @@ mod tests {
         finds("# A\n[x](../bench/README.md)\n", &["docs/a.md:2: '../bench/README.md' leads out of the book"]);
         let files =
             [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("README.md", "# R\n[a](docs/a.md) [d](docs/)\n")];
-        assert_finds(check, &Repository::of(&files), &[]);
+        assert_finds(find_broken_links, &Repository::from_texts(&files), &[]);
     }
 
     #[test]
     fn a_page_that_is_not_in_the_contents_is_found() {
         let files = [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("docs/d.md", "# D\n")];
         assert_finds(
-            check,
-            &Repository::of(&files),
+            find_broken_links,
+            &Repository::from_texts(&files),
             &["docs/d.md:1: the page does not stand in docs/SUMMARY.md"],
         );
     }
@@ -167,7 +178,7 @@ mod tests {
             "bench/README.md:3: 'gone.md' leads nowhere",
             "docs/a.md:4: 'gone.md' leads nowhere",
         ];
-        assert_finds(check, &Repository::of(&[OUTSIDE, CONTENTS, OTHER, page]), &expect);
+        assert_finds(find_broken_links, &Repository::from_texts(&[OUTSIDE, CONTENTS, OTHER, page]), &expect);
         finds("# A\n{{#include ../gone.md}}\n", &["docs/a.md:2: '../gone.md' leads out of the book"]);
     }
 }

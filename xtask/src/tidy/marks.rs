@@ -28,7 +28,7 @@ const HOSTS: &[&str] = &[
     concat!("py", "pi"),
 ];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_forbidden_marks(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     // The lock file is cargo's, and names the registry.
     // So are the page's libraries whole releases of somebody else.
@@ -38,20 +38,20 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
         for (number, line) in (1..).zip(file.text.split('\n')) {
             // A recording holds the bytes of the wire unchanged.
             let line = if file.path.ends_with(".sse") { line.trim_end() } else { line };
-            for what in in_text(line) {
-                findings.push(TidyFinding::at("marks", file, number, what));
+            for what in marks_in_line(line) {
+                findings.push(TidyFinding::at_line("marks", file, number, what));
             }
         }
-        findings.extend(file.rust.iter().flat_map(|source| in_code(file, source)));
+        findings.extend(file.rust.iter().flat_map(|source| marks_in_code(file, source)));
         // The contents of the guide have a title for each part.
         if file.path.ends_with(".md") && file.path != "docs/SUMMARY.md" {
-            findings.extend(titles(file));
+            findings.extend(check_title_count(file));
         }
     }
     findings
 }
 
-fn in_text(line: &str) -> Vec<String> {
+fn marks_in_line(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     if line.ends_with([' ', '\t', '\r']) {
         found.push("space at the end of the line".to_owned());
@@ -75,25 +75,30 @@ fn stands_alone(line: &str, mark: &str) -> bool {
     })
 }
 
-fn in_code(file: &SourceFile, source: &RustSource) -> Vec<TidyFinding> {
+fn marks_in_code(file: &SourceFile, source: &RustSource) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for name in LOOSE_MACROS {
-        for at in source.words(name).filter(|at| source.code[at + name.len()..].starts_with('!')) {
-            found.push(TidyFinding::at("marks", file, source.line(at), format!("{name}! left behind")));
+        for at in source.word_offsets(name).filter(|at| source.code[at + name.len()..].starts_with('!')) {
+            found.push(TidyFinding::at_line(
+                "marks",
+                file,
+                source.line_at_offset(at),
+                format!("{name}! left behind"),
+            ));
         }
     }
     for (number, line) in (1..).zip(source.code.lines()) {
         let packed: String = line.split_whitespace().collect();
         for attribute in ATTRIBUTES.iter().filter(|attribute| packed.contains(*attribute)) {
             let what = format!("{attribute} is not for us: expect with a reason, or mend it");
-            found.push(TidyFinding::at("marks", file, number, what));
+            found.push(TidyFinding::at_line("marks", file, number, what));
         }
     }
     found
 }
 
 /// A Markdown file has one title. Lines between fences are not headings.
-fn titles(file: &SourceFile) -> Option<TidyFinding> {
+fn check_title_count(file: &SourceFile) -> Option<TidyFinding> {
     let mut fenced = false;
     let mut titles = 0;
     for line in file.text.lines() {
@@ -103,7 +108,7 @@ fn titles(file: &SourceFile) -> Option<TidyFinding> {
             titles += 1;
         }
     }
-    (titles != 1).then(|| TidyFinding::at("marks", file, 1, format!("{titles} titles, one is right")))
+    (titles != 1).then(|| TidyFinding::at_line("marks", file, 1, format!("{titles} titles, one is right")))
 }
 
 #[cfg(test)]
@@ -114,7 +119,7 @@ mod tests {
     fn finds(path: &str, text: &str, expect: &[String]) {
         let expect: Vec<String> = expect.iter().map(|what| format!("{path}:{what}")).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[(path, text)]), &expect);
+        assert_finds(find_forbidden_marks, &Repository::from_texts(&[(path, text)]), &expect);
     }
 
     #[test]

@@ -14,30 +14,30 @@ const ROOT_LINES: usize = 150;
 /// Lines of a function that a procedural macro must have in its crate's root.
 const MACRO_LINES: usize = 10;
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_misplaced_code(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    for (file, source) in repo.rust() {
-        let mut find = |line, what: String| findings.push(TidyFinding::at("modules", file, line, what));
-        if in_folder(file, "src") && !file.text.starts_with("//! ") {
+    for (file, source) in repo.rust_files() {
+        let mut find = |line, what: String| findings.push(TidyFinding::at_line("modules", file, line, what));
+        if is_in_folder(file, "src") && !file.text.starts_with("//! ") {
             find(1, "a module begins with a line `//! `".to_owned());
         }
-        let stem = file.name().trim_end_matches(".rs");
+        let stem = file.file_name().trim_end_matches(".rs");
         if EMPTY_NAMES.contains(&stem) {
             find(1, format!("`{stem}` does not say what is inside"));
         }
-        for at in source.words("mod") {
+        for at in source.word_offsets("mod") {
             let rest = source.code[at + 3..].trim_start();
             if EMPTY_NAMES.iter().any(|name| rest.starts_with(&format!("{name} {{"))) {
-                find(source.line(at), "the name does not say what is inside".to_owned());
+                find(source.line_at_offset(at), "the name does not say what is inside".to_owned());
             }
         }
         if file.folder().ends_with("/tests") && !file.folder().contains("/src/") {
             find(1, "integration tests live in one binary, tests/it".to_owned());
-        } else if !declared(repo, file) {
+        } else if !is_declared_by_parent(repo, file) {
             find(1, "no module declares this file, so nothing compiles it".to_owned());
         }
         if file.path.ends_with("src/lib.rs") {
-            for (line, what) in root(source, &file.text) {
+            for (line, what) in check_crate_root(source, &file.text) {
                 find(line, what);
             }
         }
@@ -45,15 +45,15 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
     findings
 }
 
-fn in_folder(file: &SourceFile, folder: &str) -> bool {
+fn is_in_folder(file: &SourceFile, folder: &str) -> bool {
     file.folder().split('/').any(|part| part == folder)
 }
 
 /// Tells whether a parent has `mod name;` for this file. Roots need none.
-fn declared(repo: &Repository, file: &SourceFile) -> bool {
+fn is_declared_by_parent(repo: &Repository, file: &SourceFile) -> bool {
     let folder = file.folder();
-    let modules = in_folder(file, "src") || folder.contains("/tests/it") || folder == "tests/it";
-    if !modules || matches!(file.name(), "lib.rs" | "main.rs") || folder.ends_with("src/bin") {
+    let modules = is_in_folder(file, "src") || folder.contains("/tests/it") || folder == "tests/it";
+    if !modules || matches!(file.file_name(), "lib.rs" | "main.rs") || folder.ends_with("src/bin") {
         return true;
     }
     let own = file.path.trim_end_matches(".rs").trim_end_matches("/mod");
@@ -61,17 +61,17 @@ fn declared(repo: &Repository, file: &SourceFile) -> bool {
     let candidates = ["/lib.rs", "/main.rs", "/mod.rs", ".rs"];
     candidates
         .iter()
-        .filter_map(|end| repo.file(&format!("{parent}{end}"))?.rust.as_ref())
-        .any(|source| source.words(name).any(|at| declares(source, at, name)))
+        .filter_map(|end| repo.find_file(&format!("{parent}{end}"))?.rust.as_ref())
+        .any(|source| source.word_offsets(name).any(|at| declares_module(source, at, name)))
 }
 
-fn declares(source: &RustSource, at: usize, name: &str) -> bool {
+fn declares_module(source: &RustSource, at: usize, name: &str) -> bool {
     let raw = source.code[..at].trim_end_matches("r#").trim_end();
     raw.ends_with("mod") && source.code[at + name.len()..].trim_start().starts_with(';')
 }
 
 /// A crate's root declares and exports; code lives in modules.
-fn root(source: &RustSource, text: &str) -> Vec<(usize, String)> {
+fn check_crate_root(source: &RustSource, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for function in source.functions() {
         let before = source.code[..function.span.start].trim_end();
@@ -107,7 +107,7 @@ mod tests {
             ("a/tests/it/main.rs", "mod z;\n"),
             ("a/tests/it/z.rs", ""),
         ];
-        assert_finds(check, &Repository::of(&files), &[]);
+        assert_finds(find_misplaced_code, &Repository::from_texts(&files), &[]);
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             "a/src/y/utils.rs:1: `utils` does not say what is inside",
         ];
         let utils = ("a/src/y/utils.rs", "//! U.\n");
-        assert_finds(check, &Repository::of(&[&files[..], &[utils]].concat()), &expect);
+        assert_finds(find_misplaced_code, &Repository::from_texts(&[&files[..], &[utils]].concat()), &expect);
     }
 
     #[test]
@@ -135,13 +135,13 @@ mod tests {
             "a/tests/it/lost.rs:1: no module declares this file, so nothing compiles it",
             "a/tests/other.rs:1: integration tests live in one binary, tests/it",
         ];
-        assert_finds(check, &Repository::of(&files), &expect);
+        assert_finds(find_misplaced_code, &Repository::from_texts(&files), &expect);
     }
 
     #[test]
     fn code_in_a_root_is_found() {
         let root = |text: &str, expect: &[&str]| {
-            assert_finds(check, &Repository::of(&[("a/src/lib.rs", text)]), expect);
+            assert_finds(find_misplaced_code, &Repository::from_texts(&[("a/src/lib.rs", text)]), expect);
         };
         root("//! A.\nfn f() {}\n", &["a/src/lib.rs:2: lib.rs holds the body of fn f"]);
         root("//! A.\n#[proc_macro_derive(State)]\npub fn state(i: T) -> T {\n    x(i)\n}\n", &[]);

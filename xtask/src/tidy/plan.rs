@@ -13,20 +13,21 @@ const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];
 /// Modules of the standard library that it may not use, alone or in a group.
 const MODULES: &[&str] = &["fs", "net", "io", "thread", "env", "process"];
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_impure_names(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    for (file, source) in repo.rust() {
+    for (file, source) in repo.rust_files() {
         if !PURE.iter().any(|folder| file.path.starts_with(folder)) {
             continue;
         }
-        let names = NAMES.iter().flat_map(|name| source.words(name).map(|at| (at, (*name).to_owned())));
+        let names =
+            NAMES.iter().flat_map(|name| source.word_offsets(name).map(|at| (at, (*name).to_owned())));
         let modules = std_modules(source)
             .into_iter()
             .filter(|(_, name)| MODULES.contains(name))
             .map(|(at, name)| (at, format!("std::{name}")));
         for (at, name) in names.chain(modules) {
             let what = format!("this code is pure, and it uses {name}");
-            findings.push(TidyFinding::at("plan", file, source.line(at), what));
+            findings.push(TidyFinding::at_line("plan", file, source.line_at_offset(at), what));
         }
     }
     findings
@@ -43,7 +44,11 @@ mod tests {
             .map(|name| format!("crates/engine/src/plan/x.rs:1: this code is pure, and it uses {name}"))
             .collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[("crates/engine/src/plan/x.rs", code)]), &expect);
+        assert_finds(
+            find_impure_names,
+            &Repository::from_texts(&[("crates/engine/src/plan/x.rs", code)]),
+            &expect,
+        );
     }
 
     #[test]
@@ -64,6 +69,6 @@ mod tests {
     fn pure_code_and_words_about_impure_things_pass() {
         finds("// no tokio, no std::fs\nuse std::sync::Arc; fn instant() { \"Instant\" }", &[]);
         let elsewhere = [("crates/engine/src/run/x.rs", "use tokio::sync::mpsc;")];
-        assert_finds(check, &Repository::of(&elsewhere), &[]);
+        assert_finds(find_impure_names, &Repository::from_texts(&elsewhere), &[]);
     }
 }

@@ -10,8 +10,8 @@ const PAGE: &str = "docs/decisions/requirements.md";
 /// The mark of a rule that is checked by something other than a test of this tree.
 const ELSEWHERE: &str = "checked by: ";
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
-    let Some(page) = repo.file(PAGE) else {
+pub(super) fn find_untested_requirements(repo: &Repository) -> Vec<TidyFinding> {
+    let Some(page) = repo.find_file(PAGE) else {
         return vec![TidyFinding::new("requirements", PAGE, "is missing, and no rule is listed")];
     };
     let mut findings = Vec::new();
@@ -23,12 +23,22 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
         if tests.starts_with(ELSEWHERE) {
             continue;
         }
-        let named = unexercised::named(repo, tests);
+        let named = unexercised::tests_named_in_cell(repo, tests);
         if named.is_empty() {
-            findings.push(TidyFinding::at("requirements", page, line, format!("{} names no test", cells[0])));
+            findings.push(TidyFinding::at_line(
+                "requirements",
+                page,
+                line,
+                format!("{} names no test", cells[0]),
+            ));
         }
         for (test, _) in named.into_iter().filter(|(_, exists)| !exists) {
-            findings.push(TidyFinding::at("requirements", page, line, format!("there is no test {test}")));
+            findings.push(TidyFinding::at_line(
+                "requirements",
+                page,
+                line,
+                format!("there is no test {test}"),
+            ));
         }
     }
     for file in repo.files.iter().filter(|file| file.path.ends_with(".rs")) {
@@ -36,7 +46,7 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
             let comment = text.split_once("//").map_or("", |(_, comment)| comment);
             for number in cited_numbers(comment).filter(|number| !listed.contains(number)) {
                 let fault = format!("rule {number} has no row in {PAGE}");
-                findings.push(TidyFinding::at("requirements", file, line, fault));
+                findings.push(TidyFinding::at_line("requirements", file, line, fault));
             }
         }
     }
@@ -66,7 +76,11 @@ mod tests {
         let code = with_letter(&format!("#[test]\nfn one() {{}}\n// {comment}\nconst X: &str = \"@9\";\n"));
         let expect: Vec<String> = expect.iter().map(|text| with_letter(text)).collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[("a/it.rs", &code), (PAGE, &page)]), &expect);
+        assert_finds(
+            find_untested_requirements,
+            &Repository::from_texts(&[("a/it.rs", &code), (PAGE, &page)]),
+            &expect,
+        );
     }
 
     #[test]
@@ -91,6 +105,10 @@ mod tests {
     #[test]
     fn a_missing_page_is_one_finding() {
         let expect = ["docs/decisions/requirements.md: is missing, and no rule is listed"];
-        assert_finds(check, &Repository::of(&[("a/it.rs", "fn one() {}\n")]), &expect);
+        assert_finds(
+            find_untested_requirements,
+            &Repository::from_texts(&[("a/it.rs", "fn one() {}\n")]),
+            &expect,
+        );
     }
 }

@@ -12,21 +12,21 @@ const TEST_FILE: usize = 600;
 /// Lines of a function, tests included.
 const FUNCTION: usize = 70;
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
+pub(super) fn find_oversized_code(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    for (file, source) in repo.rust() {
+    for (file, source) in repo.rust_files() {
         let all = file.text.lines().count();
-        let tests = file.tests_from().map_or(0, |from| (all + 1).saturating_sub(from));
+        let tests = file.first_test_line().map_or(0, |from| (all + 1).saturating_sub(from));
         let (tests_max, name) =
-            if file.is_tests() { (TEST_FILE, "a test file") } else { (INLINE_TESTS, "inline tests") };
+            if file.is_only_tests() { (TEST_FILE, "a test file") } else { (INLINE_TESTS, "inline tests") };
         let mut limit = |line, what: &str, size: usize, max: usize| {
             if size > max {
                 let what = format!("{what} of {size} lines, {max} is the limit");
-                findings.push(TidyFinding::at("sizes", file, line, what));
+                findings.push(TidyFinding::at_line("sizes", file, line, what));
             }
         };
         limit(1, "a file", all - tests, FILE);
-        limit(file.tests_from().unwrap_or(1), name, tests, tests_max);
+        limit(file.first_test_line().unwrap_or(1), name, tests, tests_max);
         for function in source.functions() {
             limit(function.line, &format!("fn {}", function.name), function.lines, FUNCTION);
         }
@@ -40,7 +40,7 @@ mod tests {
     use crate::tidy::assert_finds;
 
     fn finds(path: &str, text: &str, expect: &[&str]) {
-        assert_finds(check, &Repository::of(&[(path, text)]), expect);
+        assert_finds(find_oversized_code, &Repository::from_texts(&[(path, text)]), expect);
     }
 
     #[test]

@@ -6,15 +6,15 @@ use crate::repo::SourceFile;
 
 const PAGE: &str = "docs/unexercised.md";
 
-pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
-    let Some(page) = repo.file(PAGE) else {
+pub(super) fn find_missing_tests(repo: &Repository) -> Vec<TidyFinding> {
+    let Some(page) = repo.find_file(PAGE) else {
         return vec![TidyFinding::new("unexercised", PAGE, "is missing, and no test is named")];
     };
     let mut findings = Vec::new();
     for (line, row) in (1..).zip(page.text.lines()).filter(|(_, row)| row.starts_with("| ")) {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let (Some(entry), Some(tests)) = (cells.first(), cells.get(2)) else {
-            findings.push(TidyFinding::at(
+            findings.push(TidyFinding::at_line(
                 "unexercised",
                 page,
                 line,
@@ -26,27 +26,32 @@ pub(super) fn check(repo: &Repository) -> Vec<TidyFinding> {
         if *tests == "tests" {
             continue;
         }
-        let found = named(repo, tests);
+        let found = tests_named_in_cell(repo, tests);
         if found.is_empty() {
-            findings.push(TidyFinding::at("unexercised", page, line, format!("'{entry}' names no test")));
+            findings.push(TidyFinding::at_line(
+                "unexercised",
+                page,
+                line,
+                format!("'{entry}' names no test"),
+            ));
         }
         let missing = found.into_iter().filter_map(|(test, exists)| (!exists).then_some(test));
         findings.extend(missing.map(|missing| {
-            TidyFinding::at("unexercised", page, line, format!("there is no test {missing}"))
+            TidyFinding::at_line("unexercised", page, line, format!("there is no test {missing}"))
         }));
     }
     findings
 }
 
 /// Returns the tests that a cell names, each after its file, and whether they exist.
-pub(super) fn named(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
+pub(super) fn tests_named_in_cell(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
     let mut path = "";
     let mut tests = Vec::new();
     for name in cell.split('`').skip(1).step_by(2) {
         if name.ends_with(".rs") {
             path = name;
         } else {
-            let exists = repo.file(path).is_some_and(|file| is_test(file, name));
+            let exists = repo.find_file(path).is_some_and(|file| has_test_function(file, name));
             tests.push((format!("'{name}' in '{path}'"), exists));
         }
     }
@@ -54,7 +59,7 @@ pub(super) fn named(repo: &Repository, cell: &str) -> Vec<(String, bool)> {
 }
 
 /// Tells whether a file has a function of this name that is run as a test.
-fn is_test(file: &SourceFile, name: &str) -> bool {
+fn has_test_function(file: &SourceFile, name: &str) -> bool {
     let lines: Vec<_> = file.text.lines().map(str::trim).collect();
     let begins = format!("fn {name}(");
     let at = lines.iter().position(|line| line.contains(&begins) && !line.starts_with("//"));
@@ -76,7 +81,11 @@ mod tests {
         let page = format!("# A\n\n| what | section | tests |\n|---|---|---|\n{row}\n");
         let expect: Vec<_> = expect.iter().map(|it| format!("{PAGE}:5: {it}")).collect();
         let expect: Vec<_> = expect.iter().map(String::as_str).collect();
-        assert_finds(check, &Repository::of(&[("a/it.rs", CODE), (PAGE, &page)]), &expect);
+        assert_finds(
+            find_missing_tests,
+            &Repository::from_texts(&[("a/it.rs", CODE), (PAGE, &page)]),
+            &expect,
+        );
     }
 
     #[test]
@@ -101,6 +110,6 @@ mod tests {
     #[test]
     fn a_missing_page_is_one_finding() {
         let expect = ["docs/unexercised.md: is missing, and no test is named"];
-        assert_finds(check, &Repository::of(&[("a/it.rs", CODE)]), &expect);
+        assert_finds(find_missing_tests, &Repository::from_texts(&[("a/it.rs", CODE)]), &expect);
     }
 }
