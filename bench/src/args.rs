@@ -89,16 +89,16 @@ pub(crate) enum Variant {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_name(f, self)
+        write_value_name(f, self)
     }
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_name(f, self)
+        write_value_name(f, self)
     }
 }
 
-fn write_name(f: &mut fmt::Formatter<'_>, value: &impl ValueEnum) -> fmt::Result {
+fn write_value_name(f: &mut fmt::Formatter<'_>, value: &impl ValueEnum) -> fmt::Result {
     value.to_possible_value().map_or(Ok(()), |possible_value| f.write_str(possible_value.get_name()))
 }

@@ -11,7 +11,7 @@ use singletree::providers::{Capabilities, HttpProvider, Wire};
 use singletree::{Chat, ChatEventKind, ChatMessage, ChatTurnOutcome, Graph};
 
 use crate::args::Args;
-use crate::measure::{ResourceReading, figures, median, peak_rss_mib, percentile};
+use crate::measure::{ResourceReading, figures_from_json, median, peak_rss_mib, percentile};
 use crate::mock::{MockModelServer, PIECE};
 use crate::store::{self, OpenedChat};
 use crate::{Failure, Figures, ensure};
@@ -26,7 +26,7 @@ const OPENING: usize = 50;
 const TURNS_EACH: usize = 20;
 
 /// An agent that asks the mock.
-pub(crate) fn asking(
+pub(crate) fn build_asking_agent(
     mock: &MockModelServer,
     answer: &str,
     streaming: bool,
@@ -34,40 +34,45 @@ pub(crate) fn asking(
     let mut capabilities = Capabilities::of(Wire::OpenAi);
     capabilities.streaming = streaming;
     let client = Arc::new(HttpClient::new(HttpLimits::standard())?);
-    let builder = HttpProvider::builder(Wire::OpenAi, "mock", client).base_url(mock.url(answer));
+    let builder = HttpProvider::builder(Wire::OpenAi, "mock", client).base_url(mock.base_url(answer));
     Ok(AgentLoop::builder(Arc::new(builder.capabilities(capabilities).build()?)).graph()?)
 }
 
-pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
+pub(crate) async fn run_workload(args: &Args) -> Result<Figures, Failure> {
     ensure(args.turns > 0 && args.deltas > 1, || "calls needs turns, and more than one delta".into())?;
     // The bare client is made without one.
     drop(rustls::crypto::ring::default_provider().install_default());
     let bare = reqwest::Client::builder().no_proxy().http1_only().build()?;
     let mock = MockModelServer::start(&[1, args.deltas], 0)?;
-    let mut all = calls(args, &mock, &bare).await?;
-    all.extend(deltas(args, &mock, &bare).await?);
+    let mut all = measure_whole_answers(args, &mock, &bare).await?;
+    all.extend(measure_streamed_deltas(args, &mock, &bare).await?);
     all.insert("peak_rss_mib".into(), json!(peak_rss_mib()?));
     Ok(all)
 }
 
 /// Whole answers to a long conversation: a turn and a bare call with the same bytes take turns.
-async fn calls(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> Result<Figures, Failure> {
-    let OpenedChat { chat, .. } = store::open(args, asking(mock, "whole", false)?).await?;
+async fn measure_whole_answers(
+    args: &Args,
+    mock: &MockModelServer,
+    bare: &reqwest::Client,
+) -> Result<Figures, Failure> {
+    let OpenedChat { chat, .. } =
+        store::open_chat_variant(args, build_asking_agent(mock, "whole", false)?).await?;
     let said = "m".repeat(args.prompt_bytes / OPENING);
     let (mut turns, mut bares, mut over, mut by) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for n in 0..args.turns + WARM_UP {
         let session = format!("s{}", n / TURNS_EACH);
         for _ in 0..if n % TURNS_EACH == 0 { OPENING } else { 0 } {
-            turn(&chat, &session, &said).await?;
+            run_turn(&chat, &session, &said).await?;
         }
-        let before = ResourceReading::take();
-        turn(&chat, &session, "And now?").await?;
-        let ours = before.span().wall_s * 1e6;
+        let before = ResourceReading::now();
+        run_turn(&chat, &session, "And now?").await?;
+        let ours = before.elapsed_usage().wall_s * 1e6;
         let body = mock.last_body();
         ensure(body.len() >= args.prompt_bytes, || format!("only {} bytes were sent", body.len()))?;
-        let before = ResourceReading::take();
-        let got = post(bare, &mock.url("whole"), body).await?.bytes().await?;
-        let theirs = before.span().wall_s * 1e6;
+        let before = ResourceReading::now();
+        let got = post_bare_request(bare, &mock.base_url("whole"), body).await?.bytes().await?;
+        let theirs = before.elapsed_usage().wall_s * 1e6;
         ensure(!got.is_empty(), || "the bare call got nothing".into())?;
         if n >= WARM_UP {
             turns.push(ours);
@@ -76,7 +81,7 @@ async fn calls(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> R
             by.push(ours / theirs);
         }
     }
-    Ok(figures(json!({
+    Ok(figures_from_json(json!({
         "prompt_bytes": mock.last_body().len(),
         "turns": args.turns,
         "turn_us": percentile(&turns, 50.0),
@@ -89,22 +94,27 @@ async fn calls(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> R
 
 /// A long streamed answer and one of one delta take turns, each in a session of its own, somebody listening; and the
 /// same bytes read by a bare client.
-async fn deltas(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> Result<Figures, Failure> {
+async fn measure_streamed_deltas(
+    args: &Args,
+    mock: &MockModelServer,
+    bare: &reqwest::Client,
+) -> Result<Figures, Failure> {
     let long = format!("deltas-{}", args.deltas);
     let mut times = Vec::new();
     for (answer, count) in [("deltas-1", 1), (long.as_str(), args.deltas)] {
         let folder = args.db.with_extension(answer);
         let args = Args { db: folder, ..args.clone() };
-        let OpenedChat { chat, .. } = store::open(&args, asking(mock, answer, true)?).await?;
-        let url = mock.url(answer);
+        let OpenedChat { chat, .. } =
+            store::open_chat_variant(&args, build_asking_agent(mock, answer, true)?).await?;
+        let url = mock.base_url(answer);
         let (mut turns, mut bares) = (Vec::new(), Vec::new());
         for n in 0..args.turns + WARM_UP {
-            let before = ResourceReading::take();
-            listened(&chat, &format!("s{n}"), count).await?;
-            let ours = before.span().wall_s * 1e6;
+            let before = ResourceReading::now();
+            run_turn_with_listener(&chat, &format!("s{n}"), count).await?;
+            let ours = before.elapsed_usage().wall_s * 1e6;
             let body = mock.last_body();
-            let before = ResourceReading::take();
-            let mut pieces = post(bare, &url, body).await?.bytes_stream();
+            let before = ResourceReading::now();
+            let mut pieces = post_bare_request(bare, &url, body).await?.bytes_stream();
             let mut bytes = 0;
             while let Some(piece) = pieces.next().await {
                 bytes += piece?.len();
@@ -112,7 +122,7 @@ async fn deltas(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> 
             ensure(bytes > count * PIECE.len(), || format!("the bare call got {bytes} bytes"))?;
             if n >= WARM_UP {
                 turns.push(ours);
-                bares.push(before.span().wall_s * 1e6);
+                bares.push(before.elapsed_usage().wall_s * 1e6);
             }
         }
         times.push([median(&turns), median(&bares)]);
@@ -121,7 +131,7 @@ async fn deltas(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> 
         return Err("two kinds were timed".into());
     };
     let more = (args.deltas - 1) as f64;
-    Ok(figures(json!({
+    Ok(figures_from_json(json!({
         "deltas": args.deltas,
         "us_per_delta": (long - short) / more,
         "bare_us_per_delta": (bare_long - bare_short) / more,
@@ -129,12 +139,16 @@ async fn deltas(args: &Args, mock: &MockModelServer, bare: &reqwest::Client) -> 
     })))
 }
 
-async fn post(bare: &reqwest::Client, base: &str, body: bytes::Bytes) -> Result<reqwest::Response, Failure> {
+async fn post_bare_request(
+    bare: &reqwest::Client,
+    base: &str,
+    body: bytes::Bytes,
+) -> Result<reqwest::Response, Failure> {
     let request = bare.post(format!("{base}/v1/chat/completions")).header("content-type", "application/json");
     Ok(request.body(body).send().await?.error_for_status()?)
 }
 
-async fn turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
+async fn run_turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
     let outcome = chat.send(session, ChatMessage::user(text)).await;
     let ChatTurnOutcome::Completed(done) = outcome else {
         return Err(format!("a turn ended {outcome:?}").into());
@@ -144,7 +158,7 @@ async fn turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
 }
 
 /// One turn with somebody who listens to every piece.
-pub(crate) async fn listened(chat: &Chat, session: &str, count: usize) -> Result<(), Failure> {
+pub(crate) async fn run_turn_with_listener(chat: &Chat, session: &str, count: usize) -> Result<(), Failure> {
     let events = chat.send_streaming(session, ChatMessage::user("Say much.")).await;
     let mut events = std::pin::pin!(events.map_err(|error| format!("not accepted: {error:?}"))?);
     let (mut shown, mut kept) = (String::new(), None);

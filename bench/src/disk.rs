@@ -9,7 +9,7 @@ use crate::Failure;
 
 /// Returns pages times page size as a fresh reader sees them: pages in the log count, the log's slack does not. 0
 /// where there is no file.
-pub(crate) fn db_bytes(path: &Path) -> Result<u64, Failure> {
+pub(crate) fn database_bytes(path: &Path) -> Result<u64, Failure> {
     if !path.exists() {
         return Ok(0);
     }
@@ -20,7 +20,7 @@ pub(crate) fn db_bytes(path: &Path) -> Result<u64, Failure> {
 }
 
 /// Returns the sizes of the file and of those that SQLite keeps beside it, together.
-pub(crate) fn file_bytes(path: &Path) -> Result<u64, Failure> {
+pub(crate) fn database_file_bytes(path: &Path) -> Result<u64, Failure> {
     let mut sum = 0;
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();

@@ -43,7 +43,7 @@ pub(crate) type Figures = Map<String, Value>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
+    match run_and_print(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nobody is left to tell when this fails, too.
@@ -53,32 +53,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<(), Failure> {
+fn run_and_print(args: &Args) -> Result<(), Failure> {
     // As in the binary: one thread runs everything, the store has its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let figures = runtime.block_on(async {
         match args.workload {
-            Workload::W1 => w1::run(args).await,
-            Workload::W2 => w2::run(args).await,
-            Workload::W3 => w3::run(args).await,
-            Workload::W4Suspend => w4::suspend(args).await,
-            Workload::W4Resume => w4::resume(args).await,
-            Workload::W5 => w5::run(args).await,
-            Workload::Engine => engine::run(args).await,
-            Workload::Calls => calls::run(args).await,
-            Workload::Streams => streams::run(args).await,
-            Workload::Blocks => blocks::run(args).await,
+            Workload::W1 => w1::run_workload(args).await,
+            Workload::W2 => w2::run_workload(args).await,
+            Workload::W3 => w3::run_workload(args).await,
+            Workload::W4Suspend => w4::run_suspensions(args).await,
+            Workload::W4Resume => w4::run_resumptions(args).await,
+            Workload::W5 => w5::run_workload(args).await,
+            Workload::Engine => engine::run_workload(args).await,
+            Workload::Calls => calls::run_workload(args).await,
+            Workload::Streams => streams::run_workload(args).await,
+            Workload::Blocks => blocks::run_workload(args).await,
         }
     })?;
     let mut line = Figures::new();
     line.insert("workload".into(), args.workload.to_string().into());
     line.insert("variant".into(), args.variant.to_string().into());
     line.extend(figures);
-    print(&Value::Object(line))
+    print_json_line(&Value::Object(line))
 }
 
 /// Prints one line of JSON.
-pub(crate) fn print(line: &Value) -> Result<(), Failure> {
+pub(crate) fn print_json_line(line: &Value) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -29,7 +29,7 @@ pub(crate) struct ResourceUsage {
 
 impl ResourceReading {
     #[expect(clippy::disallowed_methods, reason = "measuring time is what this program is for")]
-    pub(crate) fn take() -> Self {
+    pub(crate) fn now() -> Self {
         let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock");
         Self {
             at: Instant::now(),
@@ -39,12 +39,12 @@ impl ResourceReading {
     }
 
     /// Returns the difference between this reading and now.
-    pub(crate) fn span(self) -> ResourceUsage {
-        self.until(Self::take())
+    pub(crate) fn elapsed_usage(self) -> ResourceUsage {
+        self.usage_until(Self::now())
     }
 
     /// Returns the difference between this reading and a later one.
-    pub(crate) fn until(self, now: Self) -> ResourceUsage {
+    pub(crate) fn usage_until(self, now: Self) -> ResourceUsage {
         ResourceUsage {
             wall_s: now.at.duration_since(self.at).as_secs_f64(),
             cpu_s: now.cpu_s - self.cpu_s,
@@ -64,19 +64,19 @@ impl ResourceUsage {
 
 /// Returns the nearest-rank percentile.
 pub(crate) fn percentile(values: &[f64], q: f64) -> f64 {
-    let sorted = sorted(values);
+    let sorted = sorted_values(values);
     let rank = (q / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
 }
 
 /// Returns the middle value, or the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    let sorted = sorted(values);
+    let sorted = sorted_values(values);
     let n = sorted.len();
     if n == 0 { f64::NAN } else { (sorted[n / 2] + sorted[(n - 1) / 2]) / 2.0 }
 }
 
-fn sorted(values: &[f64]) -> Vec<f64> {
+fn sorted_values(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
@@ -91,7 +91,7 @@ pub(crate) fn peak_rss_mib() -> io::Result<f64> {
 }
 
 /// Makes figures of a JSON object; of anything else, none.
-pub(crate) fn figures(value: Value) -> Figures {
+pub(crate) fn figures_from_json(value: Value) -> Figures {
     match value {
         Value::Object(figures) => figures,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {

@@ -45,15 +45,19 @@ impl MockModelServer {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let (address, seen) = (listener.local_addr()?, Arc::new(MockModelState::default()));
-        let mut answers = HashMap::from([("whole".to_owned(), whole()), ("held".to_owned(), held(together))]);
-        answers.extend(deltas.iter().map(|delta| (format!("deltas-{delta}"), streamed(*delta))));
+        let mut answers = HashMap::from([
+            ("whole".to_owned(), prepare_whole_answer()),
+            ("held".to_owned(), prepare_held_answer(together)),
+        ]);
+        answers
+            .extend(deltas.iter().map(|delta| (format!("deltas-{delta}"), prepare_streamed_answer(*delta))));
         let (answers, kept) = (Arc::new(answers), seen.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("mock".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let Ok(listener) = TcpListener::from_std(listener) else { return };
                 while let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(serve(stream, answers.clone(), kept.clone()));
+                    tokio::spawn(serve_connection(stream, answers.clone(), kept.clone()));
                 }
             });
         })?;
@@ -61,7 +65,7 @@ impl MockModelServer {
     }
 
     /// Returns the base address of one kind of answer.
-    pub(crate) fn url(&self, answer: &str) -> String {
+    pub(crate) fn base_url(&self, answer: &str) -> String {
         format!("http://{}/{answer}", self.address)
     }
 
@@ -72,7 +76,7 @@ impl MockModelServer {
 }
 
 /// Answers the requests of one connection, until the other side hangs up or sends a request that is not understood.
-async fn serve(
+async fn serve_connection(
     mut stream: TcpStream,
     answers: Arc<HashMap<String, PreparedAnswer>>,
     seen: Arc<MockModelState>,
@@ -82,7 +86,7 @@ async fn serve(
         return;
     }
     let mut buffer = BytesMut::new();
-    while let Ok(Some((path, body))) = read(&mut stream, &mut buffer).await {
+    while let Ok(Some((path, body))) = read_request(&mut stream, &mut buffer).await {
         *seen.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
         let Some(answer) = path.split('/').nth(1).and_then(|part| answers.get(part)) else { return };
         if stream.write_all(&answer.first).await.is_err() {
@@ -102,7 +106,10 @@ async fn serve(
 }
 
 /// Reads one request: its path and its body.
-async fn read(stream: &mut TcpStream, buffer: &mut BytesMut) -> std::io::Result<Option<(String, Bytes)>> {
+async fn read_request(
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+) -> std::io::Result<Option<(String, Bytes)>> {
     let mut searched = 0;
     let head = loop {
         if let Some(at) = buffer[searched..].windows(4).position(|window| window == b"\r\n\r\n") {
@@ -127,16 +134,16 @@ async fn read(stream: &mut TcpStream, buffer: &mut BytesMut) -> std::io::Result<
     Ok(Some((path, buffer.split_to(length).freeze())))
 }
 
-fn usage() -> serde_json::Value {
+fn usage_json() -> serde_json::Value {
     json!({"prompt_tokens": 25_000, "completion_tokens": 10, "total_tokens": 25_010})
 }
 
-fn whole() -> PreparedAnswer {
+fn prepare_whole_answer() -> PreparedAnswer {
     let message = json!({"role": "assistant", "content": PIECE, "refusal": null});
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_741_570_283, "model": "mock",
         "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}],
-        "usage": usage(),
+        "usage": usage_json(),
     });
     let body = body.to_string();
     let head = format!(
@@ -150,36 +157,36 @@ const STREAM_HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// Writes an event as a piece of its own.
-fn event(data: &str) -> String {
+fn format_sse_event(data: &str) -> String {
     let event = format!("data: {data}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len())
 }
 
-fn chunk(choices: &serde_json::Value, usage: &serde_json::Value) -> String {
+fn format_chunk_event(choices: &serde_json::Value, usage: &serde_json::Value) -> String {
     let chunk = json!({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_741_570_283, "model": "mock",
         "system_fingerprint": "fp_fc9f1d7035", "choices": choices, "usage": usage,
     });
-    event(&chunk.to_string())
+    format_sse_event(&chunk.to_string())
 }
 
-fn pieces(count: usize) -> String {
+fn format_delta_events(count: usize) -> String {
     let delta = json!([{"index": 0, "delta": {"content": PIECE}, "logprobs": null, "finish_reason": null}]);
-    chunk(&delta, &json!(null)).repeat(count)
+    format_chunk_event(&delta, &json!(null)).repeat(count)
 }
 
-fn end() -> String {
+fn format_end_events() -> String {
     let finish = json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": "stop"}]);
-    let last = chunk(&json!([]), &usage());
-    format!("{}{last}{}0\r\n\r\n", chunk(&finish, &json!(null)), event("[DONE]"))
+    let last = format_chunk_event(&json!([]), &usage_json());
+    format!("{}{last}{}0\r\n\r\n", format_chunk_event(&finish, &json!(null)), format_sse_event("[DONE]"))
 }
 
-fn streamed(deltas: usize) -> PreparedAnswer {
-    let all = format!("{STREAM_HEAD}{}{}", pieces(deltas), end());
+fn prepare_streamed_answer(deltas: usize) -> PreparedAnswer {
+    let all = format!("{STREAM_HEAD}{}{}", format_delta_events(deltas), format_end_events());
     PreparedAnswer { first: Bytes::from(all), together: 0, rest: Bytes::new() }
 }
 
-fn held(together: usize) -> PreparedAnswer {
-    let first = Bytes::from(format!("{STREAM_HEAD}{}", pieces(1)));
-    PreparedAnswer { first, together, rest: Bytes::from(pieces(1) + &end()) }
+fn prepare_held_answer(together: usize) -> PreparedAnswer {
+    let first = Bytes::from(format!("{STREAM_HEAD}{}", format_delta_events(1)));
+    PreparedAnswer { first, together, rest: Bytes::from(format_delta_events(1) + &format_end_events()) }
 }

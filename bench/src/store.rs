@@ -14,7 +14,7 @@ pub(crate) struct OpenedChat {
 }
 
 /// Opens the chat of a variant.
-pub(crate) async fn open<S>(args: &Args, graph: Graph<S>) -> Result<OpenedChat, Failure> {
+pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result<OpenedChat, Failure> {
     let store = match args.variant {
         Variant::Full | Variant::Step => SqliteStore::open(&args.db).await?,
         Variant::Normal => SqliteStore::options(&args.db).durability(Synced::Normal).open().await?,

@@ -36,7 +36,7 @@ struct EventIdCounter {
 const ID_LINE: &[u8] = b"\nid:";
 
 impl EventIdCounter {
-    fn read(&mut self, bytes: &[u8]) {
+    fn count_event_ids(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if *byte == ID_LINE[self.matched] {
                 self.matched += 1;
@@ -51,7 +51,7 @@ impl EventIdCounter {
 }
 
 /// Opens a stream and reads the head of its answer.
-async fn open(
+async fn open_stream(
     address: &str,
     session: &str,
     told: &StreamCounters,
@@ -75,18 +75,18 @@ async fn open(
         return Err(format!("no stream: {}", String::from_utf8_lossy(&head)).into());
     }
     let mut ids = EventIdCounter::default();
-    ids.read(&head[end..]);
+    ids.count_event_ids(&head[end..]);
     told.events.set(ids.seen);
     Ok((socket, ids))
 }
 
 /// Reads a stream for as long as it lasts.
-async fn hold((mut socket, mut ids): (TcpStream, EventIdCounter), told: Rc<StreamCounters>) {
+async fn read_until_end((mut socket, mut ids): (TcpStream, EventIdCounter), told: Rc<StreamCounters>) {
     let mut buffer = [0; 4096];
     while let Ok(count) = socket.read(&mut buffer).await
         && count > 0
     {
-        ids.read(&buffer[..count]);
+        ids.count_event_ids(&buffer[..count]);
         told.events.set(ids.seen);
         told.bytes.set(told.bytes.get() + count as u64);
     }
@@ -94,15 +94,20 @@ async fn hold((mut socket, mut ids): (TcpStream, EventIdCounter), told: Rc<Strea
 }
 
 /// Opens all streams, says so, and reads them until the standard input ends.
-async fn run(address: &str, streams: usize, prefix: &str, sessions: usize) -> Result<String, Failure> {
+async fn hold_all_streams(
+    address: &str,
+    streams: usize,
+    prefix: &str,
+    sessions: usize,
+) -> Result<String, Failure> {
     let told: Vec<Rc<StreamCounters>> = (0..streams).map(|_| Rc::default()).collect();
     let next = Cell::new(0);
     let worker = || async {
         loop {
             let no = next.replace(next.get() + 1);
             let Some(told) = told.get(no) else { return Ok::<_, Failure>(()) };
-            let opened = open(address, &format!("{prefix}{}", no % sessions), told).await?;
-            tokio::task::spawn_local(hold(opened, told.clone()));
+            let opened = open_stream(address, &format!("{prefix}{}", no % sessions), told).await?;
+            tokio::task::spawn_local(read_until_end(opened, told.clone()));
         }
     };
     try_join_all((0..AT_ONCE).map(|_| worker())).await?;
@@ -133,8 +138,9 @@ fn main() -> Result<(), Failure> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (streams, sessions) = (streams.parse()?, sessions.parse()?);
-    let told =
-        runtime.block_on(tokio::task::LocalSet::new().run_until(run(address, streams, prefix, sessions)))?;
+    let told = runtime.block_on(
+        tokio::task::LocalSet::new().run_until(hold_all_streams(address, streams, prefix, sessions)),
+    )?;
     writeln!(std::io::stdout(), "{told}")?;
     Ok(())
 }
