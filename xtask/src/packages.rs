@@ -24,10 +24,17 @@ pub(crate) struct PackageDependency {
     pub(crate) internal: bool,
     /// Whether only tests see it. Build dependencies count as normal ones.
     pub(crate) dev: bool,
-    /// Whether the package is built without it unless a feature asks for it.
+    /// Its features, as far as the rules need them.
+    pub(crate) features: DependencyFeatures,
+}
+
+/// The features of a dependency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DependencyFeatures {
+    /// Whether the package is built without the dependency unless a feature asks for it.
     pub(crate) optional: bool,
-    /// Whether the manifest asks for features of it.
-    pub(crate) features: bool,
+    /// Whether the manifest asks for features of the dependency.
+    pub(crate) requested: bool,
 }
 
 impl WorkspacePackage {
@@ -96,8 +103,7 @@ fn convert_dependency(raw: RawDependency) -> PackageDependency {
     PackageDependency {
         internal: raw.path.is_some(),
         dev: raw.kind.as_deref() == Some("dev"),
-        optional: raw.optional,
-        features: !raw.features.is_empty(),
+        features: DependencyFeatures { optional: raw.optional, requested: !raw.features.is_empty() },
         name: raw.path.as_deref().map_or(raw.name, last_path_part),
     }
 }
@@ -123,7 +129,8 @@ mod tests {
         assert_eq!(engine.internal_dependencies(false).collect::<Vec<_>>(), ["durable"]);
         assert_eq!(engine.external_dependencies(false).collect::<Vec<_>>(), ["cc"]);
         assert_eq!(engine.external_dependencies(true).collect::<Vec<_>>(), ["proptest"]);
-        let marks = engine.dependencies.iter().map(|dependency| (dependency.features, dependency.optional));
+        let features = engine.dependencies.iter().map(|dependency| dependency.features);
+        let marks = features.map(|features| (features.requested, features.optional));
         assert_eq!(marks.collect::<Vec<_>>(), [(true, false), (false, true), (false, false)]);
     }
 }

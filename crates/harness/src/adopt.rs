@@ -122,7 +122,7 @@ impl ChatInner {
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        loaded.state().append_turn(QueuedTurn { handle: handle, work });
+        loaded.state().append_turn(QueuedTurn { handle, work });
         Ok(Some(taken))
     }
 
@@ -160,7 +160,7 @@ impl ChatInner {
         }
         let row = self.commit_takeover(loaded, &row, false).await?;
         let work = QueuedWork::Recover { row, has_run: false };
-        loaded.state().add_taken(QueuedTurn { handle: handle, work }, position);
+        loaded.state().add_taken(QueuedTurn { handle, work }, position);
         Ok(Some(taken))
     }
 

@@ -220,7 +220,6 @@ impl Session {
     }
 
     /// Begins a request for the events of the session.
-    #[must_use]
     pub fn events(&self) -> SessionEvents {
         SessionEvents { session: self.clone(), after: None }
     }
@@ -358,7 +357,7 @@ impl SessionWait {
     pub async fn reject(&self, reason: impl Into<String>) -> Result<Arc<ChatTurnOutcome>, Box<ErroredTurn>> {
         let reason = reason.into();
         let fields = [("approved", Value::Bool(false))];
-        let reason = (!reason.is_empty()).then(|| ("reason", Value::String(reason)));
+        let reason = (!reason.is_empty()).then_some(("reason", Value::String(reason)));
         self.decide(fields.into_iter().chain(reason)).await
     }
 

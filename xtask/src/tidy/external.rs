@@ -74,9 +74,9 @@ fn paths_to_packages<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a 
         }
         if let Some(features) = features {
             for package in repo.packages.iter().filter(|package| package.folder == name) {
-                let built = |to: &&PackageDependency| !to.dev && (features || !to.optional);
+                let built = |to: &&PackageDependency| !to.dev && (features || !to.features.optional);
                 for to in package.dependencies.iter().filter(built) {
-                    let features = to.internal.then_some(to.features);
+                    let features = to.internal.then_some(to.features.requested);
                     next.push((&to.name, features, format!("{path} -> {}", to.name)));
                 }
             }
