@@ -29,7 +29,7 @@ pub(crate) struct PackageDependency {
 }
 
 /// The features of a dependency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DependencyFeatures {
     /// Whether the package is built without the dependency unless a feature asks for it.
     pub(crate) optional: bool,

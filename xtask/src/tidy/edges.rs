@@ -154,7 +154,7 @@ fn describe_circle(packages: &[WorkspacePackage], levels: &Levels<'_>) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::PackageDependency;
+    use crate::packages::{DependencyFeatures, PackageDependency};
     use crate::tidy::assert_finds;
 
     fn repo(packages: &[(&str, &[&str], &[&str])]) -> Repository {
@@ -163,8 +163,7 @@ mod tests {
                 name: (*name).into(),
                 internal: true,
                 dev,
-                optional: false,
-                features: false,
+                features: DependencyFeatures::default(),
             };
             names.iter().map(new).collect::<Vec<_>>()
         };

@@ -97,7 +97,7 @@ fn paths_to_packages<'a>(repo: &'a Repository, folder: &'a str) -> BTreeMap<&'a 
 mod tests {
     use super::*;
     use crate::lock::CargoLockfile;
-    use crate::packages::WorkspacePackage;
+    use crate::packages::{DependencyFeatures, WorkspacePackage};
     use crate::tidy::assert_finds;
 
     /// `to` names foreign packages; `crates/x` is one of ours, `test:x` is for tests, `x?` is optional, and of `x+`
@@ -111,8 +111,7 @@ mod tests {
                 .into(),
             internal: text.contains("crates/"),
             dev: text.starts_with("test:"),
-            optional: text.ends_with('?'),
-            features: text.ends_with('+'),
+            features: DependencyFeatures { optional: text.ends_with('?'), requested: text.ends_with('+') },
         };
         WorkspacePackage { folder: folder.into(), dependencies: to.iter().map(dependency).collect() }
     }

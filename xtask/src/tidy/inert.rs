@@ -72,7 +72,7 @@ fn reachable_crates<'a>(repo: &'a Repository, from: &'a str) -> BTreeSet<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::{PackageDependency, WorkspacePackage};
+    use crate::packages::{DependencyFeatures, PackageDependency, WorkspacePackage};
     use crate::tidy::assert_finds;
 
     fn packages(edges: &[(&str, &[&str])]) -> Repository {
@@ -80,8 +80,7 @@ mod tests {
             name: (*name).into(),
             internal: true,
             dev: false,
-            optional: false,
-            features: false,
+            features: DependencyFeatures::default(),
         };
         let package = |(folder, names): &(&str, &[&str])| WorkspacePackage {
             folder: (*folder).into(),
