@@ -29,7 +29,7 @@ mod withheld;
 use serde_json::Value;
 use singletree_llm::{Error, Request, Response, Result};
 
-use crate::answer::invalid;
+use crate::answer::invalid_response_error;
 use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDecoder, WireMapping};
 use crate::path;
 
@@ -41,37 +41,42 @@ const VERSION: &str = "2023-06-01";
 pub(crate) struct AnthropicMapping;
 
 impl WireMapping for AnthropicMapping {
-    fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
+    fn auth_headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         let version = ("anthropic-version".to_owned(), VERSION.to_owned());
         let key = key.map(|key| ("x-api-key".to_owned(), key.to_owned()));
         [Some(version), key].into_iter().flatten().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
-        compose::compose(model, request, manner)
+    fn compose_request(
+        &self,
+        model: &str,
+        request: &Request,
+        manner: ComposeOptions,
+    ) -> Result<ComposedRequest> {
+        compose::compose_request(model, request, manner)
     }
 
-    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
-        read::read(body, composed.answer_tool.as_deref())
+    fn read_response(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
+        read::read_response(body, composed.answer_tool.as_deref())
     }
 
-    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
-        refuse::refuse(refusal)
+    fn classify_failure(&self, refusal: &FailedResponse<'_>) -> Error {
+        refuse::classify_failure(refusal)
     }
 
-    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
+    fn stream_decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
         Box::new(read::AnthropicStreamDecoder::new(composed.answer_tool.as_deref()))
     }
 
-    fn probe(&self, model: &str) -> String {
-        format!("/v1/models/{}", path::segment(model))
+    fn probe_path(&self, model: &str) -> String {
+        format!("/v1/models/{}", path::encode_path_segment(model))
     }
 
     // An alias is answered with the model that it stands for: the id need not be ours.
     fn read_probe(&self, _: &str, body: &Value) -> Result<()> {
         match body.get("id") {
             Some(Value::String(_)) => Ok(()),
-            Some(_) | None => Err(invalid("the answer describes no model")),
+            Some(_) | None => Err(invalid_response_error("the answer describes no model")),
         }
     }
 }

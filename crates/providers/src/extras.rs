@@ -8,7 +8,7 @@
 use serde_json::Value;
 use singletree_llm::{Error, Map, ProviderErrorDetail, Result};
 
-use crate::canonical::equal;
+use crate::canonical::values_equal;
 
 /// How a managed field meets an extra of its name. A field of the body without a rule is managed while it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,25 +28,27 @@ pub(crate) enum ExtraFieldRule {
 ///
 /// # Errors
 /// `provider_invalid_request` for an extra that contradicts a managed field; it names the field and no value.
-pub(crate) fn apply(body: &mut Map, extras: &Map, rules: &[(&str, ExtraFieldRule)]) -> Result<()> {
+pub(crate) fn apply_extras(body: &mut Map, extras: &Map, rules: &[(&str, ExtraFieldRule)]) -> Result<()> {
     for (key, extra) in extras {
         let rule = rules.iter().find(|(name, _)| name == key).map(|(_, rule)| *rule);
         match (rule, body.get_mut(key)) {
-            (Some(ExtraFieldRule::Merge { scalar }), Some(produced)) => merge(produced, extra, scalar),
-            (_, Some(produced)) if equal(produced, extra) => {}
+            (Some(ExtraFieldRule::Merge { scalar }), Some(produced)) => {
+                merge_extra_value(produced, extra, scalar)
+            }
+            (_, Some(produced)) if values_equal(produced, extra) => {}
             (Some(ExtraFieldRule::Switch(implied)), None) if *extra == Value::Bool(implied) => {}
             (None | Some(ExtraFieldRule::Merge { .. }), None) => {
                 body.insert(key.clone(), extra.clone());
             }
             (_, Some(_)) | (Some(ExtraFieldRule::Always | ExtraFieldRule::Switch(_)), None) => {
-                return Err(conflict(key));
+                return Err(extra_conflict_error(key));
             }
         }
     }
     Ok(())
 }
 
-fn merge(produced: &mut Value, extra: &Value, scalar: bool) {
+fn merge_extra_value(produced: &mut Value, extra: &Value, scalar: bool) {
     let Value::Array(list) = produced else { return };
     let more: Vec<&Value> = match extra {
         Value::String(_) if scalar => vec![extra],
@@ -62,7 +64,7 @@ fn merge(produced: &mut Value, extra: &Value, scalar: bool) {
     *list = merged;
 }
 
-fn conflict(key: &str) -> Error {
+fn extra_conflict_error(key: &str) -> Error {
     Error::InvalidRequest(ProviderErrorDetail::new(format!(
         "the extra {key:?} contradicts what this call sends under that name; leave it out"
     )))

@@ -29,7 +29,7 @@ mod schema;
 use serde_json::Value;
 use singletree_llm::{Error, ProviderErrorDetail, Request, Response, Result};
 
-use crate::answer::invalid;
+use crate::answer::invalid_response_error;
 use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDecoder, WireMapping};
 use crate::path;
 
@@ -38,33 +38,38 @@ use crate::path;
 pub(crate) struct GeminiMapping;
 
 impl WireMapping for GeminiMapping {
-    fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
+    fn auth_headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         key.map(|key| ("x-goog-api-key".to_owned(), key.to_owned())).into_iter().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
-        compose::compose(model, request, manner)
+    fn compose_request(
+        &self,
+        model: &str,
+        request: &Request,
+        manner: ComposeOptions,
+    ) -> Result<ComposedRequest> {
+        compose::compose_request(model, request, manner)
     }
 
-    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
-        read::read(body, composed)
+    fn read_response(&self, body: Value, composed: &ComposedRequest) -> Result<Response> {
+        read::read_response(body, composed)
     }
 
-    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
-        refuse::refuse(refusal)
+    fn classify_failure(&self, refusal: &FailedResponse<'_>) -> Error {
+        refuse::classify_failure(refusal)
     }
 
-    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
+    fn stream_decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
         Box::new(read::GeminiStreamDecoder::new(composed))
     }
 
-    fn probe(&self, model: &str) -> String {
-        resource(model)
+    fn probe_path(&self, model: &str) -> String {
+        model_resource(model)
     }
 
     fn read_probe(&self, model: &str, body: &Value) -> Result<()> {
         if !body.get("name").is_some_and(Value::is_string) {
-            return Err(invalid("the answer describes no model"));
+            return Err(invalid_response_error("the answer describes no model"));
         }
         match body.get("supportedGenerationMethods").and_then(Value::as_array) {
             Some(methods) if !methods.iter().any(|method| method == "generateContent") => Err(
@@ -77,10 +82,12 @@ impl WireMapping for GeminiMapping {
 
 /// Returns the path of a model: `models/NAME` and `tunedModels/NAME` are said as they are, a bare name is one of
 /// `models`.
-fn resource(model: &str) -> String {
+fn model_resource(model: &str) -> String {
     match model.split_once('/') {
-        Some((kind @ ("models" | "tunedModels"), name)) => format!("/v1beta/{kind}/{}", path::segment(name)),
-        Some(_) | None => format!("/v1beta/models/{}", path::segment(model)),
+        Some((kind @ ("models" | "tunedModels"), name)) => {
+            format!("/v1beta/{kind}/{}", path::encode_path_segment(name))
+        }
+        Some(_) | None => format!("/v1beta/models/{}", path::encode_path_segment(model)),
     }
 }
 

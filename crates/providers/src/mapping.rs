@@ -40,15 +40,15 @@ pub(crate) struct FailedResponse<'a> {
 impl FailedResponse<'_> {
     /// Returns a field of the body's `error` object: every wire has that object, and its fields are strings (Gemini's
     /// `code` is a number).
-    pub(crate) fn told(&self, field: &str) -> Option<&str> {
-        self.body.and_then(|body| told(body, field))
+    pub(crate) fn error_text(&self, field: &str) -> Option<&str> {
+        self.body.and_then(|body| error_text(body, field))
     }
 
     /// Returns the details that an error of any category has: status, wait, and the server's message (D15). Only the
     /// provider knows the key: it removes the key from every diagnostic, and cuts the rest to a readable length.
-    pub(crate) fn detail(&self) -> ProviderErrorDetail {
+    pub(crate) fn error_detail(&self) -> ProviderErrorDetail {
         let text = self
-            .told("message")
+            .error_text("message")
             .map_or_else(|| format!("the server answered {}", self.status), str::to_owned);
         let detail = ProviderErrorDetail::new(text).with_status(self.status);
         match self.retry_after {
@@ -60,11 +60,11 @@ impl FailedResponse<'_> {
 
 /// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the
 /// OpenAI wire send the object itself, and Gemini a list of one.
-pub(crate) fn told<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
+pub(crate) fn error_text<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
     error_field(body, field)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
-/// As [`told`], whatever the field holds.
+/// As [`error_text`], whatever the field holds.
 pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value> {
     let body = body.get(0).unwrap_or(body);
     match body.get("error") {
@@ -77,29 +77,34 @@ pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value>
 /// One vendor's protocol. Pure: no I/O, no clock.
 pub(crate) trait WireMapping: fmt::Debug + Send + Sync {
     /// Returns the headers that carry a key and say which version of the protocol is spoken.
-    fn headers(&self, key: Option<&str>) -> Vec<(String, String)>;
+    fn auth_headers(&self, key: Option<&str>) -> Vec<(String, String)>;
 
     /// Writes a checked request.
     ///
     /// # Errors
     /// `provider_invalid_request` for a setting that this wire does not have, and for an extra that contradicts a
     /// managed field.
-    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest>;
+    fn compose_request(
+        &self,
+        model: &str,
+        request: &Request,
+        manner: ComposeOptions,
+    ) -> Result<ComposedRequest>;
 
     /// Reads a successful answer; nobody has validated it yet.
     ///
     /// # Errors
     /// `provider_invalid_response`.
-    fn read(&self, body: Value, composed: &ComposedRequest) -> Result<Response>;
+    fn read_response(&self, body: Value, composed: &ComposedRequest) -> Result<Response>;
 
     /// Returns the error of a failed answer (the table of llm-provider §8.x.3).
-    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error;
+    fn classify_failure(&self, refusal: &FailedResponse<'_>) -> Error;
 
     /// Starts to read a stream.
-    fn decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder>;
+    fn stream_decoder(&self, composed: &ComposedRequest) -> Box<dyn StreamDecoder>;
 
     /// Returns the path of the request that [`ready`](Self::read_probe) is answered from.
-    fn probe(&self, model: &str) -> String;
+    fn probe_path(&self, model: &str) -> String;
 
     /// Reads the answer of a probe.
     ///
@@ -114,7 +119,7 @@ pub(crate) trait StreamDecoder: Send {
     ///
     /// # Errors
     /// Any category: an error in the stream is classified as one outside it.
-    fn event(
+    fn decode_event(
         &mut self,
         name: Option<&str>,
         data: &str,
@@ -125,7 +130,7 @@ pub(crate) trait StreamDecoder: Send {
     ///
     /// # Errors
     /// `provider_unavailable`.
-    fn end(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()>;
+    fn finish_stream(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()>;
 }
 
 /// Whether more is to come.

@@ -26,12 +26,17 @@ use crate::mapping::{ComposeOptions, ComposedRequest, FailedResponse, StreamDeco
 pub(crate) struct OpenAiMapping;
 
 impl WireMapping for OpenAiMapping {
-    fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
+    fn auth_headers(&self, key: Option<&str>) -> Vec<(String, String)> {
         key.map(|key| ("authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect()
     }
 
-    fn compose(&self, model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
-        let body = request::body(model, request, manner)?;
+    fn compose_request(
+        &self,
+        model: &str,
+        request: &Request,
+        manner: ComposeOptions,
+    ) -> Result<ComposedRequest> {
+        let body = request::write_request_body(model, request, manner)?;
         Ok(ComposedRequest {
             path: "/v1/chat/completions".to_owned(),
             body: Value::Object(body),
@@ -39,19 +44,19 @@ impl WireMapping for OpenAiMapping {
         })
     }
 
-    fn read(&self, body: Value, _composed: &ComposedRequest) -> Result<Response> {
-        response::read(body)
+    fn read_response(&self, body: Value, _composed: &ComposedRequest) -> Result<Response> {
+        response::read_response(body)
     }
 
-    fn refuse(&self, refusal: &FailedResponse<'_>) -> Error {
-        refusal::refuse(refusal)
+    fn classify_failure(&self, refusal: &FailedResponse<'_>) -> Error {
+        refusal::classify_failure(refusal)
     }
 
-    fn decoder(&self, _composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
+    fn stream_decoder(&self, _composed: &ComposedRequest) -> Box<dyn StreamDecoder> {
         Box::new(stream::ChunkDecoder::default())
     }
 
-    fn probe(&self, _model: &str) -> String {
+    fn probe_path(&self, _model: &str) -> String {
         "/v1/models".to_owned()
     }
 

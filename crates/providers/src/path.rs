@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Writes a name so that it stays one segment of a path, whatever stands in it.
-pub(crate) fn segment(name: &str) -> String {
+pub(crate) fn encode_path_segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

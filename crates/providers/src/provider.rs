@@ -24,9 +24,9 @@ use crate::wire::Wire;
 
 pub use builder::HttpProviderBuilder;
 
-use deltas::{DeltaStream, deltas_of};
+use deltas::{DeltaStream, response_to_deltas};
 use endpoint::ProviderEndpoint;
-use failure::of_http;
+use failure::from_http_error;
 
 /// How much of the body of a failed answer is read.
 const REFUSAL_BYTES: u64 = 64 * 1024;
@@ -99,23 +99,23 @@ impl HttpProvider {
     }
 
     /// Checks a request and writes it, with the pictures that it names; nothing has been sent before.
-    async fn compose(&self, request: &Request, streaming: bool) -> Result<ComposedRequest> {
+    async fn compose_request(&self, request: &Request, streaming: bool) -> Result<ComposedRequest> {
         request.check()?;
         if streaming && !self.capabilities.streaming {
             let problem = format!("the mapping of {:?} does not support streaming", self.model);
             return Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
         }
-        self.check_blocks(request)?;
+        self.check_image_blocks(request)?;
         let manner = ComposeOptions { streaming, structured_output: self.capabilities.structured_output };
         // A model without eyes reads the line that names a picture of a tool.
         let request = match self.capabilities.images {
             true => request.inlined().await?,
             false => Cow::Borrowed(request),
         };
-        self.mapping.compose(&self.model, &request, manner)
+        self.mapping.compose_request(&self.model, &request, manner)
     }
 
-    fn check_blocks(&self, request: &Request) -> Result<()> {
+    fn check_image_blocks(&self, request: &Request) -> Result<()> {
         if self.capabilities.images {
             return Ok(());
         }
@@ -131,17 +131,22 @@ impl HttpProvider {
         Ok(())
     }
 
-    async fn post(&self, composed: &ComposedRequest, accept: &str) -> Result<HttpResponse> {
+    async fn post_request(&self, composed: &ComposedRequest, accept: &str) -> Result<HttpResponse> {
         let mut headers = self.sent_headers(accept);
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         let body = Bytes::from(canonical_json(&composed.body));
-        self.send(HttpRequest { method: Method::Post, url: self.endpoint.at(&composed.path), headers, body })
-            .await
+        self.send_request(HttpRequest {
+            method: Method::Post,
+            url: self.endpoint.url_for_path(&composed.path),
+            headers,
+            body,
+        })
+        .await
     }
 
     /// Sends a request; an answer that is no success is an error.
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse> {
-        let response = self.transport.send(request).await.map_err(of_http)?;
+    async fn send_request(&self, request: HttpRequest) -> Result<HttpResponse> {
+        let response = self.transport.send(request).await.map_err(from_http_error)?;
         if (200..300).contains(&response.status) {
             return Ok(response);
         }
@@ -149,7 +154,7 @@ impl HttpProvider {
         // A refusal whose body cannot be read is not worth another error: its status says enough.
         let body = read_body(response.body, REFUSAL_BYTES, self.endpoint.host()).await.ok();
         let body: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
-        Err(self.mapping.refuse(&FailedResponse { status, body: body.as_ref(), retry_after }))
+        Err(self.mapping.classify_failure(&FailedResponse { status, body: body.as_ref(), retry_after }))
     }
 
     fn sent_headers(&self, accept: &str) -> Vec<(String, String)> {
@@ -159,47 +164,49 @@ impl HttpProvider {
             .collect()
     }
 
-    async fn json(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
-        let body = read_body(body, self.limits.body_bytes, self.endpoint.host()).await.map_err(of_http)?;
+    async fn read_json_body(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
+        let body =
+            read_body(body, self.limits.body_bytes, self.endpoint.host()).await.map_err(from_http_error)?;
         serde_json::from_slice(&body).map_err(|error| {
             Error::InvalidResponse(ProviderErrorDetail::new(format!("the answer is no JSON: {error}")))
         })
     }
 
-    async fn ask(&self, request: &Request) -> Result<Response> {
-        let composed = self.compose(request, false).await?;
-        let response = self.post(&composed, "application/json").await?;
-        let body = self.json(response.body).await?;
-        self.mapping.read(body, &composed)?.validated(request)
+    async fn complete_request(&self, request: &Request) -> Result<Response> {
+        let composed = self.compose_request(request, false).await?;
+        let response = self.post_request(&composed, "application/json").await?;
+        let body = self.read_json_body(response.body).await?;
+        self.mapping.read_response(body, &composed)?.validated(request)
     }
 
-    async fn ask_streaming(&self, request: &Request) -> Result<BoxStream<'_, Result<ResponseDelta>>> {
-        let composed = self.compose(request, true).await?;
-        let response = self.post(&composed, "text/event-stream").await?;
+    async fn open_delta_stream(&self, request: &Request) -> Result<BoxStream<'_, Result<ResponseDelta>>> {
+        let composed = self.compose_request(request, true).await?;
+        let response = self.post_request(&composed, "text/event-stream").await?;
         let kind = response.header("content-type").unwrap_or("text/event-stream");
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match kind.as_str() {
             "application/json" => {
-                let whole = self.mapping.read(self.json(response.body).await?, &composed)?;
-                Ok(Box::pin(futures_util::stream::iter(deltas_of(whole).into_iter().map(Ok))))
+                let whole =
+                    self.mapping.read_response(self.read_json_body(response.body).await?, &composed)?;
+                Ok(Box::pin(futures_util::stream::iter(response_to_deltas(whole).into_iter().map(Ok))))
             }
             "text/html" => {
                 let problem = "the answer is a web page and no stream of events; is the base address right?";
                 Err(Error::InvalidResponse(ProviderErrorDetail::new(problem)))
             }
             _ => {
-                let decoder = self.mapping.decoder(&composed);
+                let decoder = self.mapping.stream_decoder(&composed);
                 Ok(Box::pin(DeltaStream::new(response.body, decoder, self.limits.line_bytes, &self.redactor)))
             }
         }
     }
 
-    async fn probe(&self) -> Result<()> {
-        let url = self.endpoint.at(&self.mapping.probe(&self.model));
+    async fn probe_model(&self) -> Result<()> {
+        let url = self.endpoint.url_for_path(&self.mapping.probe_path(&self.model));
         let headers = self.sent_headers("application/json");
         let response =
-            self.send(HttpRequest { method: Method::Get, url, headers, body: Bytes::new() }).await?;
-        let body = self.json(response.body).await?;
+            self.send_request(HttpRequest { method: Method::Get, url, headers, body: Bytes::new() }).await?;
+        let body = self.read_json_body(response.body).await?;
         self.mapping.read_probe(&self.model, &body)
     }
 }
@@ -209,12 +216,12 @@ const TOLD_MAX: usize = 500;
 
 /// Takes the secrets out of an error, and cuts the server's message; every error of a provider goes through it. In
 /// this order: half a secret is not recognised.
-fn clean(error: Error, redactor: &Redactor) -> Error {
-    error.map_diagnostic(|error| clipped(&redactor.redact(error)))
+fn redact_error(error: Error, redactor: &Redactor) -> Error {
+    error.map_diagnostic(|error| clip_message(&redactor.redact(error)))
 }
 
 /// Cuts a server's message to a readable length.
-fn clipped(text: &str) -> String {
+fn clip_message(text: &str) -> String {
     match text.char_indices().nth(TOLD_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -227,11 +234,13 @@ impl Provider for HttpProvider {
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.probe().await.map_err(|error| clean(error, &self.redactor)) })
+        Box::pin(async move { self.probe_model().await.map_err(|error| redact_error(error, &self.redactor)) })
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| clean(error, &self.redactor)) })
+        Box::pin(async move {
+            self.complete_request(request).await.map_err(|error| redact_error(error, &self.redactor))
+        })
     }
 
     fn streams(&self) -> bool {
@@ -239,15 +248,15 @@ impl Provider for HttpProvider {
     }
 
     fn redact(&self, error: Error) -> Error {
-        clean(error, &self.redactor)
+        redact_error(error, &self.redactor)
     }
 
     fn stream<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        Box::pin(
-            async move { self.ask_streaming(request).await.map_err(|error| clean(error, &self.redactor)) },
-        )
+        Box::pin(async move {
+            self.open_delta_stream(request).await.map_err(|error| redact_error(error, &self.redactor))
+        })
     }
 }

@@ -28,7 +28,7 @@ impl Wire {
     }
 
     /// Returns how the protocol is spoken.
-    pub(crate) fn mapping(self) -> Box<dyn WireMapping> {
+    pub(crate) fn wire_mapping(self) -> Box<dyn WireMapping> {
         match self {
             Self::OpenAi => Box::new(OpenAiMapping),
             Self::Anthropic => Box::new(AnthropicMapping),

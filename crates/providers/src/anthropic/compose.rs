@@ -5,7 +5,7 @@ use singletree_llm::{
     Error, ProviderErrorDetail, Request, Result, RuntimeConfig, Schema, ToolChoicePolicy, ToolDefinition,
 };
 
-use super::messages::messages;
+use super::messages::write_messages;
 use crate::extras::{self, ExtraFieldRule};
 use crate::mapping::{ComposeOptions, ComposedRequest};
 use crate::system;
@@ -23,14 +23,18 @@ const RULES: [(&str, ExtraFieldRule); 2] =
 /// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up
 /// tool that must be called; where the request has tools of its own or the model is to think, a directive in
 /// `system`.
-pub(super) fn compose(model: &str, request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
+pub(super) fn compose_request(
+    model: &str,
+    request: &Request,
+    manner: ComposeOptions,
+) -> Result<ComposedRequest> {
     let config = &request.config;
-    check(config)?;
+    check_supported_settings(config)?;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
-    body.insert("messages".to_owned(), Value::Array(messages(&request.messages)));
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
-    let mut choice = request.tool_choice.as_ref().map(tool_choice);
+    body.insert("messages".to_owned(), Value::Array(write_messages(&request.messages)));
+    let mut tools: Vec<Value> = request.tools.iter().map(write_tool_definition).collect();
+    let mut choice = request.tool_choice.as_ref().map(write_tool_choice);
     let mut directive = None;
     let mut answer_tool = None;
     match &request.response_schema {
@@ -39,14 +43,14 @@ pub(super) fn compose(model: &str, request: &Request, manner: ComposeOptions) ->
             let format = json!({"type": "json_schema", "schema": schema.as_value()});
             body.insert("output_config".to_owned(), json!({"format": format}));
         }
-        Some(schema) if tools.is_empty() && !thinks(config) => {
-            tools.push(answer(schema));
+        Some(schema) if tools.is_empty() && !is_thinking_requested(config) => {
+            tools.push(answer_tool_definition(schema));
             choice = Some(json!({"type": "tool", "name": ANSWER_TOOL}));
             answer_tool = Some(ANSWER_TOOL.to_owned());
         }
         Some(schema) => directive = Some(schema.as_ref()),
     }
-    if let Some(text) = system::text(&request.messages, directive) {
+    if let Some(text) = system::system_text(&request.messages, directive) {
         body.insert("system".to_owned(), json!(text));
     }
     if !tools.is_empty() {
@@ -55,20 +59,20 @@ pub(super) fn compose(model: &str, request: &Request, manner: ComposeOptions) ->
     if let Some(choice) = choice {
         body.insert("tool_choice".to_owned(), choice);
     }
-    sampling(config, &mut body);
+    write_sampling(config, &mut body);
     if manner.streaming {
         body.insert("stream".to_owned(), json!(true));
     }
-    extras::apply(&mut body, &config.extras, &RULES)?;
+    extras::apply_extras(&mut body, &config.extras, &RULES)?;
     Ok(ComposedRequest { path: "/v1/messages".to_owned(), body: Value::Object(body), answer_tool })
 }
 
 /// Says whether the model is asked to think; then no tool can be forced on it.
-fn thinks(config: &RuntimeConfig) -> bool {
+fn is_thinking_requested(config: &RuntimeConfig) -> bool {
     config.extras.get("thinking").is_some_and(|extras| extras["type"] != "disabled")
 }
 
-fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
+fn write_sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
     let fields = [
         ("max_tokens", config.max_tokens.map(|it| json!(it))),
         ("temperature", config.temperature.map(|temperature| json!(temperature))),
@@ -83,7 +87,7 @@ fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
 }
 
 /// Refuses settings that this wire does not have; nothing is dropped quietly (spec: llm-provider §8.2.1).
-fn check(config: &RuntimeConfig) -> Result<()> {
+fn check_supported_settings(config: &RuntimeConfig) -> Result<()> {
     let invalid = |problem: String| Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
     if config.max_tokens.is_none() {
         return invalid("config.max_tokens: is required by Anthropic".to_owned());
@@ -99,15 +103,15 @@ fn check(config: &RuntimeConfig) -> Result<()> {
     }
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
+fn write_tool_definition(tool: &ToolDefinition) -> Value {
     json!({"name": tool.name(), "description": tool.description(), "input_schema": tool.parameters()})
 }
 
-fn answer(schema: &Schema) -> Value {
+fn answer_tool_definition(schema: &Schema) -> Value {
     json!({"name": ANSWER_TOOL, "description": ANSWER_TOOL_DOES, "input_schema": schema.as_value()})
 }
 
-fn tool_choice(choice: &ToolChoicePolicy) -> Value {
+fn write_tool_choice(choice: &ToolChoicePolicy) -> Value {
     match choice {
         ToolChoicePolicy::Auto => json!({"type": "auto"}),
         ToolChoicePolicy::Required => json!({"type": "any"}),

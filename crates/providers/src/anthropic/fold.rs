@@ -11,8 +11,8 @@ use singletree_llm::{
 };
 
 use super::withheld;
-use crate::answer::{invalid, keep, text_of};
-use crate::usage::{counter, sum};
+use crate::answer::{invalid_response_error, merge_latest_fields, string_field};
+use crate::usage::{read_counter, sum_if_complete};
 
 /// An answer on its way.
 #[derive(Debug)]
@@ -84,33 +84,46 @@ impl AnthropicAccumulator {
     }
 
     /// Begins a block.
-    pub(super) fn open(&mut self, index: u64, block: Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    pub(super) fn begin_block(
+        &mut self,
+        index: u64,
+        block: Value,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<()> {
         let Value::Object(value) = block else {
-            return Err(invalid(format!("content[{index}]: is no object")));
+            return Err(invalid_response_error(format!("content[{index}]: is no object")));
         };
         if self.blocks.last().is_some_and(|blocks| blocks.index >= index) {
-            return Err(invalid(format!("content[{index}]: is there twice, or out of order")));
+            return Err(invalid_response_error(format!("content[{index}]: is there twice, or out of order")));
         }
-        let part = self.part(index, &value, out)?;
+        let part = self.read_block_kind(index, &value, out)?;
         if part.is_content() && self.blocks.iter().any(|block| block.open && block.part.is_content()) {
-            return Err(invalid(format!("content[{index}]: begins before the one before it ended")));
+            return Err(invalid_response_error(format!(
+                "content[{index}]: begins before the one before it ended"
+            )));
         }
         self.blocks.push(AccumulatedBlock { index, value, part, open: true });
         Ok(())
     }
 
-    fn part(&mut self, index: u64, value: &Map, out: &mut Vec<ResponseDelta>) -> Result<ContentBlockKind> {
+    fn read_block_kind(
+        &mut self,
+        index: u64,
+        value: &Map,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<ContentBlockKind> {
         let field = |name: &str| {
-            text_of(value, name).ok_or_else(|| invalid(format!("content[{index}].{name}: is no string")))
+            string_field(value, name)
+                .ok_or_else(|| invalid_response_error(format!("content[{index}].{name}: is no string")))
         };
-        Ok(match text_of(value, "type").unwrap_or_default() {
+        Ok(match string_field(value, "type").unwrap_or_default() {
             "text" => {
-                self.say(text_of(value, "text").unwrap_or_default(), out);
+                self.push_text(string_field(value, "text").unwrap_or_default(), out);
                 ContentBlockKind::Text
             }
             "thinking" => {
-                let text = text_of(value, "thinking").unwrap_or_default();
-                think(text, out);
+                let text = string_field(value, "thinking").unwrap_or_default();
+                push_thinking(text, out);
                 ContentBlockKind::Thinking { shown: !text.is_empty() }
             }
             "redacted_thinking" => {
@@ -124,7 +137,7 @@ impl AnthropicAccumulator {
                 }
                 let call = self.calls;
                 self.calls += 1;
-                out.push(fragment(call, Some((id, name)), None));
+                out.push(tool_call_fragment(call, Some((id, name)), None));
                 ContentBlockKind::Call { call, json: String::new() }
             }
             _ => ContentBlockKind::Other { json: String::new() },
@@ -132,20 +145,25 @@ impl AnthropicAccumulator {
     }
 
     /// Takes the next piece of a block. Pieces of a kind that we do not know are left out.
-    pub(super) fn delta(&mut self, index: u64, delta: &Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    pub(super) fn apply_block_delta(
+        &mut self,
+        index: u64,
+        delta: &Value,
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<()> {
         let piece = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         let kind = piece("type");
-        let block = open_block(&mut self.blocks, index)?;
+        let block = find_open_block(&mut self.blocks, index)?;
         match (kind, &mut block.part) {
             ("text_delta", ContentBlockKind::Text) => {
-                append(&mut block.value, "text", piece("text"));
-                self.say(piece("text"), out);
+                append_text_field(&mut block.value, "text", piece("text"));
+                self.push_text(piece("text"), out);
             }
             ("thinking_delta", ContentBlockKind::Thinking { shown }) => {
                 let text = piece("thinking");
                 *shown |= !text.is_empty();
-                append(&mut block.value, "thinking", text);
-                think(text, out);
+                append_text_field(&mut block.value, "thinking", text);
+                push_thinking(text, out);
             }
             ("signature_delta", ContentBlockKind::Thinking { .. }) => {
                 block.value.insert("signature".to_owned(), Value::from(piece("signature")));
@@ -153,15 +171,17 @@ impl AnthropicAccumulator {
             ("input_json_delta", ContentBlockKind::Call { json, call }) => {
                 json.push_str(piece("partial_json"));
                 if !piece("partial_json").is_empty() {
-                    out.push(fragment(*call, None, Some(piece("partial_json").to_owned())));
+                    out.push(tool_call_fragment(*call, None, Some(piece("partial_json").to_owned())));
                 }
             }
             ("input_json_delta", ContentBlockKind::Answer { json } | ContentBlockKind::Other { json }) => {
                 json.push_str(piece("partial_json"));
             }
-            ("citations_delta", ContentBlockKind::Text) => cite(&mut block.value, delta),
+            ("citations_delta", ContentBlockKind::Text) => append_citation(&mut block.value, delta),
             ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
-                return Err(invalid(format!("content[{index}]: a {kind} does not belong there")));
+                return Err(invalid_response_error(format!(
+                    "content[{index}]: a {kind} does not belong there"
+                )));
             }
             _ => {}
         }
@@ -169,48 +189,50 @@ impl AnthropicAccumulator {
     }
 
     /// Ends a block.
-    pub(super) fn close(&mut self, index: u64, out: &mut Vec<ResponseDelta>) -> Result<()> {
-        let block = open_block(&mut self.blocks, index)?;
+    pub(super) fn close_block(&mut self, index: u64, out: &mut Vec<ResponseDelta>) -> Result<()> {
+        let block = find_open_block(&mut self.blocks, index)?;
         block.open = false;
         match &mut block.part {
             ContentBlockKind::Text | ContentBlockKind::Redacted => {}
-            ContentBlockKind::Thinking { shown } => sign(text_of(&block.value, "signature"), *shown, out),
+            ContentBlockKind::Thinking { shown } => {
+                push_signature(string_field(&block.value, "signature"), *shown, out)
+            }
             ContentBlockKind::Call { call, json } => {
-                if let Some(whole) = whole_input(&mut block.value, json) {
-                    out.push(fragment(*call, None, Some(whole)));
+                if let Some(whole) = store_whole_input(&mut block.value, json) {
+                    out.push(tool_call_fragment(*call, None, Some(whole)));
                 }
             }
             ContentBlockKind::Answer { json } => {
-                let given =
-                    whole_input(&mut block.value, json).unwrap_or_else(|| canonical_text(mem::take(json)));
+                let given = store_whole_input(&mut block.value, json)
+                    .unwrap_or_else(|| canonical_text(mem::take(json)));
                 if let Some(answer) = &mut self.answer {
                     answer.given.get_or_insert(given);
                 }
             }
             ContentBlockKind::Other { json } if json.is_empty() => {}
             ContentBlockKind::Other { json } => {
-                whole_input(&mut block.value, json);
+                store_whole_input(&mut block.value, json);
             }
         }
         Ok(())
     }
 
     /// Takes the fields of the message that come at its end, and its usage counter by counter.
-    pub(super) fn end(&mut self, delta: Value, usage: Value) {
+    pub(super) fn apply_message_delta(&mut self, delta: Value, usage: Value) {
         if let Value::Object(delta) = delta {
-            keep(&mut self.message, delta);
+            merge_latest_fields(&mut self.message, delta);
         }
         let known = self.message.entry("usage").or_insert_with(|| Value::Object(Map::new()));
         if let (Value::Object(known), Value::Object(usage)) = (known, usage) {
-            keep(known, usage);
+            merge_latest_fields(known, usage);
         }
     }
 
     /// Ends the message.
-    pub(super) fn finish(mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    pub(super) fn finish_message(mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let open: Vec<u64> = self.blocks.iter().filter(|block| block.open).map(|block| block.index).collect();
         for index in open {
-            self.close(index, out)?;
+            self.close_block(index, out)?;
         }
         let answered = self.answer.as_ref().is_some_and(|answer| answer.given.is_some());
         if let Some(StructuredAnswer { text, given, .. }) = self.answer {
@@ -219,15 +241,15 @@ impl AnthropicAccumulator {
                 out.push(ResponseDelta::text(text));
             }
         }
-        let reason = finish_reason(&self.message, answered)?;
-        let usage = usage(self.message.get("usage"));
+        let reason = read_finish_reason(&self.message, answered)?;
+        let usage = read_token_usage(self.message.get("usage"));
         let content = self.blocks.into_iter().map(|block| Value::Object(block.value)).collect();
         self.message.insert("content".to_owned(), content);
         out.push(ResponseDelta::Finish { reason, usage, raw: Value::Object(self.message) });
         Ok(())
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<ResponseDelta>) {
+    fn push_text(&mut self, text: &str, out: &mut Vec<ResponseDelta>) {
         match &mut self.answer {
             Some(answer) => answer.text.push_str(text),
             None if text.is_empty() => {}
@@ -236,41 +258,49 @@ impl AnthropicAccumulator {
     }
 }
 
-fn think(text: &str, out: &mut Vec<ResponseDelta>) {
+fn push_thinking(text: &str, out: &mut Vec<ResponseDelta>) {
     if !text.is_empty() {
         out.push(ResponseDelta::thinking(text));
     }
 }
 
 /// Signs the thinking that just ended.
-fn sign(signature: Option<&str>, shown: bool, out: &mut Vec<ResponseDelta>) {
+fn push_signature(signature: Option<&str>, shown: bool, out: &mut Vec<ResponseDelta>) {
     match signature.filter(|signature| !signature.is_empty()) {
         Some(signature) if shown => {
             out.push(ResponseDelta::Thinking { text: String::new(), signature: Some(signature.to_owned()) });
         }
-        Some(signature) => out.push(ResponseDelta::RedactedThinking { data: withheld::data_of(signature) }),
+        Some(signature) => {
+            out.push(ResponseDelta::RedactedThinking { data: withheld::signature_to_data(signature) })
+        }
         None => {}
     }
 }
 
-fn fragment(index: u32, named: Option<(String, String)>, arguments: Option<String>) -> ResponseDelta {
+fn tool_call_fragment(
+    index: u32,
+    named: Option<(String, String)>,
+    arguments: Option<String>,
+) -> ResponseDelta {
     let (id, name) = named.unzip();
     ResponseDelta::ToolCall { index, id, name, arguments, signature: None }
 }
 
-fn open_block(blocks: &mut [AccumulatedBlock], index: u64) -> Result<&mut AccumulatedBlock> {
+fn find_open_block(blocks: &mut [AccumulatedBlock], index: u64) -> Result<&mut AccumulatedBlock> {
     let block = blocks.iter_mut().rev().find(|block| block.index == index);
-    block.filter(|block| block.open).ok_or_else(|| invalid(format!("content[{index}]: is not open")))
+    block
+        .filter(|block| block.open)
+        .ok_or_else(|| invalid_response_error(format!("content[{index}]: is not open")))
 }
 
-fn append(block: &mut Map, field: &str, more: &str) {
+fn append_text_field(block: &mut Map, field: &str, more: &str) {
     match block.entry(field).or_insert_with(|| Value::from("")) {
         Value::String(text) => text.push_str(more),
         other => *other = Value::from(more),
     }
 }
 
-fn cite(block: &mut Map, delta: &Value) {
+fn append_citation(block: &mut Map, delta: &Value) {
     let citation = delta.get("citation").cloned().unwrap_or_default();
     match block.entry("citations").or_insert_with(|| Value::Array(Vec::new())) {
         Value::Array(all) => all.push(citation),
@@ -280,7 +310,7 @@ fn cite(block: &mut Map, delta: &Value) {
 
 /// Writes streamed input into its block, as the whole answer would have it. Where nothing was streamed, the input
 /// came with the block, and its text is returned.
-fn whole_input(block: &mut Map, json: &str) -> Option<String> {
+fn store_whole_input(block: &mut Map, json: &str) -> Option<String> {
     if json.is_empty() {
         return match block.get("input") {
             None | Some(Value::Null) => None,
@@ -303,22 +333,26 @@ fn canonical_text(written: String) -> String {
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).
-fn finish_reason(message: &Map, answered: bool) -> Result<ModelFinishReason> {
-    Ok(match text_of(message, "stop_reason").ok_or_else(|| invalid("stop_reason: is no string"))? {
-        "end_turn" | "stop_sequence" | "pause_turn" => ModelFinishReason::Stop,
-        "max_tokens" => ModelFinishReason::Length,
-        "tool_use" if answered => ModelFinishReason::Stop,
-        "tool_use" => ModelFinishReason::ToolCalls,
-        "refusal" => ModelFinishReason::ContentFilter,
-        _ => ModelFinishReason::Error,
-    })
+fn read_finish_reason(message: &Map, answered: bool) -> Result<ModelFinishReason> {
+    Ok(
+        match string_field(message, "stop_reason")
+            .ok_or_else(|| invalid_response_error("stop_reason: is no string"))?
+        {
+            "end_turn" | "stop_sequence" | "pause_turn" => ModelFinishReason::Stop,
+            "max_tokens" => ModelFinishReason::Length,
+            "tool_use" if answered => ModelFinishReason::Stop,
+            "tool_use" => ModelFinishReason::ToolCalls,
+            "refusal" => ModelFinishReason::ContentFilter,
+            _ => ModelFinishReason::Error,
+        },
+    )
 }
 
 /// Reads the counters; the sum is ours and stands only where both addends do (spec: llm-provider §7, §8.2.2).
 /// Anthropic's cache counters are about explicit caching, and stay on `raw`.
-fn usage(usage: Option<&Value>) -> TokenUsage {
-    let prompt_tokens = counter(usage, "/input_tokens");
-    let completion_tokens = counter(usage, "/output_tokens");
-    let total_tokens = sum([prompt_tokens, completion_tokens]);
+fn read_token_usage(usage: Option<&Value>) -> TokenUsage {
+    let prompt_tokens = read_counter(usage, "/input_tokens");
+    let completion_tokens = read_counter(usage, "/output_tokens");
+    let total_tokens = sum_if_complete([prompt_tokens, completion_tokens]);
     TokenUsage { prompt_tokens, completion_tokens, total_tokens, ..TokenUsage::default() }
 }

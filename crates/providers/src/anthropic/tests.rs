@@ -42,21 +42,21 @@ fn schema() -> Arc<Schema> {
 
 fn compose(request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     request.check().unwrap();
-    AnthropicMapping.compose("claude-test", request, manner)
+    AnthropicMapping.compose_request("claude-test", request, manner)
 }
 
 fn read(body: Value) -> Result<Response> {
-    AnthropicMapping.read(body, &compose(&asked(), WHOLE).unwrap())
+    AnthropicMapping.read_response(body, &compose(&asked(), WHOLE).unwrap())
 }
 
 /// Plays the data of events, then the end of the body.
 fn play(composed: &ComposedRequest, events: &[Value]) -> Result<Response> {
-    let mut decoder = AnthropicMapping.decoder(composed);
+    let mut decoder = AnthropicMapping.stream_decoder(composed);
     let mut deltas = Vec::new();
     for event in events {
-        decoder.event(None, &event.to_string(), &mut deltas)?;
+        decoder.decode_event(None, &event.to_string(), &mut deltas)?;
     }
-    decoder.end(&mut deltas)?;
+    decoder.finish_stream(&mut deltas)?;
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
         assembler.push(delta)?;
@@ -67,14 +67,17 @@ fn play(composed: &ComposedRequest, events: &[Value]) -> Result<Response> {
 #[test]
 fn the_headers_carry_the_key_and_the_version() {
     let version = ("anthropic-version".to_owned(), "2023-06-01".to_owned());
-    assert_eq!(AnthropicMapping.headers(None), vec![version.clone()]);
-    assert_eq!(AnthropicMapping.headers(Some("k")), vec![version, ("x-api-key".to_owned(), "k".to_owned())]);
+    assert_eq!(AnthropicMapping.auth_headers(None), vec![version.clone()]);
+    assert_eq!(
+        AnthropicMapping.auth_headers(Some("k")),
+        vec![version, ("x-api-key".to_owned(), "k".to_owned())]
+    );
 }
 
 #[test]
 fn a_probe_asks_for_the_model_and_an_alias_is_as_good() {
-    assert_eq!(AnthropicMapping.probe("claude-x"), "/v1/models/claude-x");
-    assert_eq!(AnthropicMapping.probe("a b/c?d"), "/v1/models/a%20b%2Fc%3Fd");
+    assert_eq!(AnthropicMapping.probe_path("claude-x"), "/v1/models/claude-x");
+    assert_eq!(AnthropicMapping.probe_path("a b/c?d"), "/v1/models/a%20b%2Fc%3Fd");
     let model = json!({"type": "model", "id": "claude-x-20300101", "display_name": "Claude X"});
     assert!(AnthropicMapping.read_probe("claude-x", &model).is_ok());
     for body in [json!({}), json!([]), json!({"id": 1}), json!(null)] {

@@ -8,11 +8,11 @@
 const MARK: &str = "thinking-signature:";
 
 /// Keeps a signature without text.
-pub(super) fn data_of(signature: &str) -> String {
+pub(super) fn signature_to_data(signature: &str) -> String {
     format!("{MARK}{signature}")
 }
 
 /// Returns the signature that was kept so.
-pub(super) fn signature_of(data: &str) -> Option<&str> {
+pub(super) fn signature_from_data(data: &str) -> Option<&str> {
     data.strip_prefix(MARK)
 }

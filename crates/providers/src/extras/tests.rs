@@ -17,7 +17,7 @@ fn check(body: Value, extra: (&str, Value), expected: Option<Value>) {
     let place = format!("{body} with {} {}", extra.0, extra.1);
     let Value::Object(mut body) = body else { panic!("{place}") };
     let extras = Map::from_iter([(extra.0.to_owned(), extra.1)]);
-    let applied = apply(&mut body, &extras, RULES);
+    let applied = apply_extras(&mut body, &extras, RULES);
     match expected {
         Some(expected) => {
             applied.unwrap();
@@ -99,5 +99,5 @@ fn lists_are_merged_and_what_cannot_be_merged_is_absent() {
 fn the_diagnostic_does_not_repeat_the_value() {
     let mut body = Map::from_iter([("model".to_owned(), json!("m"))]);
     let extras = Map::from_iter([("model".to_owned(), json!("sk-planted"))]);
-    assert!(!apply(&mut body, &extras, RULES).unwrap_err().to_string().contains("sk-planted"));
+    assert!(!apply_extras(&mut body, &extras, RULES).unwrap_err().to_string().contains("sk-planted"));
 }

@@ -5,36 +5,37 @@ use std::time::Duration;
 use serde_json::Value;
 use singletree_llm::{Error, ProviderErrorDetail};
 
-use crate::mapping::{FailedResponse, error_field, told};
+use crate::mapping::{FailedResponse, error_field, error_text};
 use crate::rejection::names_a_block;
 
 /// Reads a failed answer. How long to wait may stand in its body.
-pub(super) fn refuse(refusal: &FailedResponse<'_>) -> Error {
-    let retry_after = refusal.retry_after.or_else(|| refusal.body.and_then(retry_delay));
-    category(refusal.status, refusal.body)(FailedResponse { retry_after, ..*refusal }.detail())
+pub(super) fn classify_failure(refusal: &FailedResponse<'_>) -> Error {
+    let retry_after = refusal.retry_after.or_else(|| refusal.body.and_then(read_retry_delay));
+    error_category(refusal.status, refusal.body)(FailedResponse { retry_after, ..*refusal }.error_detail())
 }
 
 /// Reads an error in the place of an answer, or of one of its chunks. `None` where there is none.
-pub(super) fn in_band(chunk: &Value) -> Option<Error> {
+pub(super) fn in_band_error(chunk: &Value) -> Option<Error> {
     let body = chunk.get(0).unwrap_or(chunk);
     body.get("error").filter(|it| !it.is_null())?;
     let code = error_field(chunk, "code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
-    let status =
-        code.filter(|code| (400..600).contains(code)).or_else(|| told(chunk, "status").and_then(status_of));
+    let status = code
+        .filter(|code| (400..600).contains(code))
+        .or_else(|| error_text(chunk, "status").and_then(status_from_name));
     let text =
-        told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
+        error_text(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     let detail = ProviderErrorDetail::new(text);
-    let detail = match retry_delay(chunk) {
+    let detail = match read_retry_delay(chunk) {
         Some(wait) => detail.with_retry_after(wait),
         None => detail,
     };
-    Some(category(status.unwrap_or(500), Some(chunk))(detail))
+    Some(error_category(status.unwrap_or(500), Some(chunk))(detail))
 }
 
 /// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx
 /// is a mistake of the request, as are redirects, which nobody follows.
-fn category(status: u16, body: Option<&Value>) -> fn(ProviderErrorDetail) -> Error {
-    let said = |field: &str| body.and_then(|body| told(body, field)).unwrap_or_default();
+fn error_category(status: u16, body: Option<&Value>) -> fn(ProviderErrorDetail) -> Error {
+    let said = |field: &str| body.and_then(|body| error_text(body, field)).unwrap_or_default();
     match status {
         400 | 403 if names_a_block(said("message")) => Error::UnsupportedContentBlock,
         400 if body.is_some_and(names_bad_key) => Error::Authentication,
@@ -47,7 +48,7 @@ fn category(status: u16, body: Option<&Value>) -> fn(ProviderErrorDetail) -> Err
     }
 }
 
-fn status_of(name: &str) -> Option<u16> {
+fn status_from_name(name: &str) -> Option<u16> {
     Some(match name {
         "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => 400,
         "UNAUTHENTICATED" => 401,
@@ -58,18 +59,18 @@ fn status_of(name: &str) -> Option<u16> {
     })
 }
 
-fn details(body: &Value) -> impl Iterator<Item = &Value> {
+fn error_details(body: &Value) -> impl Iterator<Item = &Value> {
     error_field(body, "details").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// A wrong key is told as a malformed request; its details say which.
 fn names_bad_key(body: &Value) -> bool {
-    details(body).any(|detail| detail.get("reason").is_some_and(|detail| detail == "API_KEY_INVALID"))
+    error_details(body).any(|detail| detail.get("reason").is_some_and(|detail| detail == "API_KEY_INVALID"))
 }
 
 /// Reads `RetryInfo`, whose delay is written as in `34.5s`.
-fn retry_delay(body: &Value) -> Option<Duration> {
-    let delay = details(body).find_map(|detail| detail.get("retryDelay"))?.as_str()?;
+fn read_retry_delay(body: &Value) -> Option<Duration> {
+    let delay = error_details(body).find_map(|detail| detail.get("retryDelay"))?.as_str()?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }

@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 /// Says whether nothing in a schema goes beyond it.
-pub(super) fn is_plain(schema: &Value) -> bool {
+pub(super) fn is_plain_schema(schema: &Value) -> bool {
     let Value::Object(keywords) = schema else {
         return false;
     };
     keywords.iter().all(|(keyword, value)| match keyword.as_str() {
         "type" => value.is_string(),
         "enum" => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
-        "items" => is_plain(value),
-        "anyOf" => value.as_array().is_some_and(|all| all.iter().all(is_plain)),
-        "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain)),
+        "items" => is_plain_schema(value),
+        "anyOf" => value.as_array().is_some_and(|all| all.iter().all(is_plain_schema)),
+        "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain_schema)),
         "title" | "description" | "default" | "example" | "nullable" | "required" | "propertyOrdering" => {
             true
         }

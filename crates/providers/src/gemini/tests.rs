@@ -42,21 +42,21 @@ fn schema() -> Arc<Schema> {
 
 fn compose(request: &Request, manner: ComposeOptions) -> Result<ComposedRequest> {
     request.check().unwrap();
-    GeminiMapping.compose("gemini-test", request, manner)
+    GeminiMapping.compose_request("gemini-test", request, manner)
 }
 
 fn read(body: Value) -> Result<Response> {
-    GeminiMapping.read(body, &compose(&asked(), WHOLE).unwrap())
+    GeminiMapping.read_response(body, &compose(&asked(), WHOLE).unwrap())
 }
 
 /// Plays chunks, then the end of the body.
 fn play(composed: &ComposedRequest, chunks: &[Value]) -> Result<Response> {
-    let mut decoder = GeminiMapping.decoder(composed);
+    let mut decoder = GeminiMapping.stream_decoder(composed);
     let mut deltas = Vec::new();
     for chunk in chunks {
-        decoder.event(None, &chunk.to_string(), &mut deltas)?;
+        decoder.decode_event(None, &chunk.to_string(), &mut deltas)?;
     }
-    decoder.end(&mut deltas)?;
+    decoder.finish_stream(&mut deltas)?;
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
         assembler.push(delta)?;
@@ -73,8 +73,8 @@ fn parts(parts: Value, finish: &str) -> Value {
 
 #[test]
 fn the_key_is_a_header() {
-    assert_eq!(GeminiMapping.headers(None), vec![]);
-    assert_eq!(GeminiMapping.headers(Some("k")), vec![("x-goog-api-key".to_owned(), "k".to_owned())]);
+    assert_eq!(GeminiMapping.auth_headers(None), vec![]);
+    assert_eq!(GeminiMapping.auth_headers(Some("k")), vec![("x-goog-api-key".to_owned(), "k".to_owned())]);
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_model_is_a_bare_name_or_that_of_its_resource() {
         ("tunedModels/mine", "/v1beta/tunedModels/mine"),
         ("other/x?y#z", "/v1beta/models/other%2Fx%3Fy%23z"),
     ] {
-        assert_eq!(GeminiMapping.probe(model), path);
-        let composed = GeminiMapping.compose(model, &asked(), WHOLE).unwrap();
+        assert_eq!(GeminiMapping.probe_path(model), path);
+        let composed = GeminiMapping.compose_request(model, &asked(), WHOLE).unwrap();
         assert_eq!(composed.path, format!("{path}:generateContent"));
-        let composed = GeminiMapping.compose(model, &asked(), STREAMED).unwrap();
+        let composed = GeminiMapping.compose_request(model, &asked(), STREAMED).unwrap();
         assert_eq!(composed.path, format!("{path}:streamGenerateContent?alt=sse"));
     }
 }
@@ -118,7 +118,7 @@ fn equal_requests_mint_equal_ids_and_others_do_not() {
             _ => ChatMessage::assistant(*text),
         };
         let request = request(texts.iter().enumerate().map(said).collect());
-        let response = GeminiMapping.read(call(), &compose(&request, manner).unwrap()).unwrap();
+        let response = GeminiMapping.read_response(call(), &compose(&request, manner).unwrap()).unwrap();
         response.message.tool_calls.into_iter().map(|it| it.id).collect::<Vec<String>>()
     };
     let first = ids(&["hi"], WHOLE);

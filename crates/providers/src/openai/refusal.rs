@@ -3,30 +3,31 @@
 use serde_json::Value;
 use singletree_llm::{Error, ProviderErrorDetail};
 
-use crate::mapping::{FailedResponse, error_field, told};
+use crate::mapping::{FailedResponse, error_field, error_text};
 use crate::rejection::names_a_block;
 
 /// Classifies an answer by its status and the text of its body. Statuses that the specification does not list: 402 is
 /// a matter of the account; 408, 409, 425 may pass; every other 4xx is a mistake of the request, as are redirects,
 /// which are not followed.
-pub(super) fn refuse(refusal: &FailedResponse<'_>) -> Error {
-    let said = OpenAiErrorFields::of(refusal.body);
-    category(refusal.status, &said)(refusal.detail())
+pub(super) fn classify_failure(refusal: &FailedResponse<'_>) -> Error {
+    let said = OpenAiErrorFields::from_body(refusal.body);
+    error_category(refusal.status, &said)(refusal.error_detail())
 }
 
 /// Classifies an error that came in the place of an answer, or in the middle of one, under a successful status.
-pub(super) fn in_band(body: &Value) -> Error {
-    let said = OpenAiErrorFields::of(Some(body));
-    let text = told(body, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
-    category(said.status(), &said)(ProviderErrorDetail::new(text))
+pub(super) fn in_band_error(body: &Value) -> Error {
+    let said = OpenAiErrorFields::from_body(Some(body));
+    let text =
+        error_text(body, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
+    error_category(said.equivalent_status(), &said)(ProviderErrorDetail::new(text))
 }
 
-fn category(status: u16, said: &OpenAiErrorFields<'_>) -> fn(ProviderErrorDetail) -> Error {
+fn error_category(status: u16, said: &OpenAiErrorFields<'_>) -> fn(ProviderErrorDetail) -> Error {
     match status {
         401..=403 => Error::Authentication,
-        400 | 404 if said.unknown_model() => Error::InvalidModel,
-        400 if said.refused_block() => Error::UnsupportedContentBlock,
-        503 if said.loading() => Error::ModelNotLoaded,
+        400 | 404 if said.is_unknown_model() => Error::InvalidModel,
+        400 if said.is_block_refused() => Error::UnsupportedContentBlock,
+        503 if said.is_model_loading() => Error::ModelNotLoaded,
         429 => Error::RateLimit,
         408 | 409 | 425 | 500.. => Error::Unavailable,
         300..=499 => Error::InvalidRequest,
@@ -42,8 +43,8 @@ struct OpenAiErrorFields<'a> {
 }
 
 impl<'a> OpenAiErrorFields<'a> {
-    fn of(body: Option<&'a Value>) -> Self {
-        let field = |name: &str| body.and_then(|body| told(body, name)).unwrap_or_default();
+    fn from_body(body: Option<&'a Value>) -> Self {
+        let field = |name: &str| body.and_then(|body| error_text(body, name)).unwrap_or_default();
         Self {
             code: body.and_then(|body| error_field(body, "code")),
             kinds: format!("{} {}", field("code"), field("type")).to_ascii_lowercase(),
@@ -51,27 +52,32 @@ impl<'a> OpenAiErrorFields<'a> {
         }
     }
 
-    fn says(&self, words: &[&str]) -> bool {
+    fn message_contains(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.message.contains(word))
     }
 
-    fn is(&self, kinds: &[&str]) -> bool {
+    fn kind_contains(&self, kinds: &[&str]) -> bool {
         kinds.iter().any(|kind| self.kinds.contains(kind))
     }
 
-    fn unknown_model(&self) -> bool {
-        self.is(&["model_not_found", "invalid_model"])
-            || (self.says(&["model"])
-                && self.says(&["not found", "does not exist", "not a valid model", "invalid model"]))
+    fn is_unknown_model(&self) -> bool {
+        self.kind_contains(&["model_not_found", "invalid_model"])
+            || (self.message_contains(&["model"])
+                && self.message_contains(&[
+                    "not found",
+                    "does not exist",
+                    "not a valid model",
+                    "invalid model",
+                ]))
     }
 
-    fn loading(&self) -> bool {
-        self.is(&["model_not_loaded", "model_loading"])
-            || (self.says(&["model"]) && self.says(&["loading", "not loaded"]))
+    fn is_model_loading(&self) -> bool {
+        self.kind_contains(&["model_not_loaded", "model_loading"])
+            || (self.message_contains(&["model"]) && self.message_contains(&["loading", "not loaded"]))
     }
 
-    fn refused_block(&self) -> bool {
-        self.is(&[
+    fn is_block_refused(&self) -> bool {
+        self.kind_contains(&[
             "image_content_not_supported",
             "unsupported_image",
             "invalid_image_format",
@@ -80,7 +86,7 @@ impl<'a> OpenAiErrorFields<'a> {
     }
 
     /// Returns the status that an error under a successful one stands for.
-    fn status(&self) -> u16 {
+    fn equivalent_status(&self) -> u16 {
         let written = self.code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
         if let Some(status) =
             written.and_then(|written| u16::try_from(written).ok()).filter(|it| (400..600).contains(it))
@@ -88,11 +94,11 @@ impl<'a> OpenAiErrorFields<'a> {
             return status;
         }
         match () {
-            () if self.is(&["rate_limit", "insufficient_quota", "too_many_requests"]) => 429,
-            () if self.is(&["invalid_api_key", "authentication", "permission"]) => 401,
-            () if self.loading() => 503,
-            () if self.is(&["model_not_found", "not_found"]) => 404,
-            () if self.is(&[
+            () if self.kind_contains(&["rate_limit", "insufficient_quota", "too_many_requests"]) => 429,
+            () if self.kind_contains(&["invalid_api_key", "authentication", "permission"]) => 401,
+            () if self.is_model_loading() => 503,
+            () if self.kind_contains(&["model_not_found", "not_found"]) => 404,
+            () if self.kind_contains(&[
                 "invalid_request",
                 "context_length",
                 "image_content_not_supported",

@@ -21,35 +21,35 @@ const RULES: &[(&str, ExtraFieldRule)] = &[
 ];
 
 /// Writes the body.
-pub(super) fn body(model: &str, request: &Request, manner: ComposeOptions) -> Result<Map> {
+pub(super) fn write_request_body(model: &str, request: &Request, manner: ComposeOptions) -> Result<Map> {
     let mut body = Map::new();
     body.insert("model".to_owned(), model.into());
-    let mut messages: Vec<Value> = request.messages.iter().filter_map(|it| message(it)).collect();
+    let mut messages: Vec<Value> = request.messages.iter().filter_map(|it| write_message(it)).collect();
     if let Some(schema) = request.response_schema.as_deref() {
         if manner.structured_output {
             body.insert("response_format".to_owned(), schema::response_format(schema.as_value()));
         } else {
-            schema::direct(&mut messages, schema.as_value());
+            schema::add_schema_directive(&mut messages, schema.as_value());
         }
     }
     body.insert("messages".to_owned(), messages.into());
     if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+        body.insert("tools".to_owned(), request.tools.iter().map(write_tool_definition).collect());
     }
     if let Some(choice) = &request.tool_choice {
-        body.insert("tool_choice".to_owned(), tool_choice(choice));
+        body.insert("tool_choice".to_owned(), write_tool_choice(choice));
     }
-    sampling(&request.config, &mut body);
+    write_sampling(&request.config, &mut body);
     if manner.streaming {
         body.insert("stream".to_owned(), true.into());
         body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     }
-    extras::apply(&mut body, &request.config.extras, RULES)?;
+    extras::apply_extras(&mut body, &request.config.extras, RULES)?;
     Ok(body)
 }
 
 /// Writes the declared fields that are set; the others are left out, never null (spec: llm-provider §6).
-fn sampling(config: &RuntimeConfig, body: &mut Map) {
+fn write_sampling(config: &RuntimeConfig, body: &mut Map) {
     let fields = [
         ("temperature", config.temperature.map(Value::from)),
         ("max_tokens", config.max_tokens.map(Value::from)),
@@ -63,25 +63,25 @@ fn sampling(config: &RuntimeConfig, body: &mut Map) {
 }
 
 /// Writes a message. `None` where nothing is left of it without the reasoning of another provider.
-fn message(message: &ChatMessage) -> Option<Value> {
+fn write_message(message: &ChatMessage) -> Option<Value> {
     match message.role {
         Role::System => Some(json!({ "role": "system", "content": message.text() })),
-        Role::User => Some(json!({ "role": "user", "content": user_content(&message.content) })),
-        Role::Assistant => assistant(message),
+        Role::User => Some(json!({ "role": "user", "content": write_user_content(&message.content) })),
+        Role::Assistant => write_assistant_message(message),
         Role::Tool => {
             Some(json!({ "role": "tool", "content": message.text(), "tool_call_id": message.tool_call_id }))
         }
     }
 }
 
-fn user_content(content: &MessageContent) -> Value {
+fn write_user_content(content: &MessageContent) -> Value {
     match content {
         MessageContent::Text(text) => text.as_str().into(),
-        MessageContent::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
+        MessageContent::Blocks(blocks) => blocks.iter().filter_map(write_content_part).collect(),
     }
 }
 
-fn part(block: &ContentBlock) -> Option<Value> {
+fn write_content_part(block: &ContentBlock) -> Option<Value> {
     match block {
         ContentBlock::Text { text, .. } => Some(json!({ "type": "text", "text": text })),
         ContentBlock::Image { source, media_type, detail } => {
@@ -93,7 +93,7 @@ fn part(block: &ContentBlock) -> Option<Value> {
             };
             let mut image = Map::from_iter([("url".to_owned(), url.into())]);
             if let Some(detail) = detail {
-                image.insert("detail".to_owned(), detail_name(*detail).into());
+                image.insert("detail".to_owned(), image_detail_name(*detail).into());
             }
             Some(json!({ "type": "image_url", "image_url": image }))
         }
@@ -102,7 +102,7 @@ fn part(block: &ContentBlock) -> Option<Value> {
     }
 }
 
-fn detail_name(detail: ImageDetailLevel) -> &'static str {
+fn image_detail_name(detail: ImageDetailLevel) -> &'static str {
     match detail {
         ImageDetailLevel::Auto => "auto",
         ImageDetailLevel::Low => "low",
@@ -112,30 +112,30 @@ fn detail_name(detail: ImageDetailLevel) -> &'static str {
 
 /// Writes a message of the model: text and calls. Reasoning and signatures are another provider's (spec: llm-provider
 /// §3.1.7, §8.1.1).
-fn assistant(message: &ChatMessage) -> Option<Value> {
+fn write_assistant_message(message: &ChatMessage) -> Option<Value> {
     let text = message.text();
     let content = if text.is_empty() { Value::Null } else { text.into() };
     if message.tool_calls.is_empty() {
         return Some(json!({ "role": "assistant", "content": content }))
             .filter(|value| !value["content"].is_null());
     }
-    let calls: Value = message.tool_calls.iter().map(call).collect();
+    let calls: Value = message.tool_calls.iter().map(write_tool_call).collect();
     Some(json!({ "role": "assistant", "content": content, "tool_calls": calls }))
 }
 
-fn call(call: &ToolCall) -> Value {
+fn write_tool_call(call: &ToolCall) -> Value {
     let arguments = call.arguments.clone().unwrap_or_default();
     let arguments = canonical_json(&Value::Object(arguments));
     json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": arguments } })
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
+fn write_tool_definition(tool: &ToolDefinition) -> Value {
     let function =
         json!({ "name": tool.name(), "description": tool.description(), "parameters": tool.parameters() });
     json!({ "type": "function", "function": function })
 }
 
-fn tool_choice(choice: &ToolChoicePolicy) -> Value {
+fn write_tool_choice(choice: &ToolChoicePolicy) -> Value {
     match choice {
         ToolChoicePolicy::Auto => "auto".into(),
         ToolChoicePolicy::Required => "required".into(),

@@ -7,14 +7,14 @@ use crate::system;
 
 /// Writes the native form.
 pub(super) fn response_format(schema: &Value) -> Value {
-    let strict = is_strict(schema);
-    json!({ "type": "json_schema", "json_schema": { "name": name(schema), "schema": schema, "strict": strict } })
+    let strict = is_strict_schema(schema);
+    json!({ "type": "json_schema", "json_schema": { "name": schema_name(schema), "schema": schema, "strict": strict } })
 }
 
 /// Describes the required answer to the model in the system message, for servers that take no schema (spec:
 /// llm-provider §8.1.5.1).
-pub(super) fn direct(messages: &mut Vec<Value>, schema: &Value) {
-    let directive = system::directive(schema);
+pub(super) fn add_schema_directive(messages: &mut Vec<Value>, schema: &Value) {
+    let directive = system::schema_directive(schema);
     match messages.first_mut() {
         Some(first) if first["role"] == "system" => {
             let told = first["content"].as_str().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn direct(messages: &mut Vec<Value>, schema: &Value) {
 }
 
 /// Returns a stable name: the title of the schema in the letters that are allowed, else one made of its content.
-fn name(schema: &Value) -> String {
+fn schema_name(schema: &Value) -> String {
     const LONGEST: usize = 64;
     let allowed = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
     let title = schema.get("title").and_then(Value::as_str).unwrap_or_default();
@@ -33,7 +33,7 @@ fn name(schema: &Value) -> String {
     if name.chars().any(|letter| letter.is_ascii_alphanumeric()) {
         return name;
     }
-    let hash = canonical::digest(schema);
+    let hash = canonical::digest_value(schema);
     format!("response_{hash:016x}")
 }
 
@@ -57,28 +57,28 @@ const NEVER_STRICT: &[&str] = &[
 
 /// Says whether a schema meets the strict mode's rules: every object closed, all its properties required, every place
 /// of a known kind.
-fn is_strict(schema: &Value) -> bool {
+fn is_strict_schema(schema: &Value) -> bool {
     let Value::Object(fields) = schema else { return false };
     if NEVER_STRICT.iter().any(|it| fields.contains_key(*it)) {
         return false;
     }
     let below = |name: &str| {
-        fields.get(name).and_then(Value::as_object).is_none_or(|value| value.values().all(is_strict))
+        fields.get(name).and_then(Value::as_object).is_none_or(|value| value.values().all(is_strict_schema))
     };
     let each = |name: &str| {
-        fields.get(name).and_then(Value::as_array).is_none_or(|value| value.iter().all(is_strict))
+        fields.get(name).and_then(Value::as_array).is_none_or(|value| value.iter().all(is_strict_schema))
     };
     let known = ["type", "$ref", "anyOf", "enum", "const"].iter().any(|item| fields.contains_key(*item));
     known
-        && closed(schema)
-        && fields.get("items").is_none_or(is_strict)
+        && is_closed_object(schema)
+        && fields.get("items").is_none_or(is_strict_schema)
         && below("properties")
         && below("$defs")
         && below("definitions")
         && each("anyOf")
 }
 
-fn closed(schema: &Value) -> bool {
+fn is_closed_object(schema: &Value) -> bool {
     let is_object = match &schema["type"] {
         Value::String(kind) => kind == "object",
         Value::Array(kinds) => kinds.iter().any(|kind| kind == "object"),

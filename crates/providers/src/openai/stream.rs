@@ -6,8 +6,11 @@ use serde_json::Value;
 use singletree_llm::{Map, ResponseDelta, Result};
 
 use super::refusal;
-use super::response::{arguments_text, finish_reason, invalid, made_up_id, reasoning, text, usage};
-use crate::answer::broke_off;
+use super::response::{
+    arguments_text, content_text, generated_call_id, invalid_response_error, read_finish_reason,
+    read_token_usage, reasoning_text,
+};
+use crate::answer::incomplete_stream_error;
 use crate::mapping::{StreamDecoder, StreamProgress};
 
 use whole::ChatCompletionAccumulator;
@@ -19,7 +22,7 @@ pub(super) struct ChunkDecoder {
 }
 
 impl StreamDecoder for ChunkDecoder {
-    fn event(
+    fn decode_event(
         &mut self,
         _name: Option<&str>,
         data: &str,
@@ -27,90 +30,93 @@ impl StreamDecoder for ChunkDecoder {
     ) -> Result<StreamProgress> {
         let data = data.trim();
         if data == "[DONE]" {
-            self.finish(out)?;
+            self.finish_response(out)?;
             return Ok(StreamProgress::Done);
         }
         if data.is_empty() {
             return Ok(StreamProgress::More);
         }
         let chunk: Value = serde_json::from_str(data)
-            .map_err(|error| invalid(&format!("has an event that is no JSON: {error}")))?;
-        self.chunk(chunk, out)?;
+            .map_err(|error| invalid_response_error(&format!("has an event that is no JSON: {error}")))?;
+        self.apply_chunk(chunk, out)?;
         Ok(StreamProgress::More)
     }
 
-    fn end(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
-        self.finish(out)
+    fn finish_stream(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
+        self.finish_response(out)
     }
 }
 
 impl ChunkDecoder {
-    fn chunk(&mut self, chunk: Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    fn apply_chunk(&mut self, chunk: Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         if chunk.get("error").is_some_and(|chunk| !chunk.is_null()) {
-            return Err(refusal::in_band(&chunk));
+            return Err(refusal::in_band_error(&chunk));
         }
         let Value::Object(mut chunk) = chunk else {
-            return Err(invalid("has an event that is no object"));
+            return Err(invalid_response_error("has an event that is no object"));
         };
         let choices = match chunk.remove("choices") {
             Some(Value::Array(choices)) => choices,
             None | Some(Value::Null) => Vec::new(),
-            Some(_) => return Err(invalid("has choices that are no list")),
+            Some(_) => return Err(invalid_response_error("has choices that are no list")),
         };
-        self.whole.frame(chunk);
+        self.whole.merge_frame(chunk);
         // Only one answer is asked for: others, should a server send them, are not it.
         for mut choice in choices
             .into_iter()
             .filter(|choice| choice.get("index").is_none_or(|choice| choice == 0 || choice.is_null()))
         {
             match choice.as_object_mut().and_then(|object| object.remove("delta")) {
-                Some(Value::Object(delta)) => self.delta(&delta, out)?,
+                Some(Value::Object(delta)) => self.apply_delta(&delta, out)?,
                 None | Some(Value::Null) => {}
-                Some(_) => return Err(invalid("has a delta that is no object")),
+                Some(_) => return Err(invalid_response_error("has a delta that is no object")),
             }
             if let Value::Object(rest) = choice {
-                self.whole.choice(rest);
+                self.whole.merge_choice(rest);
             }
         }
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
-        if let Some(more) = reasoning(delta) {
+    fn apply_delta(&mut self, delta: &Map, out: &mut Vec<ResponseDelta>) -> Result<()> {
+        if let Some(more) = reasoning_text(delta) {
             let name = if delta.get("reasoning_content").is_some_and(|delta| delta == more) {
                 "reasoning_content"
             } else {
                 "reasoning"
             };
-            self.whole.say(name, more);
+            self.whole.append_text(name, more);
             out.push(ResponseDelta::thinking(more));
         }
         let said = match delta.get("content") {
             None | Some(Value::Null) => String::new(),
-            Some(content) => text(content).ok_or_else(|| invalid("has content that is no text"))?,
+            Some(content) => {
+                content_text(content).ok_or_else(|| invalid_response_error("has content that is no text"))?
+            }
         };
         if !said.is_empty() {
-            self.whole.say("content", &said);
+            self.whole.append_text("content", &said);
             out.push(ResponseDelta::text(said));
         }
         if let Some(more) = delta.get("refusal").and_then(Value::as_str) {
-            self.whole.say("refusal", more);
+            self.whole.append_text("refusal", more);
         }
         match delta.get("tool_calls") {
             None | Some(Value::Null) => Ok(()),
             Some(Value::Array(calls)) => {
-                calls.iter().enumerate().try_for_each(|(at, it)| self.call(at, it, out))
+                calls.iter().enumerate().try_for_each(|(at, it)| self.apply_call_fragment(at, it, out))
             }
-            Some(_) => Err(invalid("has tool_calls that are no list")),
+            Some(_) => Err(invalid_response_error("has tool_calls that are no list")),
         }
     }
 
-    fn call(&mut self, at: usize, call: &Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    fn apply_call_fragment(&mut self, at: usize, call: &Value, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let index = match call.get("index") {
             None | Some(Value::Null) => u32::try_from(at).ok(),
             Some(index) => index.as_u64().and_then(|number| u32::try_from(number).ok()),
         };
-        let index = index.ok_or_else(|| invalid("has a tool call whose index is no number"))?;
+        let index =
+            index.ok_or_else(|| invalid_response_error("has a tool call whose index is no number"))?;
         let field = |value: Option<&Value>| {
             value.and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
         };
@@ -118,25 +124,30 @@ impl ChunkDecoder {
         let function = call.get("function");
         let name = field(function.and_then(|function| function.get("name")));
         let arguments = function.and_then(|function| function.get("arguments")).map(arguments_text);
-        self.whole.call(index, id.as_deref(), name.as_deref(), arguments.as_deref().unwrap_or_default());
+        self.whole.append_call_fragment(
+            index,
+            id.as_deref(),
+            name.as_deref(),
+            arguments.as_deref().unwrap_or_default(),
+        );
         out.push(ResponseDelta::ToolCall { index, id, name, arguments, signature: None });
         Ok(())
     }
 
     /// Ends the answer, if the server said why it stopped.
-    fn finish(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
+    fn finish_response(&mut self, out: &mut Vec<ResponseDelta>) -> Result<()> {
         let whole = std::mem::take(&mut self.whole);
         if whole.finish_reason().is_none() {
-            return Err(broke_off());
+            return Err(incomplete_stream_error());
         }
-        for (at, index) in whole.unnamed() {
-            let id = Some(made_up_id(at));
+        for (at, index) in whole.calls_without_id() {
+            let id = Some(generated_call_id(at));
             out.push(ResponseDelta::ToolCall { index, id, name: None, arguments: None, signature: None });
         }
         let refused = whole.refusal();
         out.extend(refused.map(ResponseDelta::text));
-        let reason = finish_reason(whole.finish_reason(), refused.is_some());
-        let usage = usage(whole.usage());
+        let reason = read_finish_reason(whole.finish_reason(), refused.is_some());
+        let usage = read_token_usage(whole.usage());
         out.push(ResponseDelta::Finish { reason, usage, raw: whole.into_body() });
         Ok(())
     }

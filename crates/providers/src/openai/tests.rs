@@ -16,7 +16,7 @@ use crate::mapping::StreamProgress;
 const WHOLE: ComposeOptions = ComposeOptions { streaming: false, structured_output: true };
 
 fn body(request: &Request, manner: ComposeOptions) -> Value {
-    OpenAiMapping.compose("m", request, manner).unwrap().body
+    OpenAiMapping.compose_request("m", request, manner).unwrap().body
 }
 
 fn messages(messages: Vec<ChatMessage>) -> Value {
@@ -177,7 +177,7 @@ fn a_schema_is_sent_natively_or_written_into_the_system_message() {
     let mut with_extra = request.clone();
     with_extra.config.extras.insert("response_format".to_owned(), json!({ "type": "json_object" }));
     assert_eq!(
-        OpenAiMapping.compose("m", &with_extra, WHOLE).unwrap_err().category(),
+        OpenAiMapping.compose_request("m", &with_extra, WHOLE).unwrap_err().category(),
         "provider_invalid_request"
     );
     let body = body(&with_extra, fallback);
@@ -195,7 +195,7 @@ fn answer(message: Value, usage: Value) -> Value {
 fn a_malformed_counter_is_not_reported_and_stays_as_it_was_on_raw() {
     for bad in [json!("5"), json!(5.0), json!(-1), json!(true), json!(null), json!([5]), json!(1e3)] {
         let usage = json!({ "prompt_tokens": bad, "completion_tokens": 5, "total_tokens": 15, "prompt_tokens_details": { "cached_tokens": bad } });
-        let response = response::read(answer(json!({ "content": "a" }), usage.clone())).unwrap();
+        let response = response::read_response(answer(json!({ "content": "a" }), usage.clone())).unwrap();
         let told = (
             response.usage.prompt_tokens,
             response.usage.completion_tokens,
@@ -207,7 +207,7 @@ fn a_malformed_counter_is_not_reported_and_stays_as_it_was_on_raw() {
     }
     for bad in [json!(null), json!(7), json!([]), json!("x"), json!({})] {
         assert_eq!(
-            response::read(answer(json!({ "content": "a" }), bad)).unwrap().usage,
+            response::read_response(answer(json!({ "content": "a" }), bad)).unwrap().usage,
             singletree_llm::TokenUsage::default()
         );
     }
@@ -217,7 +217,7 @@ fn a_malformed_counter_is_not_reported_and_stays_as_it_was_on_raw() {
 #[test]
 fn raw_is_the_body_verbatim() {
     let body = json!({ "id": "x", "own": { "a": [1.5] }, "choices": [{ "message": { "content": "a" }, "finish_reason": "stop", "logprobs": { "b": 1 } }] });
-    assert_eq!(response::read(body.clone()).unwrap().raw, body);
+    assert_eq!(response::read_response(body.clone()).unwrap().raw, body);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn an_answer_that_is_none_is_refused() {
     ];
     for body in bodies {
         assert_eq!(
-            response::read(body.clone()).unwrap_err().category(),
+            response::read_response(body.clone()).unwrap_err().category(),
             "provider_invalid_response",
             "{body}"
         );
@@ -263,7 +263,7 @@ fn a_probe_tells_unknown_from_not_loaded() {
 #[test]
 fn how_long_to_wait_is_kept_whatever_the_category() {
     let refusal = FailedResponse { status: 503, body: None, retry_after: Some(Duration::from_secs(9)) };
-    let error = refusal::refuse(&refusal);
+    let error = refusal::classify_failure(&refusal);
     assert_eq!(
         (error.category(), error.status(), error.retry_after()),
         ("provider_unavailable", Some(503), Some(Duration::from_secs(9)))
@@ -310,10 +310,10 @@ fn json_like() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_answer_makes_the_mapping_panic(body in json_like()) {
-        let read = response::read(body.clone());
+        let read = response::read_response(body.clone());
         prop_assert!(read.is_err() || body.get("choices").is_some());
         let refusal = FailedResponse { status: 400, body: Some(&body), retry_after: None };
-        prop_assert!(!refusal::refuse(&refusal).category().is_empty());
+        prop_assert!(!refusal::classify_failure(&refusal).category().is_empty());
         prop_assert!(OpenAiMapping.read_probe("m", &body).is_err());
     }
 
@@ -321,9 +321,9 @@ proptest! {
     fn no_chunks_make_the_decoder_panic_or_finish_twice(chunks in prop::collection::vec(json_like(), 0..6)) {
         let mut decoder = stream::ChunkDecoder::default();
         let mut out = Vec::new();
-        let failed = chunks.iter().any(|it| decoder.event(None, &it.to_string(), &mut out).is_err());
+        let failed = chunks.iter().any(|it| decoder.decode_event(None, &it.to_string(), &mut out).is_err());
         if !failed {
-            let done = decoder.event(None, "[DONE]", &mut out);
+            let done = decoder.decode_event(None, "[DONE]", &mut out);
             prop_assert!(matches!(done, Ok(StreamProgress::Done) | Err(_)));
         }
         let finishes = out.iter().filter(|it| matches!(it, ResponseDelta::Finish { .. })).count();

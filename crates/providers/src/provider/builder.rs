@@ -75,9 +75,10 @@ impl HttpProviderBuilder {
         if self.model.trim().is_empty() {
             return Err(Error::InvalidRequest(ProviderErrorDetail::new("model: must not be empty")));
         }
-        let endpoint = ProviderEndpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
-        let mapping = self.wire.mapping();
-        let written = mapping.headers(self.key.as_ref().map(Secret::expose));
+        let endpoint =
+            ProviderEndpoint::parse_base_url(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
+        let mapping = self.wire.wire_mapping();
+        let written = mapping.auth_headers(self.key.as_ref().map(Secret::expose));
         let mut headers: Vec<_> =
             written.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         let redactor =

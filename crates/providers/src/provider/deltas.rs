@@ -10,8 +10,8 @@ use futures_core::Stream;
 use singletree_http::{BoxStream, EventReader, ReceivedEvent, Redactor, Result as HttpResult};
 use singletree_llm::{ContentBlock, Error, Response, ResponseDelta, Result, canonical_json};
 
-use super::clean;
-use super::failure::of_http;
+use super::failure::from_http_error;
+use super::redact_error;
 use crate::mapping::{StreamDecoder, StreamProgress};
 
 /// Reads events off a body and decodes them. Dropping it closes the connection.
@@ -45,39 +45,43 @@ impl<'a> DeltaStream<'a> {
 
     /// Takes a piece of the body. Deltas that are complete before a mistake in the piece are handed out before the
     /// error.
-    fn take(&mut self, piece: &[u8]) -> Result<StreamProgress> {
+    fn decode_piece(&mut self, piece: &[u8]) -> Result<StreamProgress> {
         let mut events = std::mem::take(&mut self.events);
         let read = self.reader.push_bytes(piece, &mut events);
         let mut out = Vec::new();
-        let decoded = self.decode(&events, &mut out);
+        let decoded = self.decode_events(&events, &mut out);
         self.decoded.extend(out);
         events.clear();
         self.events = events;
         match decoded? {
             StreamProgress::Done => Ok(StreamProgress::Done),
-            StreamProgress::More => read.map(|()| StreamProgress::More).map_err(of_http),
+            StreamProgress::More => read.map(|()| StreamProgress::More).map_err(from_http_error),
         }
     }
 
-    fn decode(&mut self, events: &[ReceivedEvent], out: &mut Vec<ResponseDelta>) -> Result<StreamProgress> {
+    fn decode_events(
+        &mut self,
+        events: &[ReceivedEvent],
+        out: &mut Vec<ResponseDelta>,
+    ) -> Result<StreamProgress> {
         for event in events {
-            if self.decoder.event(event.name.as_deref(), &event.data, out)? == StreamProgress::Done {
+            if self.decoder.decode_event(event.name.as_deref(), &event.data, out)? == StreamProgress::Done {
                 return Ok(StreamProgress::Done);
             }
         }
         Ok(StreamProgress::More)
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn finish_stream(&mut self) -> Result<()> {
         let mut out = Vec::new();
-        let ended = self.decoder.end(&mut out);
+        let ended = self.decoder.finish_stream(&mut out);
         self.decoded.extend(out);
         ended
     }
 
     /// Lets go of a body that has said everything. Its last, empty piece is usually there already: taken, it leaves the
     /// connection to the next call.
-    fn release(&mut self, cx: &mut Context<'_>) {
+    fn drain_body(&mut self, cx: &mut Context<'_>) {
         const RESTS: usize = 4;
         let Some(mut body) = self.body.take() else { return };
         for _ in 0..RESTS {
@@ -97,23 +101,23 @@ impl Stream for DeltaStream<'_> {
                 return Poll::Ready(Some(Ok(delta)));
             }
             if let Some(error) = self.failure.take() {
-                return Poll::Ready(Some(Err(clean(error, self.redactor))));
+                return Poll::Ready(Some(Err(redact_error(error, self.redactor))));
             }
             let Some(body) = self.body.as_mut() else {
                 return Poll::Ready(None);
             };
             let step = match ready!(body.as_mut().poll_next(cx)) {
-                Some(Ok(piece)) => self.take(&piece),
-                Some(Err(error)) => Err(of_http(error)),
+                Some(Ok(piece)) => self.decode_piece(&piece),
+                Some(Err(error)) => Err(from_http_error(error)),
                 None => {
                     // Over: a stream is not asked again after its end.
                     self.body = None;
-                    self.end().map(|()| StreamProgress::Done)
+                    self.finish_stream().map(|()| StreamProgress::Done)
                 }
             };
             match step {
                 Ok(StreamProgress::More) => {}
-                Ok(StreamProgress::Done) => self.release(cx),
+                Ok(StreamProgress::Done) => self.drain_body(cx),
                 Err(error) => {
                     self.body = None;
                     self.failure = Some(error);
@@ -130,13 +134,13 @@ impl fmt::Debug for DeltaStream<'_> {
 }
 
 /// Takes an answer that came whole apart again, for who asked for a stream.
-pub(super) fn deltas_of(response: Response) -> Vec<ResponseDelta> {
+pub(super) fn response_to_deltas(response: Response) -> Vec<ResponseDelta> {
     let mut deltas = Vec::new();
     let text = response.message.text().into_owned();
     match response.message.content.blocks() {
         [] if text.is_empty() => {}
         [] => deltas.push(ResponseDelta::text(text)),
-        blocks => deltas.extend(blocks.iter().cloned().filter_map(of_block)),
+        blocks => deltas.extend(blocks.iter().cloned().filter_map(block_to_delta)),
     }
     for (index, call) in (0..).zip(response.message.tool_calls) {
         deltas.push(ResponseDelta::ToolCall {
@@ -159,7 +163,7 @@ pub(super) fn deltas_of(response: Response) -> Vec<ResponseDelta> {
     deltas
 }
 
-fn of_block(block: ContentBlock) -> Option<ResponseDelta> {
+fn block_to_delta(block: ContentBlock) -> Option<ResponseDelta> {
     match block {
         ContentBlock::Text { text, signature } => Some(ResponseDelta::Text { text, signature }),
         ContentBlock::Thinking { text, signature } => Some(ResponseDelta::Thinking { text, signature }),

@@ -14,7 +14,7 @@ pub(super) struct ProviderEndpoint {
 
 impl ProviderEndpoint {
     /// Reads a base address: `http` or `https`, a host, and perhaps the beginning of a path.
-    pub(super) fn read(text: &str) -> Result<Self> {
+    pub(super) fn parse_base_url(text: &str) -> Result<Self> {
         let invalid =
             |problem: &str| Error::InvalidRequest(ProviderErrorDetail::new(format!("base_url: {problem}")));
         let url = Url::parse(text).map_err(|error| invalid(&format!("does not read: {error}")))?;
@@ -33,7 +33,8 @@ impl ProviderEndpoint {
             .filter(|host_str| !host_str.is_empty())
             .ok_or_else(|| invalid("has no host"))?
             .to_owned();
-        let versioned = url.path_segments().is_some_and(|mut path_segments| path_segments.any(is_version));
+        let versioned =
+            url.path_segments().is_some_and(|mut path_segments| path_segments.any(is_version_segment));
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), host, versioned })
     }
 
@@ -44,10 +45,10 @@ impl ProviderEndpoint {
 
     /// Returns the address of a path. A path begins with the version of its wire, as in `/v1/models`; a base address
     /// that names a version itself, as in `/api/v1`, goes before.
-    pub(super) fn at(&self, path: &str) -> String {
+    pub(super) fn url_for_path(&self, path: &str) -> String {
         let rest = path.trim_start_matches('/');
         let rest = match rest.split_once('/') {
-            Some((first, rest)) if self.versioned && is_version(first) => rest,
+            Some((first, rest)) if self.versioned && is_version_segment(first) => rest,
             _ => rest,
         };
         format!("{}/{rest}", self.base)
@@ -55,7 +56,7 @@ impl ProviderEndpoint {
 }
 
 /// Says whether a segment of a path is a version: `v1`, `v1beta`.
-fn is_version(segment: &str) -> bool {
+fn is_version_segment(segment: &str) -> bool {
     segment
         .strip_prefix('v')
         .and_then(|segment| segment.chars().next())
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     fn check(base: &str, path: &str, expected: &str) {
-        assert_eq!(ProviderEndpoint::read(base).unwrap().at(path), expected, "{base}");
+        assert_eq!(ProviderEndpoint::parse_base_url(base).unwrap().url_for_path(path), expected, "{base}");
     }
 
     #[test]
@@ -102,7 +103,7 @@ mod tests {
             "https://example.com?key=hunter22",
             "https://example.com#hunter22",
         ] {
-            let error = ProviderEndpoint::read(text).unwrap_err();
+            let error = ProviderEndpoint::parse_base_url(text).unwrap_err();
             assert_eq!(error.category(), "provider_invalid_request", "{text}");
             assert!(!error.to_string().contains("hunter22"), "{error}");
         }

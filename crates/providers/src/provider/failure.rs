@@ -5,7 +5,7 @@ use singletree_llm::{Error, ProviderErrorDetail};
 
 /// Maps an error of the transport (spec: llm-provider §7). The diagnostic names the host and nothing else of the
 /// address.
-pub(crate) fn of_http(error: HttpError) -> Error {
+pub(crate) fn from_http_error(error: HttpError) -> Error {
     let category: fn(ProviderErrorDetail) -> Error = match error {
         HttpError::TooLarge { .. } | HttpError::Stream { .. } => Error::InvalidResponse,
         HttpError::Request { .. } | HttpError::Egress { .. } => Error::InvalidRequest,

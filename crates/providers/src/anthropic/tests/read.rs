@@ -167,7 +167,7 @@ fn what_is_no_answer_is_an_invalid_response() {
 fn read_answer(content: Value, stop_reason: &str) -> Result<Response> {
     let request = asked().with_response_schema(schema());
     let composed = compose(&request, OLD).unwrap();
-    AnthropicMapping.read(body(content, stop_reason), &composed)?.validated(&request)
+    AnthropicMapping.read_response(body(content, stop_reason), &composed)?.validated(&request)
 }
 
 // spec: llm-provider §8.2.5.1

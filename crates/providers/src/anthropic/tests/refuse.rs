@@ -40,7 +40,11 @@ fn every_status_has_its_category_and_the_servers_own_words() {
     for (status, kind, message, category) in TABLE {
         let body = envelope(kind, message);
         let wait = Some(Duration::from_secs(7));
-        let error = AnthropicMapping.refuse(&FailedResponse { status, body: Some(&body), retry_after: wait });
+        let error = AnthropicMapping.classify_failure(&FailedResponse {
+            status,
+            body: Some(&body),
+            retry_after: wait,
+        });
         assert_eq!((error.category(), error.status()), (category, Some(status)), "{status} {kind}");
         assert_eq!((error.to_string().as_str(), error.retry_after()), (message, wait), "{status} {kind}");
     }
@@ -55,7 +59,8 @@ fn a_refusal_without_a_body_goes_by_its_status() {
         (429, "provider_rate_limit"),
         (500, "provider_unavailable"),
     ] {
-        let error = AnthropicMapping.refuse(&FailedResponse { status, body: None, retry_after: None });
+        let error =
+            AnthropicMapping.classify_failure(&FailedResponse { status, body: None, retry_after: None });
         assert_eq!(error.category(), category, "{status}");
     }
 }
@@ -67,7 +72,7 @@ fn an_error_in_the_stream_means_what_it_means_outside() {
         let composed = compose(&asked(), WHOLE).unwrap();
         let error = play(&composed, &[start.clone(), envelope(kind, message)]).unwrap_err();
         assert_eq!((error.category(), error.to_string().as_str()), (category, message), "{kind}");
-        let error = AnthropicMapping.read(envelope(kind, message), &composed).unwrap_err();
+        let error = AnthropicMapping.read_response(envelope(kind, message), &composed).unwrap_err();
         assert_eq!(error.category(), category, "{kind}");
     }
     let error = play(&compose(&asked(), WHOLE).unwrap(), &[envelope("new_error", "?")]).unwrap_err();

@@ -122,7 +122,7 @@ fn calls_may_come_interleaved_and_pings_and_news_are_passed_over() {
     let composed = compose(&asked(), STREAMED).unwrap();
     assert_eq!(
         played(&events).unwrap(),
-        AnthropicMapping.read(whole(&content, "tool_use"), &composed).unwrap()
+        AnthropicMapping.read_response(whole(&content, "tool_use"), &composed).unwrap()
     );
 }
 
@@ -134,7 +134,7 @@ fn input_that_came_with_the_block_counts_where_none_is_streamed() {
     let composed = compose(&asked(), STREAMED).unwrap();
     assert_eq!(
         played(&events).unwrap(),
-        AnthropicMapping.read(whole(&[whole_call], "tool_use"), &composed).unwrap()
+        AnthropicMapping.read_response(whole(&[whole_call], "tool_use"), &composed).unwrap()
     );
 }
 
@@ -208,7 +208,7 @@ fn the_structured_answer_is_the_same_whole_or_in_pieces() {
     let answer = json!({"type": "tool_use", "id": "t", "name": "structured_answer", "input": {"value": 42}});
     for content in [vec![answer.clone()], vec![json!({"type": "text", "text": "So:"}), answer]] {
         let response = play(&composed, &stream(&content, "tool_use", 2)).unwrap();
-        assert_eq!(response, AnthropicMapping.read(whole(&content, "tool_use"), &composed).unwrap());
+        assert_eq!(response, AnthropicMapping.read_response(whole(&content, "tool_use"), &composed).unwrap());
         assert_eq!(response.validated(&request).unwrap().parsed, Some(json!({"value": 42})));
     }
     let spaced =
@@ -296,7 +296,7 @@ proptest! {
     ) {
         let composed = compose(&asked(), STREAMED).unwrap();
         let body = serde_json::from_str(&whole(&content, stop_reason).to_string()).unwrap();
-        let atomic = AnthropicMapping.read(body, &composed).unwrap();
+        let atomic = AnthropicMapping.read_response(body, &composed).unwrap();
         prop_assert_eq!(played(&stream(&content, stop_reason, size)).unwrap(), atomic);
     }
 
@@ -305,10 +305,10 @@ proptest! {
         body in any_json(), events in prop::collection::vec(any_json(), 0..6), data in ".{0,20}",
     ) {
         let composed = compose(&asked().with_response_schema(schema()), OLD).unwrap();
-        drop(AnthropicMapping.read(body.clone(), &composed));
+        drop(AnthropicMapping.read_response(body.clone(), &composed));
         drop(AnthropicMapping.read_probe("m", &body));
         drop(played(&events));
         drop(played(&[vec![start()], events, ends("end_turn").to_vec()].concat()));
-        drop(AnthropicMapping.decoder(&composed).event(None, &data, &mut Vec::new()));
+        drop(AnthropicMapping.stream_decoder(&composed).decode_event(None, &data, &mut Vec::new()));
     }
 }

@@ -33,8 +33,11 @@ const TABLE: [(u16, &str, &str, &str); 15] = [
 fn every_status_has_its_category_and_the_servers_own_words() {
     for (status, name, message, category) in TABLE {
         for body in [envelope(status, message, name), json!([envelope(status, message, name)])] {
-            let error =
-                GeminiMapping.refuse(&FailedResponse { status, body: Some(&body), retry_after: None });
+            let error = GeminiMapping.classify_failure(&FailedResponse {
+                status,
+                body: Some(&body),
+                retry_after: None,
+            });
             assert_eq!((error.category(), error.status()), (category, Some(status)), "{status} {name}");
             assert_eq!(error.to_string(), message);
         }
@@ -45,7 +48,8 @@ fn every_status_has_its_category_and_the_servers_own_words() {
 fn a_wrong_key_is_an_authentication_though_its_status_is_that_of_a_malformed_request() {
     let mut body = envelope(400, "API key not valid.", "INVALID_ARGUMENT");
     body["error"]["details"] = json!([{"@type": "ErrorInfo", "reason": "API_KEY_INVALID"}]);
-    let error = GeminiMapping.refuse(&FailedResponse { status: 400, body: Some(&body), retry_after: None });
+    let error =
+        GeminiMapping.classify_failure(&FailedResponse { status: 400, body: Some(&body), retry_after: None });
     assert_eq!(error.category(), "provider_authentication");
 }
 
@@ -55,7 +59,9 @@ fn how_long_to_wait_may_stand_in_the_body_and_the_header_goes_before() {
         let mut body = envelope(429, "slow down", "RESOURCE_EXHAUSTED");
         body["error"]["details"] = json!([{"@type": "Help"}, {"@type": "RetryInfo", "retryDelay": delay}]);
         let retry_after = header.map(Duration::from_secs);
-        GeminiMapping.refuse(&FailedResponse { status: 429, body: Some(&body), retry_after }).retry_after()
+        GeminiMapping
+            .classify_failure(&FailedResponse { status: 429, body: Some(&body), retry_after })
+            .retry_after()
     };
     assert_eq!(wait("34.5s", None), Some(Duration::from_millis(34_500)));
     assert_eq!(wait("34s", Some(2)), Some(Duration::from_secs(2)));

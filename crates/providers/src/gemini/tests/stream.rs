@@ -80,7 +80,7 @@ fn a_blocked_prompt_and_an_answer_without_content_end_too() {
     for body in [blocked, silent] {
         assert_eq!(
             played(std::slice::from_ref(&body)).unwrap(),
-            GeminiMapping.read(body, &composed).unwrap()
+            GeminiMapping.read_response(body, &composed).unwrap()
         );
     }
 }
@@ -193,7 +193,7 @@ proptest! {
         (size, together, signature_after) in (1..5_usize, 1..4_usize, any::<bool>()),
     ) {
         let body = serde_json::from_str(&parts(content.clone().into(), finish).to_string()).unwrap();
-        let atomic = GeminiMapping.read(body, &compose(&asked(), WHOLE).unwrap()).unwrap();
+        let atomic = GeminiMapping.read_response(body, &compose(&asked(), WHOLE).unwrap()).unwrap();
         prop_assert_eq!(played(&stream(&content, finish, size, together, signature_after)).unwrap(), atomic);
     }
 
@@ -202,9 +202,9 @@ proptest! {
         body in any_json(), chunks in prop::collection::vec(any_json(), 0..6), data in ".{0,20}",
     ) {
         let composed = compose(&asked(), WHOLE).unwrap();
-        drop(GeminiMapping.read(body.clone(), &composed));
+        drop(GeminiMapping.read_response(body.clone(), &composed));
         drop(GeminiMapping.read_probe("m", &body));
         drop(played(&chunks));
-        drop(GeminiMapping.decoder(&composed).event(None, &data, &mut Vec::new()));
+        drop(GeminiMapping.stream_decoder(&composed).decode_event(None, &data, &mut Vec::new()));
     }
 }

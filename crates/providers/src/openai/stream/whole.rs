@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use singletree_llm::Map;
 
-use crate::answer::keep;
+use crate::answer::merge_latest_fields;
 
 /// Collects chunks into the body of an atomic answer; the last usage is kept verbatim (spec: llm-provider §6, streaming
 /// assembly).
@@ -32,22 +32,28 @@ struct AccumulatedToolCall {
 
 impl ChatCompletionAccumulator {
     /// Takes the fields beside the choices. A field that a later chunk leaves out or sets to null keeps its value.
-    pub(super) fn frame(&mut self, fields: Map) {
-        keep(&mut self.frame, fields);
+    pub(super) fn merge_frame(&mut self, fields: Map) {
+        merge_latest_fields(&mut self.frame, fields);
     }
 
     /// Takes the fields beside the delta.
-    pub(super) fn choice(&mut self, fields: Map) {
-        keep(&mut self.choice, fields);
+    pub(super) fn merge_choice(&mut self, fields: Map) {
+        merge_latest_fields(&mut self.choice, fields);
     }
 
     /// Takes more of a text of the message.
-    pub(super) fn say(&mut self, name: &'static str, more: &str) {
+    pub(super) fn append_text(&mut self, name: &'static str, more: &str) {
         self.texts.entry(name).or_default().push_str(more);
     }
 
     /// Takes a fragment of a call, by the rule of the assembler: another id under a known index is another call.
-    pub(super) fn call(&mut self, index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) {
+    pub(super) fn append_call_fragment(
+        &mut self,
+        index: u32,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: &str,
+    ) {
         let known = self.positions.get(&index).copied().filter(|&position| {
             let known = self.calls[position].id.as_str();
             id.is_none_or(|id| known.is_empty() || known == id)
@@ -84,7 +90,7 @@ impl ChatCompletionAccumulator {
     }
 
     /// Returns the calls without an id: which place, and which index means each.
-    pub(super) fn unnamed(&self) -> impl Iterator<Item = (usize, u32)> {
+    pub(super) fn calls_without_id(&self) -> impl Iterator<Item = (usize, u32)> {
         self.calls.iter().enumerate().filter(|(_, it)| it.id.is_empty()).map(|(at, it)| (at, it.index))
     }
 
