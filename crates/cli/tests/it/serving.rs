@@ -10,7 +10,8 @@ use crate::home::{BINARY, Home, kill};
 
 /// A server that runs.
 pub(crate) struct Serving {
-    child: Child,
+    /// The process, until it is stopped.
+    child: Option<Child>,
     pub(crate) url: String,
 }
 
@@ -37,7 +38,7 @@ impl Serving {
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("singletree listens at ").unwrap_or_else(|| panic!("{line:?}"));
         let url = url.to_owned();
-        Self { child, url }
+        Self { child: Some(child), url }
     }
 
     /// Asks for a path, and returns the JSON of the answer; nothing where it has none.
@@ -50,8 +51,20 @@ impl Serving {
         ask_with(&self.url, "POST", path, (&format!("x-subject: {subject}\r\n"), body))
     }
 
-    pub(crate) fn stop(self) {
-        kill(self.child);
+    pub(crate) fn stop(mut self) {
+        if let Some(child) = self.child.take() {
+            kill(child);
+        }
+    }
+}
+
+/// A test that fails leaves no server behind.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
     }
 }
 
