@@ -73,7 +73,7 @@ impl ConfiguredServer {
         (place, args): (&DatabaseLocation, &Serve),
         cast: AgentSelection,
     ) -> Result<Self> {
-        // The server that is built for use writes the log.
+        // Only a server that serves writes the log.
         let observers = (Telemetry::silent(), None, self.descriptor_limit);
         let cast = cast.over(&self.store, Arc::new(|_| {}))?;
         Self::build((place, args), cast, observers, self.store.clone())

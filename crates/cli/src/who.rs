@@ -123,14 +123,14 @@ impl AgentSelection {
         Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
-    /// Returns the configuration that they were built from; none for the demo.
+    /// Returns the configuration that the agents were built from; `None` for the demo.
     pub(crate) fn configuration(&self) -> Option<LoadedConfiguration> {
         let (config, _) = self.made_of.as_ref()?;
         let (about, again) = (self.about.clone().unwrap_or_default(), self.again.clone());
         Some(LoadedConfiguration { config: config.clone(), about, again })
     }
 
-    /// Builds those of a configuration that was read before.
+    /// Builds the agents of a configuration that was read before.
     pub(crate) fn of_configuration(loaded: LoadedConfiguration) -> Result<Self> {
         let LoadedConfiguration { config, about, again } = loaded;
         Self::built(config, (about, again))

@@ -19,7 +19,7 @@
 //! # async fn talk() -> singletree_client::Result<()> {
 //! let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
 //! let connection = Connection::new(transport, "http://127.0.0.1:8787", Some(Secret::new("st_...")))?;
-//! let outcome = Client::new(connection).send_text("ann", "What time is it?", None).await?;
+//! let outcome = Client::new(connection).send_text("ann", "Which day is it?", None).await?;
 //! println!("{outcome:?}");
 //! # Ok(())
 //! # }

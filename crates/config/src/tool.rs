@@ -22,7 +22,7 @@ pub(crate) struct ToolSettings {
     pub(crate) output_bytes: Option<u64>,
 }
 
-/// What built-ins are made of.
+/// The dependencies of the built-in tools.
 #[derive(Clone, Copy)]
 pub(crate) struct BuiltinDependencies<'a> {
     pub(crate) settings: &'a ToolSettings,

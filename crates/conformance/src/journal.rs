@@ -101,12 +101,4 @@ impl MaintenanceLayer for CountingJournal {
     fn maintenance(&self) -> &Self::Maintenance {
         &self.inner
     }
-
-    fn read_tenants<'a, T: Send + 'a>(
-        &'a self,
-        read: JournalRead,
-        answer: BoxFuture<'a, Result<T>>,
-    ) -> BoxFuture<'a, Result<T>> {
-        self.read(read, answer)
-    }
 }

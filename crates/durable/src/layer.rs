@@ -77,22 +77,14 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
     }
 }
 
-/// The same for the calls across tenants: the implementation of [`JournalMaintenance`] follows from this one.
-pub trait MaintenanceLayer: fmt::Debug + Send + Sync {
+/// A [`JournalLayer`] that also forwards the calls across tenants: the implementation of [`JournalMaintenance`] follows
+/// from this one, and its reads pass [`JournalLayer::read`].
+pub trait MaintenanceLayer: JournalLayer {
     /// The store below.
     type Maintenance: JournalMaintenance + ?Sized;
 
     /// Returns the store below.
     fn maintenance(&self) -> &Self::Maintenance;
-
-    /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
-    fn read_tenants<'a, T: Send + 'a>(
-        &'a self,
-        _: JournalRead,
-        answer: BoxFuture<'a, Result<T>>,
-    ) -> BoxFuture<'a, Result<T>> {
-        answer
-    }
 }
 
 impl<L: JournalLayer> Journal for L {
@@ -206,7 +198,7 @@ impl<L: MaintenanceLayer> JournalMaintenance for L {
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.read_tenants(JournalRead::Ownerless, self.maintenance().ownerless(past, limit))
+        self.read(JournalRead::Ownerless, self.maintenance().ownerless(past, limit))
     }
 
     fn deadlines<'a>(
@@ -214,10 +206,10 @@ impl<L: MaintenanceLayer> JournalMaintenance for L {
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read_tenants(JournalRead::Deadlines, self.maintenance().deadlines(until, limit))
+        self.read(JournalRead::Deadlines, self.maintenance().deadlines(until, limit))
     }
 
     fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
-        self.read_tenants(JournalRead::Tenants, self.maintenance().tenants(past, limit))
+        self.read(JournalRead::Tenants, self.maintenance().tenants(past, limit))
     }
 }

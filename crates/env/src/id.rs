@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Makes identifiers.
+/// Generates identifiers.
 pub trait IdGenerator: fmt::Debug + Send + Sync {
     /// Returns a new UUID of version 4, in its usual text form.
     fn uuid(&self) -> String;

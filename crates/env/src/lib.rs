@@ -6,15 +6,13 @@
 //! This crate performs no I/O and depends on no other crate of the workspace. The implementations over the operating
 //! system and tokio are behind the feature `system`, so that crates which must not depend on tokio can use the traits.
 //!
-//! It also holds two names that all crates share ([`BoxFuture`], [`BoxError`]) and a retry record that fits both nodes and
-//! calls to models ([`Retry`]).
+//! It also holds two names that all crates share ([`BoxFuture`], [`BoxError`]).
 
 mod boxed;
 mod bundle;
 mod fault_points;
 mod id;
 mod random;
-mod retry;
 mod spawner;
 mod timer;
 mod timestamp;
@@ -28,8 +26,7 @@ pub use bundle::Env;
 pub use clock::{Clock, MonotonicClock};
 pub use fault_points::{FaultInjector, FaultPoints};
 pub use id::IdGenerator;
-pub use random::{ConstantRandomSource, RandomSource, SeededRandomSource};
-pub use retry::{Retry, RetryBackoff, RetryableError, TRANSIENT_CATEGORIES};
+pub use random::{RandomSource, SeededRandomSource};
 pub use spawner::{AbortHandle, Spawner};
 #[cfg(feature = "system")]
 pub use system::{

@@ -56,29 +56,6 @@ impl RandomSource for SeededRandomSource {
     }
 }
 
-/// A source that always returns the same fraction, which may be 1: for programs without jitter, and for tests that
-/// check exact waits.
-#[derive(Debug, Clone, Copy)]
-pub struct ConstantRandomSource(
-    /// The fraction, from 0 to 1.
-    pub f64,
-);
-
-impl RandomSource for ConstantRandomSource {
-    fn fill(&self, bytes: &mut [u8]) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the fraction of 255 is a byte; the cast saturates"
-        )]
-        bytes.fill((self.0 * 255.0) as u8);
-    }
-
-    fn fraction(&self) -> f64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

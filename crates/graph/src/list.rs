@@ -141,7 +141,7 @@ impl PersistentList {
             if grown.last.len() == WIDTH {
                 grown.hang();
             }
-            // Made with its room at once: a chunk is copied, not copied and then moved.
+            // Allocated at full capacity, so that the chunk is not moved again when it grows.
             let coming = items.size_hint().0.max(1);
             let mut last = Vec::with_capacity(WIDTH.min(grown.last.len() + coming));
             last.extend_from_slice(&grown.last);
@@ -154,7 +154,7 @@ impl PersistentList {
         grown
     }
 
-    /// Hangs the last chunk, which is full, into the tree; an empty one follows.
+    /// Moves the full last chunk into the tree, and starts an empty one.
     fn hang(&mut self) {
         let chunk = std::mem::take(&mut self.last);
         let before = self.held - chunk.len();

@@ -40,7 +40,7 @@ impl FieldShape {
         matches!(self, Self::List(_))
     }
 
-    /// Tells whether the shape says nothing.
+    /// Checks whether the shape permits any value.
     pub(crate) fn is_any(&self) -> bool {
         match self {
             Self::Any => true,

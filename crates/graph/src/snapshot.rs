@@ -110,7 +110,7 @@ impl Snapshot {
             return Ok(view);
         }
         let view = Arc::new(S::read(self)?);
-        // A snapshot that kept itself would never be freed.
+        // A snapshot that holds itself would never be freed.
         if TypeId::of::<S>() != TypeId::of::<Self>() {
             drop(self.0.view.set(view.clone()));
         }

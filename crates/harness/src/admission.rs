@@ -69,12 +69,12 @@ pub trait Admission: fmt::Debug + Send + Sync {
 }
 
 impl Chat {
-    /// Asks whether another turn may run.
+    /// Checks whether another turn may run.
     pub(crate) fn admit_turn(&self) -> ChatResult<Option<TurnPermit>> {
         Ok(self.admission.as_ref().map(|admission| admission.admit_turn()).transpose()?)
     }
 
-    /// Asks whether the tenant has tokens left, where they are counted.
+    /// Checks whether the tenant has tokens left, if its tokens are limited.
     pub(crate) async fn admit_tokens(&self) -> ChatResult<()> {
         let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else {
             return Ok(());
@@ -84,7 +84,7 @@ impl Chat {
         Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
     }
 
-    /// Asks whether another session may be made.
+    /// Checks whether another session may be created.
     pub(crate) fn admit_session(&self) -> ChatResult<()> {
         Ok(self.admission.as_ref().map_or(Ok(()), |admission| admission.admit_session())?)
     }

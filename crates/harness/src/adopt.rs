@@ -219,7 +219,7 @@ impl ChatInner {
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
             for key in keys.into_iter().filter(|key| self.serves(&key.tenant)) {
-                let Some(loaded) = self.load_session_in_time(&key).await else {
+                let Some(loaded) = self.session_in_memory_when_room(&key).await else {
                     return swept.map(|()| taken);
                 };
                 match self.ready(&loaded).await {

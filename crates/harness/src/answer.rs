@@ -122,7 +122,12 @@ impl Chat {
     /// A dropped call has answered or has not.
     pub async fn answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn, Box<ErroredTurn>> {
         let answered = self.try_answer(address, answer).await;
-        answered.map_err(|error| Box::new(self.inner.any_served().errored(&self.inner.limits, None, &error)))
+        answered.map_err(|error| self.unanswered(&error))
+    }
+
+    /// Reports an answer or a signal that was not taken.
+    pub(crate) fn unanswered(&self, error: &Error) -> Box<ErroredTurn> {
+        Box::new(self.inner.any_served().errored(&self.inner.limits, None, error))
     }
 
     async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
@@ -173,7 +178,7 @@ impl Chat {
     /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who
     /// looks for it now, so it does not count as seen.
     async fn seen(&self, session: &str) -> Result<u64> {
-        let loaded = self.inner.load_session(&self.key(session)?)?;
+        let loaded = self.inner.session_in_memory(&self.key(session)?)?;
         self.inner.ready(&loaded).await?;
         Ok(loaded.state().landed_waits())
     }
@@ -186,7 +191,7 @@ impl Chat {
         wait: WaitRow,
         answer: &Answer,
     ) -> Result<Option<SignalDelivery>> {
-        let loaded = self.inner.load_session(&key)?;
+        let loaded = self.inner.session_in_memory(&key)?;
         self.inner.ready(&loaded).await?;
         if matches!(wait.status, StoredWaitStatus::Pending | StoredWaitStatus::Consumed) {
             check_approval(&wait, answer)?;
@@ -235,7 +240,7 @@ impl Chat {
             SignalAddress::Session { session, signal } => {
                 let key = self.key(&session)?;
                 // The answer needs the loaded session anyway, and its state contains the pending wait.
-                let loaded = self.inner.load_session(&key)?;
+                let loaded = self.inner.session_in_memory(&key)?;
                 self.inner.ready(&loaded).await?;
                 let waits = loaded.state().wait().filter(|wait| wait.signal == signal).cloned();
                 if let Some(wait) = waits {
@@ -310,7 +315,7 @@ impl Chat {
 
     async fn cancel_turn(&self, id: &TurnId) -> Result<Turn> {
         let turn = self.turn(id).await?;
-        let loaded = self.inner.load_session(turn.key())?;
+        let loaded = self.inner.session_in_memory(turn.key())?;
         self.inner.ready(&loaded).await?;
         let held = loop {
             if let Some(queued) = take_queued(&loaded, id) {

@@ -118,7 +118,7 @@ impl Chat {
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
-        let loaded = self.inner.load_session(&key)?;
+        let loaded = self.inner.session_in_memory(&key)?;
         let mut attempt = 1;
         loop {
             self.inner.ready(&loaded).await?;

@@ -153,7 +153,7 @@ impl ChatInner {
         })
     }
 
-    /// Tells whether a tenant's sessions are this chat's to work on (INV-14).
+    /// Checks whether this chat works on a tenant's sessions (INV-14).
     pub(crate) fn serves(&self, tenant: &TenantId) -> bool {
         self.bound.as_ref().is_none_or(|bound| bound == tenant)
     }
@@ -179,7 +179,7 @@ impl ChatInner {
     ///
     /// # Errors
     /// `chat_sessions_full` when too many are not.
-    pub(crate) fn load_session(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
+    pub(crate) fn session_in_memory(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = sessions.get(key) {
             self.note_use(loaded);
@@ -204,11 +204,11 @@ impl ChatInner {
         Ok(loaded)
     }
 
-    /// As [`ChatInner::load_session`], when there is room; none once the harness shuts down.
-    pub(crate) async fn load_session_in_time(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
+    /// As [`ChatInner::session_in_memory`], when there is room; none once the harness shuts down.
+    pub(crate) async fn session_in_memory_when_room(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         const AGAIN: Duration = Duration::from_millis(20);
         loop {
-            match self.load_session(key) {
+            match self.session_in_memory(key) {
                 Ok(loaded) => return Some(loaded),
                 Err(_) if self.is_closing() => return None,
                 Err(_) => tokio::time::sleep(AGAIN).await,

@@ -40,8 +40,8 @@ impl Chat {
     /// Returns the session of this id. Nothing is checked yet: a call fails with `harness_session_id_unresolved` if this
     /// can be no session's id.
     #[must_use]
-    pub fn session(&self, id: impl Into<Arc<str>>) -> Session {
-        Session { chat: self.clone(), id: id.into() }
+    pub fn session(&self, id: impl AsRef<str>) -> Session {
+        Session { chat: self.clone(), id: id.as_ref().into() }
     }
 }
 
@@ -367,7 +367,7 @@ impl SessionWait {
     ) -> Result<Arc<ChatTurnOutcome>, Box<ErroredTurn>> {
         if self.wait.wait.action.is_none() {
             let why = "it waits for an answer, and not for an approval".into();
-            return Err(self.session.chat.refused(&Error::SignalMismatch { why }));
+            return Err(self.session.chat.unanswered(&Error::SignalMismatch { why }));
         }
         self.answer(fields).await
     }

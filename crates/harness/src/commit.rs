@@ -1,6 +1,6 @@
-//! The one commit path of a session: decide, send, land, publish.
+//! The only commit path of a session: decide, send, wait until the batch is durable, publish.
 //!
-//! Every change of a session goes through here: nine calls of the chat differ in their decision only.
+//! Every change of a session takes this path. The calls of the chat differ only in their decisions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl ChatInner {
     }
 
     /// Waits until a commit has landed, changes the session's state as the commit says, and publishes its events.
-    /// Whoever calls this is a task of the chat: a caller that went away in between would leave listeners untold.
+    /// Call this only in a task of the chat: a future that is dropped halfway would not publish the events.
     pub(crate) async fn await_commit(
         &self,
         loaded: &LoadedSession,
@@ -114,7 +114,7 @@ impl ChatInner {
         if let Err(error) = commit.landing.await {
             loaded.state().commit_failed();
             let refused = matches!(error, singletree_durable::Error::Refused { .. });
-            // Unless it was refused, it may have landed all the same: the store knows.
+            // Unless the store refused the batch, it may have landed although its reply was lost: ask the store.
             if refused || !self.has_landed(loaded, commit.trace).await.unwrap_or(false) {
                 return Err(error);
             }
@@ -139,8 +139,8 @@ impl ChatInner {
         Ok(())
     }
 
-    /// Makes the change of a commit that has landed. Returns the turns that it has ended beside its own, to tell their
-    /// callers.
+    /// Makes the change of a commit that has landed. Returns the other turns that the commit has ended, so that their
+    /// callers get the outcome.
     fn change_state(
         &self,
         loaded: &LoadedSession,
@@ -161,7 +161,7 @@ impl ChatInner {
         effects.ended
     }
 
-    /// Tells who looks on how a turn went.
+    /// Reports a turn that has ended to the watcher.
     fn report(&self, loaded: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
@@ -170,7 +170,7 @@ impl ChatInner {
         let since = running.and_then(|running| running.since);
         drop(state);
         let report = ended.report(&loaded.key, since, outcome);
-        // The turn has ended, whatever becomes of the report.
+        // A watcher that panics must not affect the turn, which has ended.
         drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
     }
 
@@ -191,7 +191,7 @@ impl ChatInner {
         })
     }
 
-    /// As [`ChatInner::await_commit`], in a task of the chat, so that dropping the caller leaves nothing half known.
+    /// As [`ChatInner::await_commit`], in a task of the chat, so that it completes even if the caller is dropped.
     pub(crate) async fn await_commit_in_task(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
@@ -201,7 +201,7 @@ impl ChatInner {
         let (inner, loaded) = (self.clone(), loaded.clone());
         self.tasks.spawn(async move {
             let landed = inner.await_commit(&loaded, commit).await;
-            // Who asked for it may have gone.
+            // The caller may have been dropped.
             drop(told.send(landed));
         });
         Ok(landed.await.map_err(|_| Error::ShuttingDown)??)

@@ -68,7 +68,7 @@ impl Chat {
         let agent = options.agent.as_deref().unwrap_or(&self.inner.default_agent);
         let served = self.inner.served(agent)?.clone();
         options.policy.fits(&served.agent)?;
-        let loaded = self.inner.load_session(&key)?;
+        let loaded = self.inner.session_in_memory(&key)?;
         self.inner.ready(&loaded).await?;
         if loaded.state().head().is_none() {
             self.admit_session()?;

@@ -25,7 +25,7 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: the session is deleted all the same.
     pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
-        let loaded = self.inner.load_session(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
         let (chat, by) = (self.clone(), by.map(str::to_owned));
         self.inner.run_call(async move { chat.delete_all(&loaded, by.as_deref()).await }).await
     }
@@ -117,7 +117,8 @@ impl Chat {
     }
 }
 
-/// Nothing is to be deleted now. Whether that is the end of it; otherwise a turn is queued in the session again.
+/// The session cannot be deleted now. `is_over` means that no other attempt is needed; otherwise a turn was queued in
+/// the session in the meantime.
 struct NotDeleted {
     is_over: bool,
 }

@@ -83,7 +83,7 @@ impl ChatInner {
         if !self.is_worth(key, &bounds).await? {
             return Ok(forgotten);
         }
-        let loaded = self.load_session(key)?;
+        let loaded = self.session_in_memory(key)?;
         // New listeners wait meanwhile, and then see the remaining log.
         let _alone = loaded.forgetting.write().await;
         let busy = self.busy(&loaded).await?;

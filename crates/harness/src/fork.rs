@@ -79,7 +79,7 @@ impl Chat {
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
         self.key(session_id)?;
         let id = options.session.unwrap_or_else(|| self.inner.ids.uuid());
-        let loaded = self.inner.load_session(&self.key(&id)?)?;
+        let loaded = self.inner.session_in_memory(&self.key(&id)?)?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }

@@ -51,7 +51,7 @@ pub(crate) struct JournalPort {
     unclaimed: Mutex<Option<Error>>,
     /// The outcome, once it is recorded.
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
-    /// Tells where the run stands. The run holds its port: held strongly, neither would ever go.
+    /// Reports the position of the run. Weak, because the run holds its port: a cycle would free neither.
     watch: OnceLock<Weak<RunMonitor>>,
     /// How many commits are on their way, or are tried again until they land.
     busy: watch::Sender<usize>,
@@ -174,7 +174,7 @@ impl JournalPort {
             writing.offered = state.offers();
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
-            // Decided under one lock of the session's state, so that no other call ends a message that this commit
+            // Under the same lock of the session's state, so that no other call ends a message that this commit
             // takes.
             self.pass_on_cancels(state, &turning.taken);
             self.busy.send_modify(|count| *count += 1);
@@ -195,8 +195,8 @@ impl JournalPort {
         Ok(result)
     }
 
-    /// Notes which messages the commit on its way takes. Whoever has cancelled one of them meanwhile has cancelled the
-    /// turn that goes on with it.
+    /// Records which messages the commit in flight takes. If one of them was cancelled in the meantime, the running
+    /// turn is cancelled, because it continues with that message.
     fn pass_on_cancels(&self, state: &mut LoadedState, taken: &[SteeredMessage]) {
         let is_cancelled = |handle: &Arc<TurnHandle>| handle.cancel.notified().now_or_never().is_some();
         let cancelled = state.take_steering(taken).iter().filter(|handle| is_cancelled(handle)).count();

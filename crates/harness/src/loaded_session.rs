@@ -15,20 +15,20 @@ use crate::session::{CallerHandle, SessionState};
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
 
-/// Tells those who wait how a turn ended.
+/// Receives the outcome of a turn, once it has ended.
 pub(crate) type OutcomeReceiver = watch::Receiver<Option<Arc<ChatTurnOutcome>>>;
 
 /// Called with the outcome of each turn that resumed (harness-chat §8.2).
 pub(crate) type OutcomeListener = Arc<dyn Fn(Arc<ChatTurnOutcome>) + Send + Sync>;
 
-/// The state of a session whose turns callers hold handles of.
+/// The session state with the handles that callers hold.
 pub(crate) type LoadedState = SessionState<Arc<TurnHandle>>;
 
 /// One session in memory.
 pub(crate) struct LoadedSession {
     pub(crate) key: SessionKey,
     pub(crate) feed: EventBroadcast,
-    /// How far those who listen have read.
+    /// The positions of the listeners in the log.
     pub(crate) readers: LogReaders,
     /// Cloned by each call that waits for the outcome of a turn: its strong count is their number, plus one.
     pub(crate) waiting: Arc<()>,
@@ -38,7 +38,7 @@ pub(crate) struct LoadedSession {
     /// Held briefly, never across an await. The contents of a batch and its place in the store's order are determined
     /// under one lock (INV-1).
     state: Mutex<LoadedState>,
-    /// Who is called with the outcomes of resumed turns, by number.
+    /// The callbacks for the outcomes of resumed turns, by number.
     listeners: Mutex<OutcomeListeners>,
     /// Notified when a commit that changes the state is no longer on its way.
     pub(crate) landed: Notify,
@@ -46,10 +46,10 @@ pub(crate) struct LoadedSession {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// Held while former owners' turns are taken over, so that it happens once.
     pub(crate) adopting: tokio::sync::Mutex<()>,
-    /// Rung whenever the session stops running something, a turn that waits has been cancelled, or it is known whether
-    /// a message is accepted.
+    /// Notified when the session stops running a turn, when a queued turn has been cancelled, and when it is known
+    /// whether a message is accepted.
     pub(crate) freed: Notify,
-    /// When it was last asked for, in uses of the chat.
+    /// The time of its last use, as the number of uses of all sessions of the chat until then.
     pub(crate) last_used: AtomicU64,
 }
 
@@ -58,20 +58,20 @@ pub(crate) struct TurnHandle {
     id: Mutex<Option<TurnId>>,
     pub(crate) key: Option<(String, String)>,
     told: watch::Sender<Option<Arc<ChatTurnOutcome>>>,
-    /// Whether the turn came to be: its acceptance is durable, or has failed.
+    /// `true` when the acceptance of the turn is durable, `false` when it has failed.
     settled: watch::Sender<Option<bool>>,
     pub(crate) cancel: Notify,
-    /// The place of the turn among those that run, until it has ended.
+    /// The turn's permit to run, until it has ended.
     permit: Mutex<Option<TurnPermit>>,
     /// Decides about the blobs that the turn keeps.
     admission: OnceLock<Arc<dyn Admission>>,
-    /// Told when the wait that the turn is to end is consumed, or why it was not.
+    /// Receives the turn's id when the wait that the turn answers is consumed, or the error if it was not.
     answered: Mutex<Option<AnswerSender>>,
     /// The live events of the turn, once its graph runs.
     stream: Mutex<Option<TurnStream>>,
 }
 
-/// Tells the sender of an answer which turn it has started.
+/// Sends the id of the started turn to the sender of an answer.
 type AnswerSender = oneshot::Sender<Result<TurnId, Error>>;
 
 impl TurnHandle {
@@ -82,7 +82,7 @@ impl TurnHandle {
         Arc::new(Self { id, key, told, settled, cancel, permit, admission, answered, stream })
     }
 
-    /// Sets who decides about the blobs that the turn keeps; once.
+    /// Sets the admission that decides about the blobs that the turn keeps; only the first call has an effect.
     pub(crate) fn admitted_by(&self, admission: Option<&Arc<dyn Admission>>) {
         if let Some(admission) = admission {
             self.admission.get_or_init(|| admission.clone());
@@ -93,17 +93,17 @@ impl TurnHandle {
         self.admission.get().cloned()
     }
 
-    /// Keeps the place of the turn among those that run.
+    /// Holds the turn's permit to run; `None` releases it.
     pub(crate) fn keep_permit(&self, permit: Option<TurnPermit>) {
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 
-    /// Notes whether the turn came to be.
+    /// Records whether the turn was accepted.
     pub(crate) fn settle(&self, accepted: bool) {
         self.settled.send_replace(Some(accepted));
     }
 
-    /// Waits until it is known whether the turn came to be.
+    /// Waits until it is known whether the turn was accepted.
     pub(crate) async fn settled(self: Arc<Self>) -> bool {
         let mut settled = self.settled.subscribe();
         // If the sender was dropped, acceptance failed.
@@ -131,12 +131,12 @@ impl TurnHandle {
         (handle, receiver)
     }
 
-    /// Tells the sender of an answer which turn it has started, or why it was not taken.
+    /// Sends the id of the started turn to the sender of an answer, or the error if the answer was not taken.
     pub(crate) fn settle_answer(&self, taken: Result<TurnId, Error>) {
         self.settle(taken.is_ok());
         let sender = self.answered.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // The sender may have gone; the answer counts all the same.
+            // The sender may have been dropped; the answer is valid nevertheless.
             drop(sender.send(taken));
         }
     }
@@ -199,7 +199,7 @@ impl LoadedSession {
         })
     }
 
-    /// Nothing runs in the session any more.
+    /// Records that no turn runs in the session any more, and wakes the tasks that wait for this.
     pub(crate) fn release(&self) {
         {
             let mut state = self.state();
@@ -211,7 +211,7 @@ impl LoadedSession {
         self.freed.notify_waiters();
     }
 
-    /// Takes the session's turn to do something between turns; none when one runs.
+    /// Reserves the session for work between two turns; `None` while a turn runs.
     pub(crate) fn take_turn(self: &Arc<Self>) -> Option<HeldTurn> {
         self.state().hold_turn(TurnHandle::new(None, None)).then(|| HeldTurn(self.clone()))
     }
@@ -230,13 +230,13 @@ impl LoadedSession {
         self.state().running().and_then(|running| running.handle.stream())
     }
 
-    /// Checks that nothing is lost when the session leaves memory.
+    /// Checks whether the session can be released from memory without loss.
     pub(crate) fn is_idle(&self) -> bool {
         !self.state().has_turns() && self.outcome_listeners().all.is_empty()
     }
 }
 
-/// The session's turn, held to do something between turns; given back when it is dropped.
+/// Reserves the session for work between two turns, until it is dropped.
 pub(crate) struct HeldTurn(Arc<LoadedSession>);
 
 impl Drop for HeldTurn {
@@ -251,7 +251,7 @@ impl std::fmt::Debug for LoadedSession {
     }
 }
 
-/// One commit on its way that changes the session's state; it counts until this is dropped.
+/// Counts one commit in flight that changes the session's state, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct CommitInFlight(pub(crate) Arc<LoadedSession>);
 

@@ -202,7 +202,7 @@ impl Chat {
         answer: Answer,
     ) -> Result<SignalDelivery, Box<ErroredTurn>> {
         let delivered = self.deliver(address, answer, true).await;
-        delivered.map_err(|error| Box::new(self.inner.any_served().errored(&self.inner.limits, None, &error)))
+        delivered.map_err(|error| self.unanswered(&error))
     }
 
     /// Lists the early signals that a session keeps, those that are too old left out.
@@ -228,7 +228,7 @@ impl Chat {
         answer: &Answer,
         seen: u64,
     ) -> Result<KeepSignalOutcome> {
-        let loaded = self.inner.load_session(key)?;
+        let loaded = self.inner.session_in_memory(key)?;
         self.inner.ready(&loaded).await?;
         let freed = loaded.freed.notified();
         match self.place(&loaded, signal, answer, seen)? {
@@ -287,7 +287,7 @@ impl Chat {
         payload::check(&answer.payload, &self.inner.limits)
     }
 
-    /// Writes that a signal is kept, and returns the time until which it is.
+    /// Adds the row of an early signal to the batch, and returns the time at which the signal expires.
     fn keep_in(
         &self,
         writing: &mut BatchBuilder,

@@ -39,7 +39,7 @@ impl NoticeSettings {
     }
 }
 
-/// The notices of one house: who wants them, and who hears them as they are written.
+/// The notices of one chat: which kinds each tenant wants, and the channel of those that are committed.
 #[derive(Debug)]
 pub(crate) struct NoticePublisher {
     wanted: NoticeSettings,

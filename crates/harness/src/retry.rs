@@ -68,7 +68,7 @@ impl Chat {
             let key = inner.read(inner.journal.session_of(self.tenant()?, &turn.invocation)).await?;
             let key = key.ok_or_else(unknown)?;
             let options = options.retrying(turn);
-            let loaded = inner.load_session(&key)?;
+            let loaded = inner.session_in_memory(&key)?;
             let max = inner.limits.subscriptions;
             if options.listen && !loaded.readers.has_room(max) {
                 return Err(Error::SubscriptionsFull { max });

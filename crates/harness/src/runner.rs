@@ -54,7 +54,7 @@ impl ChatInner {
     fn next(&self, loaded: &LoadedSession) -> QueueDecision<Arc<TurnHandle>> {
         let mut state = loaded.state();
         if self.is_closing() {
-            // The next sweep finds them; their waiting callers are told by the end of the handles.
+            // The next process takes these turns over. Dropping the handles ends the waits of their callers.
             state.leave_queue();
             return QueueDecision::Nothing;
         }
@@ -287,7 +287,7 @@ impl ChatInner {
             }
             RunTermination::Failed(error, None) if port.had_effects() => (Err(Error::ShuttingDown), error),
             RunTermination::Cancelled(progress) => (port.cancel(progress.as_ref()).await, Error::Cancelled),
-            // After a failed commit, the port's state may differ from the stored one.
+            // After a failed commit, the state in the port may differ from the store.
             RunTermination::Failed(error, _) if port.is_doubtful() => (Err(Error::ShuttingDown), error),
             RunTermination::Failed(error, progress) => {
                 (port.fail(&error, port.stopped(progress.as_ref())).await, error)

@@ -321,7 +321,7 @@ impl Chat {
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
         }
         let key = self.key(session_id.unwrap_or(&export.session))?;
-        let loaded = self.inner.load_session(&key)?;
+        let loaded = self.inner.session_in_memory(&key)?;
         self.inner.ready(&loaded).await?;
         let exists = || Error::SessionExists { session: key.session.to_string() };
         if loaded.state().head().is_some() {

@@ -133,7 +133,7 @@ pub(crate) struct AcceptedTurn {
     pub(crate) from: u64,
 }
 
-/// A turn that may be accepted: the policy of its session, and its place among the turns that run.
+/// An admitted turn: the policy of its session, and its permit to run.
 struct AcceptableTurn {
     policy: TurnPromptPolicy,
     permit: Option<TurnPermit>,
@@ -201,7 +201,7 @@ impl Chat {
                 self.inner.served(agent)?;
             }
             self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
-            let loaded = self.inner.load_session(&key)?;
+            let loaded = self.inner.session_in_memory(&key)?;
             let max = self.inner.limits.subscriptions;
             if options.listen && !loaded.readers.has_room(max) {
                 return Err(Error::SubscriptionsFull { max });
@@ -372,7 +372,7 @@ impl Chat {
         Ok(AcceptedTurn { id, told: handle.told(), no, from })
     }
 
-    /// Checks that a message may be accepted as the session is now.
+    /// Checks that the current state of the session permits to accept a message.
     fn check_acceptable(
         &self,
         state: &LoadedState,

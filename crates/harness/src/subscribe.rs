@@ -45,7 +45,7 @@ impl Chat {
         session_id: &str,
         callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
     ) -> Result<OutcomeSubscription> {
-        let loaded = self.inner.load_session(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
         let callback: OutcomeListener = Arc::new(callback);
         let id = {
             let mut listeners = loaded.outcome_listeners();
@@ -81,7 +81,7 @@ impl Chat {
         session_id: &str,
         after: Option<ChatEventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
-        let loaded = self.inner.load_session(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
         if after.as_ref().is_some_and(|after| *after.epoch != *self.inner.epoch) {
             let oldest = self.oldest_event(&loaded).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });

@@ -92,7 +92,7 @@ impl Turn {
     /// answer that first.
     #[must_use]
     pub fn is_parked(&self) -> bool {
-        let Ok(loaded) = self.chat.inner.load_session(&self.key) else { return false };
+        let Ok(loaded) = self.chat.inner.session_in_memory(&self.key) else { return false };
         let state = loaded.state();
         let agent = state.head().and_then(|head| self.chat.inner.agents.get(&head.agent));
         let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
@@ -107,7 +107,8 @@ impl Turn {
         match &self.end {
             OutcomeSource::Known(outcome) => outcome.clone(),
             OutcomeSource::Waiting(told) => {
-                let _counted = self.chat.inner.load_session(&self.key).map(|loaded| loaded.waiting.clone());
+                let _counted =
+                    self.chat.inner.session_in_memory(&self.key).map(|loaded| loaded.waiting.clone());
                 let (mut told, mut given_up) = (told.clone(), self.chat.inner.given_up.subscribe());
                 let known = tokio::select! {
                     biased;
@@ -175,7 +176,7 @@ impl Turn {
             self.live.as_ref().and_then(|live| live.lock().unwrap_or_else(PoisonError::into_inner).take());
         let only = ListenedTurn::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
-        let ours = self.chat.inner.load_session(&self.key).and_then(|loaded| match live {
+        let ours = self.chat.inner.session_in_memory(&self.key).and_then(|loaded| match live {
             Some(live) => EventListener::resume(chat, loaded, (self.from, live), only),
             None => EventListener::open(chat, loaded, self.from, Some(only)),
         });
@@ -216,7 +217,7 @@ impl Chat {
         let end = match outcome {
             Some(outcome) => OutcomeSource::Known(Arc::new(outcome)),
             None => {
-                let loaded = self.inner.load_session(&key)?;
+                let loaded = self.inner.session_in_memory(&key)?;
                 self.inner.ready(&loaded).await?;
                 self.end_of(&loaded, &row).await?
             }

@@ -40,8 +40,8 @@ impl From<TurnRow> for AbandonedTurn {
 }
 
 impl TurnPreparation<'_> {
-    /// Makes a port for a turn that is ended without being run, or without being run further, and says where its run
-    /// stood if it had effects (D29).
+    /// Makes a port for a turn that ends without running, or without running further. Also returns the position of its
+    /// run, if the turn had effects (D29).
     pub(crate) async fn unrun(
         &self,
         unrun: AbandonedTurn,

@@ -225,7 +225,7 @@ impl ChatInner {
         let due_count = due.len() as u64;
         let mut left = due_count == limit;
         for (key, wait) in due.into_iter().filter(|(key, _)| self.serves(&key.tenant)) {
-            left |= match self.load_session(&key) {
+            left |= match self.session_in_memory(&key) {
                 Ok(loaded) => self.expire(&loaded, wait).await.is_err(),
                 Err(_) => true,
             };

@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// How long to wait before another attempt, by the number of the one that failed, from 0.
 ///
-/// The same three ways as the engine's backoff of nodes; the crates share no ground on which one type could stand.
+/// The engine's backoff of nodes has the same three ways; only this one also grants the wait that a provider asks for.
 #[derive(Clone)]
 pub enum ModelRetryBackoff {
     /// Anything from nothing up to a limit that doubles with each attempt, 1 s up to 30 s by default: callers that

@@ -107,7 +107,7 @@ impl ErasureListWriter {
     /// Adds names. The file (mode 0600 on Unix) is synced before this answers.
     ///
     /// # Errors
-    /// `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
+    /// `store_full`, `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
     pub(crate) fn add(&mut self, erased: &[(ErasedName, Timestamp)]) -> Result<()> {
         let (key, is_new) = match &self.key {
             Some(key) => (key.clone(), false),
@@ -121,10 +121,19 @@ impl ErasureListWriter {
         for (name, at) in erased {
             added.push_str(&format!("{} {}\n", at.as_millis(), hash_of(&key, name)));
         }
-        let failed = |error| unavailable(DOING, error);
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::StorageFull => Error::Full { doing: DOING, source: error.into() },
+            _ => unavailable(DOING, error),
+        };
         let mut file: OpenOptions = private();
         let mut file = file.append(true).create(true).open(&self.path).map_err(failed)?;
-        file.write_all(added.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        if let Err(error) = file.write_all(added.as_bytes()).and_then(|()| file.sync_all()) {
+            // These deletions are refused: a line that stays would delete a session that exists from a restored backup.
+            // If even this fails, the lines stay, as after a crash.
+            drop(file.set_len(length));
+            return Err(failed(error));
+        }
         #[cfg(unix)]
         if is_new && let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! A store that dies at the n-th write.
+//! A store that fails from the n-th write on.
 
 mod documents;
 mod fuse;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use fuse::WriteCountdown;
 
-/// Whether the write at which a [`FaultInjectingStore`] dies takes effect.
+/// Whether the first write that a [`FaultInjectingStore`] fails takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailedWriteEffect {
     /// It fails before anything is written.
     Before,
-    /// It is written, and the answer is lost.
+    /// It is written, and its result is lost.
     After,
 }
 
@@ -70,7 +70,7 @@ impl<S: ?Sized> FaultInjectingStore<S> {
         FaultInjectingStore { inner, fuse: self.fuse.clone() }
     }
 
-    /// Tells whether the n-th write was reached.
+    /// Checks whether the n-th write was reached.
     #[must_use]
     pub fn fired(&self) -> bool {
         self.fuse.fired()

@@ -1,13 +1,13 @@
-//! Tests for people who write a store: the contract suite, and a fault injector. A dev-dependency of stores.
+//! Test tools for authors of stores: the contract suite and a fault injector. Stores use it as a dev-dependency.
 //!
 //! # The contract suite
 //! The documentation of the traits in `singletree-durable` is the contract of a store. Each promise in it is a
 //! [`ContractClause`] with a name and a text. A store author writes a [`StoreFactory`], which opens a new store and opens
 //! it again as the next process would, and, for each of [`ContractClause::all`], one test that calls [`check`]. A
-//! [`ContractViolation`] names the broken clause and the observed behavior. Checks need no runtime of a certain kind
-//! beyond that of the store, and take no time of their own.
+//! [`ContractViolation`] names the broken clause and the observed behavior. Checks need no async runtime except the
+//! one that the store needs, and they never sleep.
 //!
-//! [`FaultyStoreFactory`] breaks one clause of a sound store: with it the suite itself is tested, clause by clause.
+//! [`FaultyStoreFactory`] breaks one clause of a correct store. The tests of the suite itself use it for each clause.
 //!
 //! # Faults
 //! A [`FaultInjectingStore`] lets a store fail from its n-th write on, before or after that write took effect, as if the

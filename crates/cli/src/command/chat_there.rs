@@ -93,7 +93,7 @@ impl RemoteConversation<'_> {
                         _ => self.served.list_sessions(screen).await,
                     };
                     match shown {
-                        // The key may not read, or the server is away: the chat goes on.
+                        // The key has no permission to read, or the server is unreachable: the chat continues.
                         Err(error @ Error::Client(_)) => error.show(screen)?,
                         shown => shown?,
                     }

@@ -17,7 +17,7 @@ impl ServedChat {
     pub(crate) async fn show_history(&self, session: &str, screen: &mut TerminalOutput) -> Result<()> {
         let count = match self.client.fetch_session(session).await {
             Ok(session) => session.messages,
-            // It begins with its first message.
+            // A session is created by its first message.
             Err(error) if error.category() == "chat_session_unknown" => 0,
             Err(error) => return Err(error.into()),
         };

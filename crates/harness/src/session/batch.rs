@@ -98,7 +98,7 @@ pub(crate) struct BatchBuilder {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
     pub(crate) mailbox: SignalMailbox,
-    /// The change of the session's state once the batch has landed.
+    /// The change of the session's state, made once the batch has landed.
     pub(crate) landed: LandedChange,
     /// The messages that the turn that runs was handed.
     pub(crate) offered: Vec<OfferedMessage>,

@@ -1,7 +1,7 @@
 //! The memory that a session holds (INV-12).
 //!
-//! The count is an estimate that costs nothing to maintain: twice the length of the JSON text of all held items, since
-//! an item that was accessed also holds its decoded form, plus a constant for each item.
+//! The count is a cheap estimate: twice the length of the JSON text of all held items, because an item that was
+//! accessed also holds its decoded form, plus a constant for each item.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ fn held(text: u64, items: u64) -> u64 {
     text.saturating_mul(2).saturating_add(items.saturating_mul(ITEM))
 }
 
-/// Counts the bytes that fields hold. A list that is held from a later item on counts in proportion to its held items.
+/// Counts the bytes that fields hold. Of a list without its first items, only the held part counts.
 pub(super) fn fields_bytes(fields: &[StoredField]) -> u64 {
     let bytes = |field: &StoredField| match &field.slot {
         FieldContent::One(_) => held(field.bytes, 1),

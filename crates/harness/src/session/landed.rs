@@ -12,7 +12,7 @@ use crate::stored::StoredFields;
 /// The change of the session's state that a commit makes once it has landed. A batch carries it; nobody sees it before.
 #[derive(Debug, Default)]
 pub(crate) struct LandedChange {
-    /// Whether rows that were read before are stale: any commit but those that only accept or take over turns.
+    /// Whether rows that were read before are stale. False only for commits that accept or take over turns.
     pub(crate) invalidates: bool,
     /// The new head, and the session's fields where the commit knows them all.
     pub(crate) session: Option<(SessionHead, Option<StoredFields>)>,
@@ -36,9 +36,9 @@ pub(crate) enum WaitChange {
 /// The work that is left for the runtime when a commit has landed.
 #[derive(Debug)]
 pub(crate) struct LandedEffects<H> {
-    /// Callers to tell of the outcome of their turn.
+    /// The handles of the turns that have ended, with their outcomes.
     pub(crate) ended: Vec<(H, Arc<ChatTurnOutcome>)>,
-    /// The turn to put before the messages that wait.
+    /// The turn to queue before the waiting messages.
     pub(crate) resumes: Option<TurnRow>,
     /// Whether a wait with a deadline has begun.
     pub(crate) has_deadline: bool,

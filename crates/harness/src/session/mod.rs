@@ -5,8 +5,8 @@
 //!
 //! # The commit path
 //! A decision reads the state and fills a batch. The batch is handed to the journal under the same lock, so that the
-//! order of decisions is the order of batches (INV-1). A change of the state that must not be seen before its commit has
-//! landed is a [`LandedChange`] of the batch; [`SessionState::commit_landed`] makes it, and no caller makes one by itself.
+//! order of decisions is the order of batches (INV-1). A change of the state that must not be visible before its commit
+//! has landed is a [`LandedChange`] of the batch. Only [`SessionState::commit_landed`] makes such a change.
 
 pub(crate) mod apply;
 pub(crate) mod batch;

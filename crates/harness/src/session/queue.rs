@@ -22,7 +22,7 @@ pub(crate) trait CallerHandle: Clone {
     fn idempotency_key(&self) -> Option<&(String, String)>;
 }
 
-/// A turn that waits its place.
+/// A turn in the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct QueuedTurn<H> {
     pub(crate) handle: H,
@@ -32,22 +32,22 @@ pub(crate) struct QueuedTurn<H> {
 /// The work of a queued turn.
 #[derive(Debug, Clone)]
 pub(crate) enum QueuedWork {
-    /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
+    /// Answer a message. It may run once its row is committed; the running turn may take a message that steers.
     Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
     /// End a wait. Its row is written when it starts.
     Answer(PendingAnswer),
-    /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal
-    /// that came early has started it.
+    /// Continue a turn whose process died; it may have run before. Also a turn that an early signal resumes, which has
+    /// not run yet.
     Recover { row: TurnRow, has_run: bool },
 }
 
-/// An end of a wait that is about to start a turn.
+/// The answer or deadline that ends a wait and starts a turn.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingAnswer {
     pub(crate) wait: u64,
     pub(crate) payload: Map<String, Value>,
     pub(crate) from: Option<String>,
-    /// Whether the deadline ends it.
+    /// Whether the wait ends by its deadline.
     pub(crate) expired: bool,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct PendingAnswer {
 pub(crate) struct RunningTurn<H> {
     pub(crate) handle: H,
     pub(crate) no: Option<u64>,
-    /// Since when its graph runs.
+    /// The time at which its graph began to run.
     pub(crate) since: Option<Timestamp>,
-    /// Which wait it ends, until that is settled.
+    /// The wait that it ends, until this end is committed or has failed.
     pub(crate) answers: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum QueueDecision<H> {
 }
 
 impl<H> QueuedTurn<H> {
-    /// Returns the number of the turn's row; none has one that is about to be written.
+    /// Returns the number of the turn's row; `None` while the row is not written.
     pub(crate) fn no(&self) -> Option<u64> {
         match &self.work {
             QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => Some(row.no),
@@ -89,8 +89,8 @@ impl<H> QueuedTurn<H> {
 }
 
 impl<H: CallerHandle> SessionState<H> {
-    /// Decides what the session does next, and takes its turn for that. `while_suspended` says how the agent of a
-    /// message treats it while the session waits.
+    /// Decides the next step of the session and starts it. `while_suspended` returns the policy of an agent for a
+    /// message that arrives while the session waits.
     pub(crate) fn next_turn(
         &mut self,
         while_suspended: impl Fn(&TurnRow) -> WhileSuspended,
@@ -101,7 +101,7 @@ impl<H: CallerHandle> SessionState<H> {
         let Some(front) = self.queue.front() else { return QueueDecision::Nothing };
         let blocked = match &front.work {
             QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
-            // If the cancelling of an earlier one fails, that one is next.
+            // If an earlier turn cannot be cancelled, it runs first.
             QueuedWork::Message { row, .. } if self.ending.iter().any(|(no, _)| *no < row.no) => {
                 return QueueDecision::Nothing;
             }
@@ -125,15 +125,15 @@ impl<H: CallerHandle> SessionState<H> {
         }
     }
 
-    /// Leaves the turns that wait to the next process, because this one stops. Messages whose acceptance is on its way
-    /// stay until that is known.
+    /// Leaves the queued turns to the next process, because this one stops. Messages whose acceptance is in flight stay
+    /// until its result is known.
     pub(crate) fn leave_queue(&mut self) {
         let before = self.queue.len();
         self.queue.retain(QueuedTurn::is_uncommitted);
         self.has_left |= self.queue.len() < before;
     }
 
-    /// Takes the session's turn to do something between turns; false when one runs.
+    /// Reserves the session for work between two turns; returns false while a turn runs.
     pub(crate) fn hold_turn(&mut self, handle: H) -> bool {
         if self.running.is_some() {
             return false;
@@ -142,8 +142,8 @@ impl<H: CallerHandle> SessionState<H> {
         true
     }
 
-    /// Notes that nothing runs in the session any more. Messages that the running turn was handed and has not taken
-    /// return to their places in the queue. Those that it has taken have ended with it, unless the chat shuts down.
+    /// Records that no turn runs in the session any more. Messages that were offered to the running turn and not taken
+    /// return to their places in the queue. Taken messages have ended with the turn, unless the chat shuts down.
     pub(crate) fn release_turn(&mut self) {
         self.running = None;
         self.taken.clear();
@@ -152,7 +152,7 @@ impl<H: CallerHandle> SessionState<H> {
         }
     }
 
-    /// Notes that the graph of the running turn begins.
+    /// Records that the graph of the running turn begins.
     pub(crate) fn graph_begins(&mut self, no: u64, since: Timestamp) {
         if let Some(running) = &mut self.running {
             running.no = Some(no);
@@ -160,14 +160,15 @@ impl<H: CallerHandle> SessionState<H> {
         }
     }
 
-    /// Notes the row of the running turn, which has the number of the suspended turn until it has claimed the wait.
+    /// Records the row number of the running turn: that of the suspended turn, until the running turn has claimed the
+    /// wait.
     pub(crate) fn number_running(&mut self, no: u64) {
         if let Some(running) = &mut self.running {
             running.no = Some(no);
         }
     }
 
-    /// Notes which wait the running turn is about to end, and returns that wait, unless it has ended.
+    /// Records which wait the running turn is about to end, and returns that wait if it is still pending.
     pub(crate) fn begin_answer(&mut self, wait: u64) -> Option<&singletree_durable::WaitRow> {
         if let Some(running) = &mut self.running {
             running.answers = Some(wait);
@@ -196,7 +197,7 @@ impl<H: CallerHandle> SessionState<H> {
         !self.queue.is_empty()
     }
 
-    /// Checks that neither a turn waits nor the cancelling of one is on its way.
+    /// Checks that no turn is queued and no cancellation is in flight.
     pub(crate) fn is_queue_settled(&self) -> bool {
         self.queue.is_empty() && self.ending.is_empty()
     }
@@ -206,8 +207,8 @@ impl<H: CallerHandle> SessionState<H> {
         self.queue.iter().filter(|queued| !queued.is_uncommitted()).count()
     }
 
-    /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue. Returns the
-    /// handle of the turn, to tell its callers.
+    /// Records whether the message of a queued turn has become durable. If not, the turn leaves the queue. Returns the
+    /// handle of the turn, so that its callers get the result.
     pub(crate) fn settle_message(&mut self, no: u64, accepted: bool) -> Option<H> {
         let is_it =
             |queued: &QueuedTurn<H>| matches!(&queued.work, QueuedWork::Message { row, .. } if row.no == no);
@@ -238,7 +239,7 @@ impl<H: CallerHandle> SessionState<H> {
         is_accepted.then(|| self.take_from_queue(0)).flatten()
     }
 
-    /// Until its cancelling is recorded, the turn is found as one that waits is.
+    /// Until the cancellation is recorded, lookups find the turn like a queued one.
     fn take_from_queue(&mut self, at: usize) -> Option<QueuedTurn<H>> {
         let queued = self.queue.remove(at)?;
         if let Some(no) = queued.no() {
@@ -247,8 +248,8 @@ impl<H: CallerHandle> SessionState<H> {
         Some(queued)
     }
 
-    /// Notes that the cancelling of a turn that was taken out of the queue is recorded, or has failed: then the turn
-    /// returns to its place.
+    /// Records the end of the cancellation of a turn that was taken out of the queue. If it failed, the turn returns to
+    /// its place.
     pub(crate) fn cancelling_ended(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
         self.ending.retain(|(_, ending)| !ending.is_same(handle));
         if let Some(queued) = failed {
@@ -263,9 +264,9 @@ impl<H: CallerHandle> SessionState<H> {
         self.queue.insert(at, queued);
     }
 
-    /// Puts an end of a wait before the messages that wait behind it (INV-1, D1).
+    /// Queues the end of a wait before the messages behind that wait (INV-1, D1).
     ///
-    /// Returns the handle of the one that is on its way already, if one is: then this one is not taken.
+    /// If another end of the wait is queued or running already, returns its handle; this one is not queued then.
     pub(crate) fn queue_answer(&mut self, handle: H, answer: PendingAnswer) -> Option<H> {
         if let Some(earlier) = self.answering(answer.wait) {
             return Some(earlier);
@@ -274,14 +275,14 @@ impl<H: CallerHandle> SessionState<H> {
         None
     }
 
-    /// Puts a turn before the messages that wait, as a signal that comes now would be.
+    /// Queues a turn before the waiting messages, at the place that a new signal would get.
     pub(crate) fn put_before_messages(&mut self, queued: QueuedTurn<H>) {
         let is_message = |queued: &QueuedTurn<H>| matches!(queued.work, QueuedWork::Message { .. });
         let at = self.queue.iter().position(is_message).unwrap_or(self.queue.len());
         self.queue.insert(at, queued);
     }
 
-    /// Returns the handle of an answer to this wait that is on its way.
+    /// Returns the handle of the queued or running answer to this wait, if there is one.
     fn answering(&self, wait: u64) -> Option<H> {
         let running = self.running.iter().filter(|running| running.answers == Some(wait));
         let queued = self
@@ -292,20 +293,20 @@ impl<H: CallerHandle> SessionState<H> {
         running.chain(queued.map(|queued| &queued.handle)).next().cloned()
     }
 
-    /// Finds the turn of this name among those that wait in the queue, or were handed to the running turn.
+    /// Finds the turn with this id in the queue, or among the messages that were offered to the running turn.
     pub(crate) fn waiting_turn(&self, id: &TurnId) -> Option<&QueuedTurn<H>> {
         let mut waiting = self.queue.iter().chain(&self.offered);
         waiting.find(|queued| queued.handle.turn_id().as_ref() == Some(id))
     }
 
-    /// Finds the turn of this name, waiting or running.
+    /// Finds the turn with this id, queued or running.
     pub(crate) fn turn(&self, id: &TurnId) -> Option<H> {
         self.handles().find(|handle| handle.turn_id().as_ref() == Some(id)).cloned()
     }
 
-    /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken
-    /// its message. A message that was only handed to it is cancelled when it is not taken, else with the turn that
-    /// takes it.
+    /// Finds the turn to cancel in order to cancel the turn with this id: the turn itself, or the running turn if that
+    /// has taken its message. A message that was only offered is cancelled by itself if it is not taken, otherwise with
+    /// the turn that takes it.
     pub(crate) fn cancellable_turn(&self, id: &TurnId) -> Option<H> {
         let is_taken = self.taken.iter().any(|(queued, _)| queued.handle.turn_id().as_ref() == Some(id));
         match &self.running {
@@ -325,7 +326,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.handles().filter_map(CallerHandle::turn_id).map(|id| id.invocation).collect()
     }
 
-    /// Checks whether turns may be without an outcome that are this process's.
+    /// Checks whether this process may have turns without an outcome.
     pub(crate) fn leaves_turns(&self) -> bool {
         self.has_left || self.has_turns()
     }
@@ -335,7 +336,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.handles().next().is_some()
     }
 
-    /// Returns the handles of the turns that wait or run, or were handed to the one that runs.
+    /// Returns the handles of the queued and running turns, and of those that were offered to the running turn.
     fn handles(&self) -> impl Iterator<Item = &H> {
         let ending = self.ending.iter().map(|(_, handle)| handle);
         let running = self.running.iter().map(|running| &running.handle).chain(ending);

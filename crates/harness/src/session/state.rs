@@ -14,46 +14,45 @@ use super::queue::{CallerHandle, QueuedTurn, RunningTurn};
 use crate::mail;
 use crate::stored::StoredFields;
 
-/// The in-memory state of a session: head, counters and wait as they will be once all commits on their way have landed,
-/// and the turns that wait or run. Everything here can be lost and read again, except the order of the queue, which is
+/// The in-memory state of a session: head, counters and wait as they will be once all commits in flight have landed,
+/// and the queued and running turns. All of it can be lost and read again from the store; the order of the queue is
 /// the order of the queued turns' rows (INV-1). `H` is the runtime's handle of the callers of a turn.
 #[derive(Debug)]
 pub(crate) struct SessionState<H> {
     /// Whether head, counters and wait match the store. False at first, and after a commit that failed.
     pub(super) is_known: bool,
-    /// The number of changes of this state by commits, counted when one is sent and when it has landed. A read during
-    /// which it rises is stale.
+    /// Counts the changes of this state by commits: each commit when it is sent and when it has landed. A read is stale
+    /// if the number rises while it runs.
     changes: u64,
-    /// Commits that change this state, were sent and have not landed: nothing may be read meanwhile.
+    /// The number of commits in flight that change this state. While there are any, the store must not be read.
     commits_in_flight: usize,
     /// Whether unfinished turns of former owners were taken over.
     is_taken_over: bool,
     head: Option<SessionHead>,
     counters: Counters,
-    /// The state as of the head's version, once it was read.
+    /// The session's fields at the head's version, once they were read.
     fields: Option<StoredFields>,
     /// How much memory `fields` and `prefetched` take.
     bytes: HeldBytes,
     /// The wait that the session's last invocation is in.
     pub(super) wait: Option<WaitRow>,
-    /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on
-    /// its way.
+    /// The number of waits whose commits have landed; lower than the counter while a suspension is in flight.
     landed_waits: u64,
     prefetched: PrefetchedRows,
     /// The early signals that the session keeps, also those on their way to the store.
     early_signals: Vec<EarlySignalRow>,
-    /// Turns that wait their place, the next one first.
+    /// The queued turns, the next one first.
     pub(super) queue: VecDeque<QueuedTurn<H>>,
-    /// Turns that were taken out of the queue to be cancelled, until that is recorded, with the numbers of their rows.
+    /// Turns that were taken out of the queue to be cancelled, with their row numbers, until that is recorded.
     pub(super) ending: Vec<(u64, H)>,
     pub(super) running: Option<RunningTurn<H>>,
-    /// Messages that the running turn was handed, and that no commit has said yet to be taken.
+    /// Messages that were offered to the running turn and are not yet taken by a commit.
     pub(super) offered: Vec<QueuedTurn<H>>,
     /// Messages that the running turn has taken, with their positions in the history: they end with it.
     pub(super) taken: Vec<(QueuedTurn<H>, u64)>,
     /// The counters at the last retention pass over the session.
     retained: Counters,
-    /// Whether turns that waited were left to the next process, because this one stops.
+    /// Whether queued turns were left to the next process, because this one stops.
     pub(super) has_left: bool,
 }
 
@@ -67,7 +66,7 @@ struct PrefetchedRows {
 }
 
 impl<H: CallerHandle> SessionState<H> {
-    /// Makes a state of which nothing is known. Its bytes count as part of the sum.
+    /// Makes a state that was not read from the store yet. Its bytes are added to the sum over all sessions.
     pub(crate) fn new(held_bytes: &Arc<AtomicU64>) -> Self {
         Self {
             is_known: false,
@@ -117,12 +116,12 @@ impl<H: CallerHandle> SessionState<H> {
         &self.early_signals
     }
 
-    /// Returns how many waits have landed.
+    /// Returns the number of waits whose commits have landed.
     pub(crate) fn landed_waits(&self) -> u64 {
         self.landed_waits
     }
 
-    /// Checks whether a suspension is on its way: the pending wait is known when it has landed.
+    /// Checks whether a suspension is in flight: the pending wait is known only after it has landed.
     pub(crate) fn is_suspending(&self) -> bool {
         self.is_known && self.counters.waits != self.landed_waits
     }
@@ -132,7 +131,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.changes
     }
 
-    /// Checks whether a commit is on its way that changes this state.
+    /// Checks whether a commit in flight changes this state.
     pub(crate) fn has_commits_in_flight(&self) -> bool {
         self.commits_in_flight > 0
     }
@@ -160,7 +159,7 @@ impl<H: CallerHandle> SessionState<H> {
     pub(crate) fn free_memory(&mut self) {
         if self.bytes.get() > 0 && !self.has_turns() {
             self.fields = None;
-            // Whoever takes turns over still needs to know that no turn is open.
+            // A later takeover still needs to know that no turn is open.
             self.prefetched.fields = None;
             self.prefetched.paused = None;
             self.count_bytes();
@@ -203,7 +202,8 @@ impl<H: CallerHandle> SessionState<H> {
         self.prefetched.fields.take()
     }
 
-    /// Takes the turns without an outcome, if they were read ahead. Nobody adds one before they are taken over.
+    /// Takes the turns without an outcome, if they were read ahead. They are current, because no turn is added before
+    /// the takeover.
     pub(crate) fn take_prefetched_turns(&mut self) -> Option<Vec<TurnRow>> {
         self.prefetched.open.take()
     }
@@ -213,8 +213,8 @@ impl<H: CallerHandle> SessionState<H> {
         self.prefetched.paused.take().filter(|paused| paused.turn.no == turn)
     }
 
-    /// Checks whether unfinished turns of former owners were taken over. There are none to take over where it was read
-    /// ahead that no turn is open; a takeover that is under way has taken these rows.
+    /// Checks whether unfinished turns of former owners were taken over. Also true if the rows that were read ahead
+    /// contain no open turn; a takeover that has begun has taken these rows.
     pub(crate) fn is_taken_over(&mut self) -> bool {
         self.is_taken_over |= self.prefetched.open.as_ref().is_some_and(Vec::is_empty);
         self.is_taken_over
@@ -225,18 +225,18 @@ impl<H: CallerHandle> SessionState<H> {
         self.is_known && self.is_taken_over
     }
 
-    /// Notes the end of a takeover.
+    /// Records that a takeover has ended.
     pub(crate) fn takeover_ended(&mut self, is_complete: bool) {
         self.is_taken_over = is_complete;
     }
 
-    /// Checks whether work is left beside the running turn: a turn that waits, or one of a former owner.
+    /// Checks whether there is work beside the running turn: a queued turn, or a turn of a former owner.
     pub(crate) fn has_more_work(&self) -> bool {
         !self.queue.is_empty() || !self.offered.is_empty() || !self.is_taken_over
     }
 
-    /// Notes that a batch is sent: its numbers are taken, and its early signals are kept. Returns whether the batch
-    /// changes this state, so that nothing may be read until it has landed.
+    /// Records that a batch is sent, with its counters and its early signals. Returns whether the batch changes this
+    /// state; if so, the store must not be read until it has landed.
     pub(crate) fn begin_commit(&mut self, batch: &Batch, counters: Counters, keeps_mail: bool) -> bool {
         self.counters = counters;
         if keeps_mail {
@@ -250,7 +250,7 @@ impl<H: CallerHandle> SessionState<H> {
         changes_state
     }
 
-    /// Notes that a commit that changes this state is no longer on its way.
+    /// Records that a commit that changes this state is no longer in flight.
     pub(crate) fn commit_settled(&mut self) {
         self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
     }
@@ -263,30 +263,30 @@ impl<H: CallerHandle> SessionState<H> {
         self.count_bytes();
     }
 
-    /// Notes that data that was read before is stale.
+    /// Marks data that was read before as stale.
     pub(super) fn invalidate_reads(&mut self) {
         self.changes += 1;
         self.prefetched = PrefetchedRows::default();
         self.count_bytes();
     }
 
-    /// Notes the head with which the session begins. Messages that are accepted from here on are committed behind its
-    /// commit, in a session that exists.
+    /// Sets the head with which the session begins. Messages that are accepted from now on are committed after that
+    /// commit, so that the session exists for them.
     pub(crate) fn begin_session(&mut self, head: Option<SessionHead>) {
         self.head = head;
         self.invalidate_reads();
     }
 
-    /// Notes the head that the first message of a session makes.
+    /// Sets the head that the first message of a session creates.
     pub(crate) fn begin_session_by_message(&mut self, head: Option<SessionHead>) {
         if self.head.is_none() {
             self.head = head;
         }
     }
 
-    /// Notes that the session is being deleted. Messages that are accepted from here on are committed behind the
-    /// deletion, in a new session. The counters continue, so that no event number is used twice. Until the deletion has
-    /// landed, nothing is read from the store.
+    /// Records that the session is being deleted. Messages that are accepted from now on are committed after the
+    /// deletion, in a new session. The counters continue, so that no event number is used twice. The store is not read
+    /// until the deletion has landed.
     pub(crate) fn delete_session(&mut self) {
         self.invalidate_reads();
         (self.head, self.wait) = (None, None);
@@ -303,15 +303,15 @@ impl<H: CallerHandle> SessionState<H> {
         self.landed_waits = self.counters.waits;
     }
 
-    /// Takes numbers for one turn and for items that belong to no turn that ran, and returns the first of each.
+    /// Reserves numbers for one turn and for items that no run produced, and returns the first of each.
     pub(crate) fn reserve_numbers(&mut self, items: u64) -> Counters {
         let first = self.counters;
         self.counters = Counters { turns: first.turns + 1, items: first.items + items, ..first };
         first
     }
 
-    /// Checks whether enough has been written since the last retention pass to make another one worthwhile; if so, that
-    /// pass counts as made.
+    /// Checks whether enough was written since the last retention pass for another one. If so, this state counts the
+    /// new pass as made.
     pub(crate) fn begin_retention(&mut self, is_worthwhile: impl Fn(Counters, Counters) -> bool) -> bool {
         let is_due = is_worthwhile(self.retained, self.counters);
         if is_due {

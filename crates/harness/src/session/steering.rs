@@ -1,4 +1,4 @@
-//! Messages that steer the running turn: handed to it, taken by a commit, or returned to the queue.
+//! Messages that steer the running turn: offered to it, then taken by a commit or returned to the queue.
 
 use super::queue::{CallerHandle, QueuedTurn, QueuedWork};
 use super::state::SessionState;
@@ -6,7 +6,7 @@ use crate::record;
 use crate::steer::{OfferedMessage, SteeredMessage};
 
 impl<H> QueuedTurn<H> {
-    /// Checks whether a turn of this agent may take it.
+    /// Checks whether a turn of this agent may take the message.
     fn steers(&self, agent: &str) -> bool {
         matches!(&self.work, QueuedWork::Message { row, committed: true, steers: true, .. } if row.agent == agent)
     }
@@ -23,8 +23,8 @@ impl<H> QueuedTurn<H> {
 }
 
 impl<H: CallerHandle> SessionState<H> {
-    /// Hands the running turn of this agent the messages at the front of the queue that steer it. Returns all messages
-    /// that it was handed and has not taken, and the position in the history behind the last one that it has taken.
+    /// Offers the running turn of this agent the messages at the front of the queue that steer it. Returns all messages
+    /// that were offered and not taken, and the position in the history behind the last taken one.
     pub(crate) fn offer_steering(&mut self, agent: &str) -> (Vec<OfferedMessage>, u64) {
         while let Some(next) = self.queue.pop_front_if(|queued| queued.steers(agent)) {
             self.offered.push(next);
@@ -33,13 +33,13 @@ impl<H: CallerHandle> SessionState<H> {
         (self.offers(), after)
     }
 
-    /// Returns the messages that the running turn was handed and has not taken.
+    /// Returns the messages that were offered to the running turn and not taken.
     pub(crate) fn offers(&self) -> Vec<OfferedMessage> {
         self.offered.iter().filter_map(QueuedTurn::offer).collect()
     }
 
-    /// Notes which messages the commit on its way takes, and returns the handles of their turns: whoever has cancelled
-    /// one of them meanwhile has cancelled the turn that goes on with it.
+    /// Records which messages the commit in flight takes, and returns the handles of their turns. If one of them was
+    /// cancelled in the meantime, the running turn has to be cancelled.
     pub(crate) fn take_steering(&mut self, taken: &[SteeredMessage]) -> Vec<H> {
         let mut handles = Vec::new();
         for message in taken {
@@ -53,7 +53,7 @@ impl<H: CallerHandle> SessionState<H> {
         handles
     }
 
-    /// Notes that the commit has failed that would have taken these: they are on offer, as before.
+    /// Records that the commit that would have taken these messages has failed: they are offered again.
     pub(crate) fn return_steering(&mut self, taken: &[SteeredMessage]) {
         for message in taken {
             let at = self.taken.iter().position(|(queued, _)| queued.no() == Some(message.row.no));
@@ -65,7 +65,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.offered.sort_by_key(QueuedTurn::no);
     }
 
-    /// Adds a message that the running turn had taken in the process before this one.
+    /// Adds a message that the running turn had taken in an earlier process.
     pub(crate) fn add_taken(&mut self, queued: QueuedTurn<H>, position: u64) {
         self.taken.push((queued, position));
     }

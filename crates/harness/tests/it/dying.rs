@@ -35,6 +35,11 @@ pub(crate) enum Kind {
     File,
 }
 
+/// A store with both its sides.
+trait WholeStore: Journal + JournalMaintenance {}
+
+impl<S: Journal + JournalMaintenance> WholeStore for S {}
+
 impl Ground {
     pub(crate) async fn new(kind: Kind) -> Self {
         match kind {
@@ -65,6 +70,13 @@ impl Ground {
         }
     }
 
+    fn store(&self) -> Arc<dyn WholeStore> {
+        match self {
+            Self::Memory(store) => Arc::new(store.clone()),
+            Self::File(_, store) => Arc::new(store.clone()),
+        }
+    }
+
     pub(crate) fn open(&self, builder: ChatBuilder) -> Chat {
         let (journal, upkeep) = self.parts();
         builder.open_shared(journal, upkeep).unwrap()
@@ -77,10 +89,10 @@ impl Ground {
         (n, land): (u64, FailedWriteEffect),
         drive: impl AsyncFn(&Chat),
     ) -> bool {
-        let (journal, upkeep) = self.parts();
+        let (journal, store) = (self.parts().0, self.store());
         let failing = Arc::new(FaultInjectingStore::new(journal, n, land));
         let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
-        let beside = Arc::new(failing.beside(upkeep));
+        let beside = Arc::new(failing.beside(store));
         let chat = builder.limits(limits).open_shared(failing.clone(), beside).unwrap();
         let watched = async {
             while !failing.fired() {

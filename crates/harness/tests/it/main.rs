@@ -10,6 +10,7 @@ mod base_subscriptions;
 mod bench;
 mod blobs;
 mod budget;
+mod chat_session;
 mod compose;
 mod corpus;
 mod crash;

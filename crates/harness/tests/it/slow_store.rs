@@ -79,14 +79,6 @@ impl MaintenanceLayer for SlowStore {
     fn maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
-
-    fn read_tenants<'a, T: Send + 'a>(
-        &'a self,
-        read: JournalRead,
-        answer: BoxFuture<'a, Result<T>>,
-    ) -> BoxFuture<'a, Result<T>> {
-        self.read(read, answer)
-    }
 }
 
 /// Polls a future so often, letting everything else go on in between, and drops it. Tells whether it had completed.

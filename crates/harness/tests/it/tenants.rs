@@ -1,4 +1,4 @@
-//! One house, several tenants (INV-14).
+//! One chat with several tenants (INV-14).
 
 use std::fmt::Debug;
 use std::time::Duration;

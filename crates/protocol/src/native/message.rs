@@ -227,7 +227,7 @@ pub struct UnkeptMessage {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
-    /// What is known beside it, such as whether a tool succeeded.
+    /// Additional data about the message, such as whether a tool succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
 }

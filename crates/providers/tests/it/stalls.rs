@@ -56,8 +56,8 @@ async fn answer_stalling(stream: &mut TcpStream, place: StallPlace, stall: Durat
     true
 }
 
-/// Makes one call of a server with one stall; returns the text or the category, how long the call took, and whether
-/// the server could say everything.
+/// Makes one call to a server with one stall; returns the text or the category, how long the call took, and whether
+/// the server could send its whole answer.
 async fn ask(
     limits: HttpLimits,
     place: StallPlace,

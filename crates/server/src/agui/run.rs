@@ -230,8 +230,8 @@ impl AguiRunHandler {
     }
 
     /// Sends a message under a key made from its id, so that it is answered once (D3). A message whose turn has
-    /// failed, and after which other turns came, is sent again if another run posts it, unless the turn had effects:
-    /// they would be repeated (D29).
+    /// failed, and after which other turns came, is sent again if another run posts it, unless that could
+    /// repeat effects or an answer (D29).
     async fn sent(&self, user: &AguiUserMessage) -> Result<Turn, AguiRunFailure> {
         for attempt in 1..=ATTEMPTS {
             let options = SendOptions::new()
@@ -245,10 +245,7 @@ impl AguiRunHandler {
             };
             let turn = self.chat.submit(&self.asked.thread, user.message.clone(), options).await?;
             let failed = turn.outcome().now_or_never().is_some_and(|now_or_never| failed(&now_or_never));
-            if turn.is_new()
-                || !failed
-                || self.is_of_this_run(&turn).await?
-                || self.had_effects(&turn).await?
+            if turn.is_new() || !failed || self.is_of_this_run(&turn).await? || self.may_repeat(&turn).await?
             {
                 return Ok(turn);
             }

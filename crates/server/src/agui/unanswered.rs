@@ -100,7 +100,7 @@ impl AguiRunHandler {
 
     /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), which this
     /// request or an earlier one of the same run has begun. A repeated request of the run that failed gets the failed
-    /// turn. `None` if the newest turn of the session does not belong to this message, or did not fail.
+    /// turn, unless the failure is safe to retry: then it is retried once. `None` if the newest turn of the session does not belong to this message, or did not fail.
     async fn retry_or_follow(
         &self,
         message: &str,
@@ -141,14 +141,25 @@ impl AguiRunHandler {
                 Err(refused) => return Err(refused.into()),
             }
         }
-        // Another request retries it already.
+        // Another request was faster. The newest turn that was read tells how the message stands.
         Ok(Some((self.chat.turn(&newest.id).await?, TurnStartTiming::Before)))
     }
 
-    /// Checks whether a failed turn had effects.
-    pub(super) async fn had_effects(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
+    /// Checks whether to send the message of a failed turn again could repeat something: the turn or a retry of it had
+    /// effects, a retry has not failed, or the record of one of them is not among the newest ones.
+    pub(super) async fn may_repeat(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
         let failed = self.chat.failed_turns(turn.session(), 0..u64::MAX, FAILED).await?;
-        Ok(failed.iter().any(|failed| failed.turn.id == *turn.id() && failed.effects))
+        let mut next = Some(turn.id().clone());
+        // A retry comes after the turn that it retries.
+        for failed in &failed {
+            if next.as_ref() == Some(&failed.turn.id) {
+                if failed.effects {
+                    return Ok(true);
+                }
+                next.clone_from(&failed.retried_by);
+            }
+        }
+        Ok(next.is_some())
     }
 
     /// Returns how a turn failed, if it did.

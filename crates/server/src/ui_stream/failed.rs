@@ -1,7 +1,7 @@
 //! Finds the failed turn that a page asks to have retried.
 
 use singletree_durable::StoredTurnStatus;
-use singletree_harness::{Chat, ChatTurnOutcome, Error, TurnId};
+use singletree_harness::{Chat, ChatTurnOutcome, Error, TurnId, TurnInfo};
 
 use super::project::{client_id, first_message};
 use crate::problem::RequestProblem;
@@ -27,14 +27,23 @@ pub(super) async fn newest_failed_turn(
             Err(Error::SessionUnknown { .. }) => None,
             newest => newest?,
         };
-        let Some(newest) = newest.filter(|turn| turn.status == StoredTurnStatus::Errored) else {
+        let Some(newest) =
+            newest.filter(|turn| turn.status == StoredTurnStatus::Errored || is_open_retry(turn))
+        else {
             return Ok(None);
         };
         if let Some(id) = id
             && id != newest.id.invocation.to_string()
-            && !is_message_of(&RetryChain::of(chat, &newest).await?, id)
+            && !is_message_of(RetryChain::of(chat, &newest).await?.as_ref(), id)
         {
             return Ok(None);
+        }
+        if is_open_retry(&newest)
+            && let Some(chain) = RetryChain::of(chat, &newest).await?
+            && let Some(turn) = chain.turns.into_iter().rfind(|turn| *turn != newest.id)
+        {
+            // A retry runs already: another retry of the same turn is refused.
+            return Ok(Some(NewestFailedTurn { turn, is_cancelled: false }));
         }
         let outcome = chat.turn(&newest.id).await?.outcome().await;
         let ChatTurnOutcome::Errored(error) = outcome.as_ref() else { return Ok(None) };
@@ -44,9 +53,14 @@ pub(super) async fn newest_failed_turn(
     read.await.map_err(|error: Error| RequestProblem::of(&error))
 }
 
+/// Checks whether a turn retries another one and has not ended.
+fn is_open_retry(turn: &TurnInfo) -> bool {
+    turn.status == StoredTurnStatus::Accepted && turn.retries.is_some()
+}
+
 /// Checks whether the turns of a chain answer the message that a page has under this id.
-fn is_message_of(chain: &Option<RetryChain>, id: &str) -> bool {
-    chain.as_ref().is_some_and(|RetryChain { first, message: (_, side), .. }| {
+fn is_message_of(chain: Option<&RetryChain>, id: &str) -> bool {
+    chain.is_some_and(|RetryChain { first, message: (_, side), .. }| {
         client_id(side.as_ref()).map_or_else(|| first_message(first), str::to_owned) == id
     })
 }

@@ -27,15 +27,15 @@ pub struct ContractStores {
     pub documents: Arc<dyn DocumentStore>,
 }
 
-/// Opens stores for the suite. One bench serves one check at a time.
+/// Opens stores for the suite. One factory serves one check at a time.
 pub trait StoreFactory: fmt::Debug + Send + Sync {
     /// Opens a new, empty store.
     fn open(&self) -> BoxFuture<'_, Result<ContractStores>>;
 
-    /// Gives `old` up, as when its process dies, and opens the same store again, as the next process would.
+    /// Drops `old`, as if its process died, and opens the same store again, as the next process would.
     fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>>;
 
-    /// Reads all audit rows of the store that was opened last, which no trait of a store does.
+    /// Reads all audit rows of the store that was opened last. The store traits have no such method.
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>>;
 }
 
@@ -62,23 +62,23 @@ impl From<Error> for ObservedBreach {
     }
 }
 
-/// Asks for a value.
+/// Fails unless the value is the expected one.
 pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &T) -> Verdict {
     ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
-/// Asks for a condition.
+/// Fails unless the condition holds.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(ObservedBreach(what())) }
 }
 
-/// Asks for a refusal.
+/// Fails unless the store refused the call.
 pub(super) fn refused<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
     let is_refused = matches!(answer, Err(Error::Refused { .. }));
     ensure(is_refused, || format!("{what}: expected store_refused, found {answer:?}"))
 }
 
-/// Asks for a write conflict.
+/// Fails unless the call ended with a write conflict.
 pub(super) fn conflict<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
     let is_conflict = matches!(answer, Err(Error::Conflict { .. }));
     ensure(is_conflict, || format!("{what}: expected session_write_conflict, found {answer:?}"))

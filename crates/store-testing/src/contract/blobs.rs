@@ -6,7 +6,7 @@ use super::ContractStores;
 use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{apply, field, item, json, key, make, place, tenant};
 
-/// Returns a blob; another one for each name.
+/// Returns a blob whose content depends on the name.
 pub(super) fn blob(name: &str) -> StoredBlob {
     let bytes = vec![0, 255, b'\''].into_iter().chain(name.bytes()).collect();
     StoredBlob { digest: format!("digest-{name}-end"), media_type: "image/png".to_owned(), bytes }
@@ -16,7 +16,7 @@ async fn keep(stores: &ContractStores, session: &SessionKey, blob: StoredBlob) -
     stores.documents.keep_blob(session, blob).await
 }
 
-/// Asks whether a session uses a blob.
+/// Checks whether a session uses a blob.
 async fn uses(stores: &ContractStores, session: &SessionKey, blob: &StoredBlob, expected: bool) -> Verdict {
     let found = stores.documents.blob(session, &blob.digest).await?;
     // The info that is read without the bytes must match the blob itself.
@@ -129,12 +129,12 @@ pub(super) async fn inherited(bench: &dyn StoreFactory) -> Verdict {
     // An item in the batch that creates the session counts too, even if nothing was inherited.
     make(&stores, &said, [inherit(&s, 0), names(7, "said")]).await?;
     all(&said, [false, false, false, true]).await?;
-    // Without inheriting, a name is only a name.
+    // The parent's name alone, without inherited items, gives no use of its blobs.
     make(&stores, &none, [names(0, "1")]).await?;
     all(&none, [false; 4]).await?;
     apply(&stores, &s, [RowMutation::Delete]).await?;
     all(&fork, [true, false, true, false]).await?;
-    // And on from it.
+    // A fork of the fork inherits the use as well.
     make(&stores, &key("again"), [inherit(&fork, 1)]).await?;
     all(&key("again"), [true, false, false, false]).await
 }

@@ -9,7 +9,7 @@ use super::ContractStores;
 use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{invocation, json, tenant};
 
-/// The save time by which the saboteur recognizes the record of [`loads`].
+/// The save time by which the faulty checkpointer recognizes the record of [`loads`].
 pub(super) const MARK: Timestamp = Timestamp::from_millis(777);
 
 fn position(step: u64) -> NodePosition {
@@ -32,7 +32,7 @@ fn record(name: &str, steps: &[u64]) -> CheckpointRecord {
     }
 }
 
-/// A record that has everything.
+/// A record with every optional part set.
 fn full(name: &str) -> CheckpointRecord {
     let failed = InstanceProgress {
         result: Some(json("null")),

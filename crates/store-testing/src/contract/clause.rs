@@ -6,7 +6,7 @@ use super::{
     reads, requires, retain, saves, sessions, upkeep, usage, waits, writes,
 };
 
-/// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
+/// Generates the enum, its texts and the dispatch from one table, so that no clause is missing in any of them.
 macro_rules! clauses {
     ($($name:ident, $check:path, $text:literal;)*) => {
         /// One promise of a store.
@@ -40,7 +40,7 @@ macro_rules! clauses {
             }
         }
 
-        /// Checks whether the stores of a bench keep a promise.
+        /// Checks whether the stores of a factory keep a promise.
         ///
         /// # Errors
         /// The observed behavior that breaks the clause.

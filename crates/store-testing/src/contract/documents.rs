@@ -197,7 +197,7 @@ pub(super) async fn never_dropped(bench: &dyn StoreFactory) -> Verdict {
     let mut polled = put("b");
     drop((&mut polled).now_or_never());
     drop(polled);
-    // They land in order: once this one was answered, the ones before it have landed.
+    // Changes land in order: when this one is answered, the earlier ones have landed.
     put("c").await?;
     same("the documents", &ids(&stores, "k", None, 9).await?, &vec!["a", "b", "c"])
 }
@@ -303,7 +303,7 @@ pub(super) async fn of_session(bench: &dyn StoreFactory) -> Verdict {
     make(&stores, &key("s"), []).await?;
     apply(&stores, &key("s"), [RowMutation::Delete]).await?;
     same("what is left", &ids(&stores, "k", None, 9).await?, &vec!["aa", "b", "c"])?;
-    // Also of one that never was; that such a batch succeeds is another promise.
+    // Also for a session that never existed. Another promise states that such a batch succeeds.
     drop(apply(&stores, &key("t"), [RowMutation::Delete]).await);
     same("what is left then", &ids(&stores, "k", None, 9).await?, &vec!["aa"])
 }

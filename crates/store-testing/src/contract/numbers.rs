@@ -17,7 +17,7 @@ pub(super) async fn counters_rise(bench: &dyn StoreFactory) -> Verdict {
     same("the counters", &counted(&stores, &s).await?, &Some(counters(9, 6, 7, 8)))?;
     apply(&stores, &s, [RowMutation::Counters(counters(1, 9, 9, 9))]).await?;
     same("the counters", &counted(&stores, &s).await?, &Some(counters(9, 9, 9, 9)))?;
-    // Beside a head, in either order, as most commits put them.
+    // In one batch with a head, in either order, as in most commits.
     apply(&stores, &s, [RowMutation::Head(head(1)), RowMutation::Counters(counters(1, 10, 2, 3))]).await?;
     same("the counters with a head", &counted(&stores, &s).await?, &Some(counters(9, 10, 9, 9)))?;
     apply(&stores, &s, [RowMutation::Counters(counters(2, 3, 11, 1)), RowMutation::Head(head(2))]).await?;
@@ -41,7 +41,7 @@ pub(super) async fn numbers_go_on(bench: &dyn StoreFactory) -> Verdict {
     apply(&stores, &s, [RowMutation::Delete]).await?;
     make(&stores, &s, []).await?;
     same("made anew", &counted(&stores, &s).await?, &Some(counters(5, 6, 7, 8)))?;
-    // In the batch that deletes it, and by a writer that does not know them.
+    // In the batch that deletes the session, and by a writer that does not know the numbers.
     let writer =
         [RowMutation::Delete, RowMutation::Counters(counters(1, 9, 0, 0)), RowMutation::Head(head(1))];
     apply(&stores, &s, writer).await?;

@@ -7,7 +7,7 @@ use super::rows::{item, key, make, place};
 
 pub(super) async fn items_by_bytes(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    // Ten bytes each, of which the second has four in its side record.
+    // Each item has ten bytes; four of the second item's bytes are in its side record.
     let row = |no: u64| {
         let placement = Some(place("list", 0, no));
         match no {

@@ -77,7 +77,7 @@ pub(super) async fn refused_writes_nothing(bench: &dyn StoreFactory) -> Verdict 
         .require(BatchPrecondition::SessionAbsent)
         .require(BatchPrecondition::Turn { no: 7, status: StoredTurnStatus::Accepted });
     refused("unmet requirements", &stores.journal.apply(unmet).await)?;
-    // Refused in the middle: by numbers that are taken.
+    // The store refuses puts behind others, because their numbers are taken.
     let taken = [rows, vec![RowMutation::Item(item(1)), RowMutation::Event(event(1))]].concat();
     refused("taken numbers", &apply(&stores, &s, taken).await)?;
     let found = session(&stores, &s).await?.map(|session| (session.head, session.fields));
@@ -88,7 +88,7 @@ pub(super) async fn refused_writes_nothing(bench: &dyn StoreFactory) -> Verdict 
     same("the document", &stores.documents.document(&document).await?, &None)
 }
 
-/// How many batches the order is checked with.
+/// The number of batches whose order is checked.
 const BATCHES: u64 = 100;
 
 pub(super) async fn ordered(bench: &dyn StoreFactory) -> Verdict {
@@ -108,7 +108,7 @@ pub(super) async fn ordered(bench: &dyn StoreFactory) -> Verdict {
 
 pub(super) async fn durable(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    // Not in one batch: whether a batch is whole is another promise.
+    // Not in one batch: another promise states that a batch is applied as a whole.
     let mut puts = one_of_each();
     let rest = puts.split_off(4);
     apply(&stores, &s, puts).await?;
@@ -176,7 +176,7 @@ pub(super) async fn never_dropped(bench: &dyn StoreFactory) -> Verdict {
     let mut polled = stores.journal.apply(put("b"));
     drop((&mut polled).now_or_never());
     drop(polled);
-    // Batches land in order: once this one was answered, the ones before it have landed.
+    // Batches land in order: when this one is answered, the earlier ones have landed.
     stores.journal.apply(put("c")).await?;
     let mut found: Vec<_> =
         stores.journal.records(&s, 1).await?.into_iter().map(|record| record.name).collect();
@@ -211,7 +211,7 @@ pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     apply(&stores, &a, puts).await?;
     apply(&stores, &a, rest).await?;
     sees_nothing(&stores, &b).await?;
-    // A write of one leaves the other alone, also under the same numbers and names.
+    // A write of one tenant does not change the other's rows, even with the same numbers and names.
     let rows = [RowMutation::Item(item(1)), RowMutation::Turn(ended(1)), RowMutation::Wait(consumed(1))];
     make(&stores, &b, rows).await?;
     all_there(&stores, &a).await?;

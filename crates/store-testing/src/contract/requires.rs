@@ -1,6 +1,7 @@
-//! Requirements, both ways: holding and not.
+//! Requirements, each in a case where it holds and in one where it does not.
 //!
-//! Each check looks at answers only, and each requirement stands alone, so that a broken one is named by its own check.
+//! Each check compares only the results of calls, and each requirement has its own check, so that a failure names
+//! the broken requirement.
 
 use singletree_durable::{
     BatchPrecondition, Result, RowMutation, SessionKey, StoredTurnStatus, StoredWaitStatus, TurnRow,
@@ -12,7 +13,7 @@ use super::rows::{
     apply, apply_if, batch, consumed, counters, ended, head, key, mail, make, record, turn, wait,
 };
 
-/// Writes something harmless if a requirement holds.
+/// Writes a row that affects no other check, if a requirement holds.
 async fn probe(stores: &ContractStores, key: &SessionKey, require: BatchPrecondition) -> Result<()> {
     apply_if(stores, key, require, [RowMutation::Record(record(9, "probe", "1"))]).await
 }

@@ -54,7 +54,7 @@ pub(super) async fn turn_forgotten(bench: &dyn StoreFactory) -> Verdict {
     same("another's waits", &waits(&stores, &s, invocation("other")).await?, &vec![(s.clone(), others)])?;
     same("another's records", &journal.records(&s, 3).await?, &vec![record(3, "a", "2")])?;
     same("the events", &events(&stores, &s).await?, &vec![event(1)])?;
-    // Forgotten rows leave their numbers free.
+    // The numbers of removed rows can be used again.
     Ok(apply(&stores, &s, [RowMutation::Item(item(1)), RowMutation::DropTurn { turn: 1 }]).await?)
 }
 

@@ -1,4 +1,4 @@
-//! Sample rows, and the calls that checks are made of.
+//! Sample rows, and helper calls for the checks.
 
 use singletree_durable::{
     Batch, BatchPrecondition, Counters, EarlySignalRow, EventRow, FencingToken, FieldRow, FieldValue,
@@ -57,7 +57,7 @@ pub(super) fn field(name: &str, value: &str) -> FieldRow {
     FieldRow { name: name.to_owned(), value: FieldValue::Value(json(value)) }
 }
 
-/// Returns an item without a place, made by turn 1.
+/// Returns an item of turn 1 that has no place in a list.
 pub(super) fn item(no: u64) -> ListItemRow {
     let body = json(&format!(r#"{{"text":"item {no}"}}"#));
     ListItemRow { no, turn: 1, placement: None, body, side: Some(json(r#"{"by":"user"}"#)) }
@@ -145,7 +145,7 @@ pub(super) fn position(of: &str, body: &str) -> PositionRow {
     PositionRow { invocation: invocation(of), turn: 1, body: json(body) }
 }
 
-/// Returns a use of a model, in which every number is another.
+/// Returns the usage of a model, in which all numbers are different.
 pub(super) fn used(model: &str, calls: u64) -> UsageRow {
     UsageRow {
         model: model.to_owned(),
@@ -198,7 +198,7 @@ pub(super) async fn apply_if(
     stores.journal.apply(batch(stores, key, puts).require(require)).await
 }
 
-/// Makes a session, with these rows.
+/// Creates a session with these rows.
 pub(super) async fn make(
     stores: &ContractStores,
     key: &SessionKey,
@@ -213,7 +213,7 @@ pub(super) async fn session(stores: &ContractStores, key: &SessionKey) -> Result
     stores.journal.session(key).await
 }
 
-/// Reads all items that the suite makes.
+/// Reads all items of a session; the suite never makes more than the limit of this read.
 pub(super) async fn items(stores: &ContractStores, key: &SessionKey) -> Result<Vec<ListItemRow>> {
     stores.journal.items(key, &ItemRange::Numbers { from: 0, to: 1_000 }).await
 }
@@ -222,7 +222,7 @@ pub(super) async fn turn_at(stores: &ContractStores, key: &SessionKey, no: u64) 
     stores.journal.turns(key, &TurnRowQuery::No(no)).await
 }
 
-/// Reads all events that the suite makes.
+/// Reads all events of a session; the suite never makes more than the limit of this read.
 pub(super) async fn events(stores: &ContractStores, key: &SessionKey) -> Result<Vec<EventRow>> {
     stores.journal.events(key, 0, 1_000).await
 }

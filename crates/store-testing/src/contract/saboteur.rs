@@ -19,20 +19,20 @@ use singletree_durable::{
 
 use super::{ContractClause, ContractStores, StoreFactory};
 
-/// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
+/// Wraps the stores of a correct factory so that they break exactly one clause, and no other.
 ///
-/// It proves that the suite can fail: for each clause, `check` of that clause fails on the saboteur of that clause, and
-/// every other check passes. It is part of the suite's tests and of no use elsewhere.
+/// It proves that the suite can fail: for each clause, `check` of that clause fails on a factory that breaks it, and
+/// every other check passes. It is only useful for tests of the suite itself.
 #[derive(Debug)]
 pub struct FaultyStoreFactory {
     bench: Arc<dyn StoreFactory>,
     broken: Option<ContractClause>,
-    /// Guards the history of calls that the wrapped stores share; held for one look, never across an await.
+    /// The history of calls that the wrapped stores share. The lock is held briefly, never across an await.
     memo: Arc<Mutex<StoreCallHistory>>,
 }
 
 impl FaultyStoreFactory {
-    /// Breaks this clause of the stores that the bench opens; with `None`, breaks nothing.
+    /// Makes a factory whose stores break this clause; with `None`, they break nothing.
     #[must_use]
     pub fn new(bench: Arc<dyn StoreFactory>, broken: Option<ContractClause>) -> Self {
         Self { bench, broken, memo: Arc::default() }
@@ -100,7 +100,7 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns an error that no sound store has.
+/// Returns an error that no correct store returns.
 fn sabotage() -> Error {
     Error::Unavailable { doing: "work while it is sabotaged", source: "sabotage".into() }
 }
@@ -128,7 +128,7 @@ impl ClauseFault {
     }
 }
 
-/// A call that was made and is not done.
+/// A call in flight.
 #[derive(Debug)]
 struct PendingStoreCall {
     trick: ClauseFault,
@@ -149,14 +149,14 @@ impl Drop for PendingStoreCall {
     }
 }
 
-/// A history of the calls to the wrapped stores since they were opened.
+/// The history of calls to the wrapped stores since they were opened.
 #[derive(Debug, Default)]
 struct StoreCallHistory {
     is_reopened: bool,
-    /// Sessions that have a head, and those that were deleted.
+    /// The sessions that have a head.
     made: BTreeSet<SessionKey>,
     deleted: BTreeSet<SessionKey>,
-    /// The last put of each kind that the saboteur merges instead of replacing.
+    /// The earlier puts of each kind, for the faults that merge a put with the stored row instead of replacing it.
     turns: BTreeMap<(SessionKey, u64), TurnRow>,
     waits: BTreeMap<(SessionKey, u64), WaitRow>,
     fields: BTreeSet<(SessionKey, String)>,
@@ -165,7 +165,7 @@ struct StoreCallHistory {
     used: BTreeSet<(SessionKey, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
     parents: BTreeMap<SessionKey, Option<ParentSession>>,
-    /// The last counters put since the session was made.
+    /// The last counters that were put since the session was created.
     counters: BTreeMap<SessionKey, Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
     sided: BTreeSet<(SessionKey, u64)>,
@@ -184,15 +184,15 @@ struct StoreCallHistory {
     removed: BTreeSet<DocumentKey>,
     /// The blobs that were kept, in order.
     blobs: Vec<(SessionKey, StoredBlob)>,
-    /// Whether a call was dropped before it was done.
+    /// Whether a call was dropped before it completed.
     is_torn: bool,
     /// Whether the last batch deletes an absent session.
     fails: bool,
-    /// Calls that were made and are not done.
+    /// The number of calls in flight.
     in_flight: usize,
 }
 
-/// The calls across tenants, tricked.
+/// The calls across tenants, with the fault.
 #[derive(Debug)]
 struct FaultyMaintenance {
     inner: Arc<dyn JournalMaintenance>,

@@ -21,7 +21,7 @@ pub(super) fn session_record(text: &str, list: &str) -> SessionRecord {
     }
 }
 
-/// A record by value: stores need not keep white space.
+/// A record with parsed values, to compare by value: stores need not keep white space.
 type Decoded = (String, BTreeMap<String, Value>, i64);
 
 fn decoded(record: &SessionRecord) -> std::result::Result<Decoded, ObservedBreach> {
@@ -177,7 +177,7 @@ pub(super) async fn save_whole(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let first = session_record("first", "[0]");
     stores.sessions.save(&s, &first, ExpectedVersion::Absent).await?;
-    // A save that was dropped may still land, while the next one is under way: any of them is whole.
+    // A dropped save may still land while the next one runs: each record that is read is complete.
     let mut whole = vec![decoded(&first)?];
     for polls in 0..8 {
         let expected = expected(&stores, &s).await?;

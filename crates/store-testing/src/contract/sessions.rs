@@ -78,7 +78,7 @@ pub(super) async fn list_summaries(bench: &dyn StoreFactory) -> Verdict {
 
 pub(super) async fn list_filters(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    // Two sessions, of which the first is written again.
+    // Two sessions; the first one is then written again.
     for (name, version, millis) in [("a", "v1", 1_000), ("b", "v2", 2_000), ("a", "v1", 3_000)] {
         let record = SessionRecord {
             schema_version: version.to_owned(),

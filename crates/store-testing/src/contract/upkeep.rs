@@ -10,10 +10,11 @@ use super::rows::{apply, at, consumed, ended, key, key_of, make, turn, wait};
 
 type Places = Vec<(SessionKey, u64)>;
 
-/// Opens a store and makes sessions of two tenants whose open turns have a lower fence, but for some that do not count.
+/// Opens a store and makes sessions of two tenants. Most of their open turns have a lower fence; the others must not
+/// be found.
 async fn abandoned(bench: &dyn StoreFactory) -> Result<(ContractStores, Places)> {
     let stores = bench.open().await?;
-    // Opened again, so that there is a lower fence for certain.
+    // Opened again, so that a lower fence exists.
     let stores = bench.reopen(stores).await?;
     let fence = stores.journal.fence();
     let lower =
@@ -53,7 +54,7 @@ pub(super) async fn ownerless_paged(bench: &dyn StoreFactory) -> Verdict {
     same("all pages", &found, &expected)
 }
 
-/// Opens a store and makes waits of two tenants: three with a deadline, in this order.
+/// Opens a store and makes waits of two tenants. Also returns the three pending ones with a deadline, in order.
 async fn due(bench: &dyn StoreFactory) -> Result<(ContractStores, Places)> {
     let stores = bench.open().await?;
     let by = |millis, row: WaitRow| RowMutation::Wait(WaitRow { deadline: Some(at(millis)), ..row });
@@ -76,7 +77,7 @@ pub(super) async fn deadlines_until(bench: &dyn StoreFactory) -> Verdict {
         [(Some(99), 100, 0), (Some(150), 100, 1), (Some(250), 100, 2), (None, 2, 2), (Some(250), 1, 1)]
     {
         let found = stores.upkeep.deadlines(until.map(at), limit).await?;
-        // In which order is another promise.
+        // Another promise states the order.
         let (mut found, mut expected) = (places(found, |it| it.no), expected[..len].to_vec());
         found.sort();
         expected.sort();

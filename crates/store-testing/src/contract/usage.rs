@@ -23,7 +23,7 @@ pub(super) async fn adds(bench: &dyn StoreFactory) -> Verdict {
     same("the use", &of_session(&stores, &s).await?, &vec![used("a", 2), used("b", 4)])?;
     apply(&stores, &s, [RowMutation::Delete]).await?;
     same("a deleted session's use", &of_session(&stores, &s).await?, &vec![])?;
-    // One that is made anew has used nothing.
+    // A session that is created again has no usage.
     apply(&stores, &s, [RowMutation::Head(head(1))]).await?;
     same("the use of a session made anew", &of_session(&stores, &s).await?, &vec![])?;
     same("another's use", &of_session(&stores, &t).await?, &vec![used("b", 7)])

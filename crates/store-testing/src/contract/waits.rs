@@ -6,7 +6,7 @@ use super::ContractStores;
 use super::bench::{StoreFactory, Verdict, same};
 use super::rows::{consumed, invocation, key, mail, make, position, tenant, wait};
 
-/// Makes three sessions with waits: of signal `approval` and invocation `inv`, but for those named otherwise.
+/// Makes three sessions with waits. By default a wait has the signal `approval` and the invocation `inv`.
 async fn waiting(bench: &dyn StoreFactory) -> Result<ContractStores> {
     let stores = bench.open().await?;
     let signal = |row: WaitRow| WaitRow { signal: "timer".to_owned(), ..row };

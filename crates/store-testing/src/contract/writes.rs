@@ -161,7 +161,7 @@ pub(super) async fn key_freed(bench: &dyn StoreFactory) -> Verdict {
     apply(&stores, &s, [RowMutation::FreeKey { turn: 1 }]).await?;
     let found = stores.journal.turns(&s, &TurnRowQuery::Key("key".to_owned())).await?;
     same("turns with the freed key", &found, &vec![])?;
-    // Whether the digest goes with the key is not promised.
+    // The contract does not state whether the digest is removed with the key.
     let mut left = turn_at(&stores, &s, 1).await?;
     left.iter_mut().for_each(|item| item.digest = None);
     same("the turn", &left, &vec![ended(1)])?;

@@ -1,4 +1,4 @@
-//! Documents that die.
+//! A document store that fails from the n-th write on.
 
 use singletree_durable::{
     BlobMetadata, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Result, SessionKey, StoredBlob,
@@ -31,7 +31,7 @@ impl<S: DocumentStore + ?Sized> DocumentStore for FaultInjectingStore<S> {
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
-        // A probe is no write of the run that is to fail: it is not counted.
+        // A probe is not counted: it is no write of the code under test.
         match self.fuse.fired() {
             false => self.inner.probe_write(),
             true => Box::pin(std::future::ready(Err(super::fuse::dead()))),

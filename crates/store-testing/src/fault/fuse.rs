@@ -6,7 +6,7 @@ use singletree_durable::{BoxFuture, Error, Result};
 
 use super::FailedWriteEffect;
 
-/// Burns through at the n-th write.
+/// Counts writes, and fails the n-th one and all later ones.
 #[derive(Debug)]
 pub(super) struct WriteCountdown {
     n: u64,
@@ -23,7 +23,7 @@ impl WriteCountdown {
         self.calls.load(Ordering::SeqCst) >= self.n
     }
 
-    /// Lets a write through, or not; `write` is called at once if at all, so that the order of calls stays.
+    /// Makes a write or fails it. `write` is called during this call or never, so that the order of calls is kept.
     pub(super) fn guard<'a, T: Send + 'a>(
         &self,
         write: impl FnOnce() -> BoxFuture<'a, Result<T>>,
@@ -35,7 +35,7 @@ impl WriteCountdown {
         let landing = (call == self.n && self.land == FailedWriteEffect::After).then(write);
         Box::pin(async move {
             if let Some(landing) = landing {
-                // Whatever the answer is: nobody is left to hear it.
+                // The result is ignored: the process counts as dead.
                 drop(landing.await);
             }
             Err(dead())

@@ -1,4 +1,4 @@
-//! A journal that dies.
+//! A journal that fails from the n-th write on.
 
 use singletree_durable::{
     Batch, BoxFuture, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result,
@@ -18,7 +18,7 @@ impl<S: Journal + ?Sized> JournalLayer for FaultInjectingStore<S> {
     }
 }
 
-impl<S: JournalMaintenance + ?Sized> MaintenanceLayer for FaultInjectingStore<S> {
+impl<S: Journal + JournalMaintenance + ?Sized> MaintenanceLayer for FaultInjectingStore<S> {
     type Maintenance = S;
 
     fn maintenance(&self) -> &S {

@@ -1,4 +1,4 @@
-//! Stores of the specifications that die.
+//! The stores of the specifications that fail from the n-th write on.
 
 use singletree_durable::{
     BoxFuture, ExpectedVersion, InvocationId, PausedRecord, PausedStatus, PausedStore, RecordVersion, Result,

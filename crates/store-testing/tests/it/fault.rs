@@ -42,10 +42,10 @@ fn batch(journal: &dyn Journal, puts: impl Into<Vec<RowMutation>>) -> Batch {
     batch
 }
 
-/// How many writes [`drive`] makes.
+/// The number of writes that [`drive`] makes.
 const WRITES: u64 = 12;
 
-/// Makes one write of each sort, in a row, and tells how many were answered.
+/// Makes one write of each kind, in sequence. Returns how many succeeded, and whether the n-th was reached.
 async fn drive(store: &MemoryStore, n: u64, land: FailedWriteEffect) -> (u64, bool) {
     let journal = FaultInjectingStore::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
     let sessions = journal.beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);

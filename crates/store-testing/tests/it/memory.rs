@@ -1,4 +1,4 @@
-//! The memory store, ready for the suite.
+//! The factory of the memory store.
 
 use std::sync::{Arc, Mutex};
 

@@ -12,7 +12,7 @@ use super::rig::{ErringRig, TIMES};
 use super::wires::WIRES;
 use super::{fault_of, wires};
 
-/// An answer that is cut may be whole all the same: where only what follows its end is missing.
+/// A cut answer can still be complete: if only bytes after its end are missing.
 const ENDS: &[&str] = &["completed", "provider_unavailable"];
 
 const fn cut(name: &'static str, when: When, err: fn(&mut TcpStream, &str)) -> Way {

@@ -202,7 +202,7 @@ pub(crate) const WAYS: &[Way] = &[
     ),
 ];
 
-/// Says nothing until the reader gives up, or for this long.
+/// Sends nothing until the reader closes the connection, or for this long.
 pub(super) fn stall(out: &mut TcpStream, length: Duration) {
     out.set_read_timeout(Some(length)).unwrap();
     out.read(&mut [0]).map(drop).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A server of ours whose model errs.
+//! A Singletree server whose model returns errors.
 
 use std::fs;
 use std::process::Stdio;

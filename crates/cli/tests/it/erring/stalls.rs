@@ -68,7 +68,7 @@ fn send_stalling(out: &mut TcpStream, place: StallPlace, said: &str) {
     }
 }
 
-/// Says a word each so many milliseconds, until the reader gives up.
+/// Sends a word every `pause` milliseconds until the reader closes the connection.
 fn send_slowly(out: &mut TcpStream, pause: usize) {
     let piece = format!("data: {}\n\n", chunk(&json!({ "content": "on " }), None));
     let mut sent = out.write_all(EVENT_STREAM.as_bytes());
@@ -85,10 +85,10 @@ struct StalledTurn {
     asked: u32,
 }
 
-/// Once for the call of the tool, once for the answer.
+/// One request for the call of the tool, one for the answer.
 const WITHOUT_RETRY: u32 = 2;
 const ONE_RETRY: u32 = 3;
-/// All three attempts for the answer.
+/// One request for the call of the tool, three attempts for the answer.
 const ALL_RETRIES: u32 = 4;
 
 /// Returns turns with a stall at each place that one answer can stall at.

@@ -17,8 +17,8 @@ use crate::session::batch::BatchBuilder;
 use crate::session::turn::{TurnState, history, messages_from};
 use crate::session::{PendingAnswer, WaitChange};
 
-/// Returns the outcome. The session waits for a signal then, or the turn that resumes is next: the signal had come early
-/// (D2).
+/// Returns the outcome. Afterwards the session waits for a signal; if the signal arrived early, the turn that resumes
+/// runs next (D2).
 pub(crate) fn suspend(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,

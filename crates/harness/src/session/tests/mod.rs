@@ -1,4 +1,4 @@
-//! The session state without a store and without tasks: a table of inputs, and random ones beside a plain model.
+//! Tests of the session state without a store and without tasks: fixed inputs, and random inputs against a model.
 
 mod random;
 
@@ -20,7 +20,7 @@ use crate::record::TurnRowExt;
 use crate::steer::SteeredMessage;
 use crate::turn_id::TurnId;
 
-/// A caller of a turn.
+/// The handle of the callers of a turn.
 #[derive(Debug, Clone, PartialEq)]
 struct Caller {
     number: u64,
@@ -253,7 +253,7 @@ fn a_read_that_began_before_a_commit_was_sent_or_has_landed_is_stale() {
     assert_eq!((state.head(), state.wait()), (None, None));
     state.commit_settled();
     assert!(!state.has_commits_in_flight());
-    // Of what was read before, nothing is held.
+    // Data that was read before the commit is not held.
     assert!(!state.hold_fields_read(Vec::new(), before));
     assert!(state.fields().is_none());
     let now = state.changes();
@@ -309,7 +309,7 @@ fn a_message_on_its_way_is_not_taken_to_be_cancelled_before_its_row_is_there() {
     let mut state = loaded();
     state.append_turn(message(0, false));
     assert!(state.take_next_accepted().is_none());
-    // By its name it is: then its row was read.
+    // By its id it can be taken: whoever knows the id has read the row.
     let taken = state.take_queued(&row(0).id()).unwrap();
     assert!(matches!(taken.work, QueuedWork::Message { committed: true, .. }));
 }

@@ -1,14 +1,14 @@
-//! Random inputs in random order, commits landing late, refused or with an unknown result, beside a plain model: a list of
-//! accepted messages in order, and where each of them is.
+//! Random inputs in random order, with commits that land late, are refused or have an unknown result. The state is
+//! compared with a plain model: the accepted messages in order, and the place of each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// Where a message is, as far as its sender has to know.
+/// The place of a message, as its sender can observe it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// Its acceptance is on its way.
+    /// Its acceptance is in flight.
     Sent,
     Accepted,
     Runs,
@@ -29,7 +29,7 @@ struct World {
     places: BTreeMap<u64, Place>,
     next_message: u64,
     sent: Vec<Sent>,
-    /// What is stored of the wait.
+    /// The wait as the store has it.
     stored_wait: Option<u64>,
     next_wait: u64,
     answered: BTreeSet<u64>,
@@ -123,7 +123,7 @@ impl World {
     fn settle_turn(&mut self, wait: WaitChange, ends: bool, fails: bool) {
         self.state.commit_settled();
         if fails {
-            // The turn is ended by another commit; nothing of this one happened.
+            // Another commit ends the turn; this one had no effect.
             self.sent.push(Sent::OfTurn(WaitChange::None, true));
             self.state.begin_commit(&batch([RowMutation::Head(head(1))]), self.state.counters(), true);
             return;
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Reads the store as the runtime does: while no commit is on its way that changes the state.
+    /// Reads the store as the runtime does: only while no commit in flight changes the state.
     fn read_store(&mut self) {
         if self.state.has_commits_in_flight() || self.state.is_known() {
             return;
@@ -234,12 +234,12 @@ impl World {
     }
 
     fn check(&self) {
-        // INV-2, INV-8: a message that was accepted and has not ended is found by its name.
+        // INV-2, INV-8: a message that was accepted and has not ended is found by its id.
         for (no, place) in &self.places {
             let is_found = self.state.turn(&row(*no).id()).is_some();
             assert_eq!(is_found, *place != Place::Ended, "message {no} is {place:?}");
         }
-        // INV-1: one runs, and messages began in the order of acceptance.
+        // INV-1: at most one turn runs, and messages began in the order of acceptance.
         let running = self.places.values().filter(|place| **place == Place::Runs).count();
         assert!(running <= 1);
         assert!(self.began.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", self.began);
@@ -252,14 +252,14 @@ impl World {
     }
 }
 
-/// Drives a session with so many inputs, and returns how often each kind of thing has happened.
+/// Drives a session with random inputs, and returns how often each kind of event has happened.
 fn drive(seed: u64, inputs: usize) -> BTreeMap<&'static str, u64> {
     let mut world = World::new(seed);
     for _ in 0..inputs {
         world.step();
         world.forget_ended();
     }
-    // When no more messages come and commits land, everything ends.
+    // When no more messages arrive and all commits land, every message ends.
     for _ in 0..400 {
         world.settle_one();
         world.run_next();

@@ -67,7 +67,7 @@ async fn another_run_with_the_newest_failed_message_retries_its_turn() {
     rig.stop().await;
 }
 
-// What a failed turn did is in the transcript once, and a retry does not do it again.
+// The effects of a failed turn are in the transcript once, and a retry does not repeat them.
 #[tokio::test]
 async fn another_run_after_an_effect_goes_on_from_it() {
     let rig = Rig::start().await;

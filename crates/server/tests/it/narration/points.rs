@@ -133,12 +133,4 @@ impl MaintenanceLayer for Pointed {
     fn maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
-
-    fn read_tenants<'a, T: Send + 'a>(
-        &'a self,
-        read: JournalRead,
-        answer: BoxFuture<'a, Result<T>>,
-    ) -> BoxFuture<'a, Result<T>> {
-        self.read(read, answer)
-    }
 }

@@ -272,7 +272,7 @@ async fn another_answer_to_the_newest_failed_message_retries_its_turn() {
     assert_eq!((turns.len(), &turns[7].1), (8, &None));
 }
 
-// D29: what a failed turn did is in the history, and its retry does not do it again.
+// D29: the effects of a failed turn are in the history, and its retry does not repeat them.
 #[tokio::test]
 async fn another_answer_after_an_effect_goes_on_from_it() {
     let rig = Rig::start().await;

@@ -1,4 +1,4 @@
-//! Batches that are written wrongly.
+//! Changes a batch as a store with a broken clause would write it.
 
 use singletree_durable::{
     Batch, BatchPrecondition, FieldRow, FieldValue, JsonDocument, RowMutation, SessionKey, TurnRow, WaitRow,
@@ -30,7 +30,7 @@ pub(super) fn twist(trick: &ClauseFault, mut batch: Batch) -> Batch {
     batch
 }
 
-/// Takes requirements away.
+/// Removes the requirements that the broken clause ignores.
 fn weaken(clause: ContractClause, batch: &mut Batch) {
     let puts_turn =
         batch.puts.iter().any(|put| matches!(put, RowMutation::Turn(row) if !row.status.is_ended()));
@@ -65,7 +65,7 @@ fn twist_put(
         RowMutation::DropRecords { .. } => clause == ContractClause::RecordsDropped,
         RowMutation::DropMail(_) => clause == ContractClause::MailDropped,
         RowMutation::FreeKey { .. } => clause == ContractClause::KeyFreed,
-        // Only where there is something to lose: that a turn in use stays is another promise.
+        // Only if there are records to remove: another promise states that a turn in use stays.
         RowMutation::DropTurn { .. } => clause == ContractClause::TurnForgotten && !memo.records.is_empty(),
         RowMutation::DropEvents { .. } => clause == ContractClause::EventsDropped,
         RowMutation::Document { outlives, .. } => match outlives {
@@ -149,7 +149,7 @@ fn merge_put(
     }
 }
 
-/// Returns a field that stays of a deleted session.
+/// Returns a field that remains of a deleted session.
 fn left_field() -> RowMutation {
     RowMutation::Field(FieldRow {
         name: "left".to_owned(),

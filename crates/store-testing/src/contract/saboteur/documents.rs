@@ -1,4 +1,4 @@
-//! Documents that break one promise.
+//! A document store that breaks one promise.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl FaultyDocumentStore {
                 expires_at = expires_at.or(before.and_then(|before| before.1))
             }
             Some(ContractClause::DocumentExpected) if is_single => expect = DocumentPrecondition::Any,
-            // It is told when the document is read.
+            // A read of the document adds the session again.
             Some(ContractClause::DocumentsOfSession) => session = None,
             _ => {}
         }

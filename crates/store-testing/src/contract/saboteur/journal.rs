@@ -20,9 +20,9 @@ pub(super) struct FaultyJournal {
     inner: Arc<dyn Journal>,
     trick: ClauseFault,
     epoch: String,
-    /// The fence that is told, when it is not the store's.
+    /// The fence that the journal reports, if it is not the store's.
     told: Option<FencingToken>,
-    /// Batches that wait for their future to be polled.
+    /// Batches whose futures were not polled yet, with the numbers of their calls.
     queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
     calls: Mutex<u64>,
 }
@@ -37,7 +37,7 @@ impl FaultyJournal {
         Self { inner, trick, epoch, told, queue: Arc::default(), calls: Mutex::new(0) }
     }
 
-    /// Exchanges the fence that is told for the store's.
+    /// Replaces the reported fence by the store's.
     fn fence_for_told(&self, batch: &mut Batch) {
         let fence = self.inner.fence();
         if self.trick.breaks(ContractClause::Fenced) {
@@ -72,7 +72,7 @@ impl FaultyJournal {
         })
     }
 
-    /// Keeps a batch until its future is polled, then lands it after all that were called before it.
+    /// Keeps a batch until its future is polled, then applies it after all batches of earlier calls.
     fn apply_when_polled(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let mut calls = lock(&self.calls);
         *calls += 1;
@@ -98,7 +98,7 @@ impl Future for CancellableWrite {
         };
         let mut answer = Poll::Ready(Ok(()));
         for (_, batch) in ready {
-            // Only used on stores whose calls do their work at once.
+            // Only used on stores that apply a batch during the call, so that one poll completes it.
             answer = self.inner.apply(batch).as_mut().poll(cx);
         }
         answer
@@ -146,7 +146,7 @@ fn without(batch: &Batch, is_lost: impl Fn(&RowMutation) -> bool) -> Batch {
     batch
 }
 
-/// Tells whether a batch answers a wait that was pending.
+/// Checks whether a batch answers a wait that was pending.
 fn is_claim(batch: &Batch) -> bool {
     let requires = batch.requires.iter().any(|require| matches!(require, BatchPrecondition::Wait { .. }));
     requires
@@ -215,7 +215,7 @@ impl Journal for FaultyJournal {
                 self.apply_or(batch, other, answers)
             }
             Some(ContractClause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
-                // The delete still happens: that the rows of the session are removed is another promise.
+                // The delete still happens: another promise states that the rows of the session are removed.
                 let done = self.inner.apply(batch);
                 Box::pin(async move { done.await.and(Err(sabotage())) })
             }
@@ -469,7 +469,7 @@ impl Journal for FaultyJournal {
     }
 }
 
-/// Returns an event that stays of a deleted session.
+/// Returns an event that remains of a deleted session.
 fn phantom() -> EventRow {
     let at = Timestamp::from_millis(0);
     EventRow { seq: 0, turn: 0, kind: "phantom".to_owned(), item: None, at, body: None }
