@@ -175,8 +175,9 @@ impl AguiRunHandler {
                 (Ok(AguiRunOutcome::Success), _) => {}
                 (_, None) => return ended,
                 (_, Some(user)) => {
-                    // The message was not sent: the client keeps it.
-                    self.restate(&[user.as_held()]).await?;
+                    // The message was not sent. The client keeps it: at its position if its turn has failed before.
+                    let unsent = (!self.failed.contains(&user.id)).then(|| user.as_held());
+                    self.restate(unsent.as_slice()).await?;
                     return ended;
                 }
             }

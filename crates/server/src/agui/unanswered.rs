@@ -59,6 +59,11 @@ impl FailedMessages {
         Ok(Self(messages))
     }
 
+    /// Checks whether a message is among them.
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.0.iter().any(|failed| failed.message.id() == id)
+    }
+
     /// Adds the messages to those of a transcript, which come with their positions. Messages that the transcript
     /// `knows` were answered later, and are omitted.
     pub(super) fn merge_into(
@@ -100,7 +105,8 @@ impl AguiRunHandler {
 
     /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), which this
     /// request or an earlier one of the same run has begun. A repeated request of the run that failed gets the failed
-    /// turn, unless the failure is safe to retry: then it is retried once. `None` if the newest turn of the session does not belong to this message, or did not fail.
+    /// turn, unless the failure is safe to retry: then it is retried once. `None` if the newest turn of the session
+    /// does not belong to this message, or did not fail.
     async fn retry_or_follow(
         &self,
         message: &str,

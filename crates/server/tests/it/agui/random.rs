@@ -127,3 +127,21 @@ proptest! {
         });
     }
 }
+
+// The steps of a defect that random steps have found: the message moved to the end.
+#[tokio::test]
+async fn a_failed_message_keeps_its_position_when_an_answer_beside_it_is_refused() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    let steps = [
+        Step::Say("send"),
+        Step::Break("fail halfway", 0),
+        Step::Answer(true),
+        Step::Other("say a b c"),
+        Step::Answer(false),
+    ];
+    for (n, step) in steps.into_iter().enumerate() {
+        carry_out(&rig, &mut front, step, n).await;
+    }
+    rig.stop().await;
+}
