@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use singletree_engine::{Ctx, END, JsonField, NodeError, NodeResult, Target};
-use singletree_harness::{Messages, SideRecords, TurnBudget};
+use singletree_harness::{Messages, TurnContext};
 use singletree_llm::{ChatMessage, Error, ModelFinishReason, ProviderErrorDetail, Request, Role};
 
 use crate::command::is_command;
@@ -36,10 +36,10 @@ pub(crate) async fn compact(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> 
     let Some(compaction) = parts.compaction.as_ref().filter(|_| may) else { return Ok(update) };
     let commanded = compaction.is_commanded(&state.messages);
     let old = state.summary.0.as_ref();
-    let sides = cx.extension::<SideRecords>();
+    let turn = TurnContext::of(&cx);
     let note = |value| {
-        if let Some(sides) = &sides {
-            sides.note(state.messages.len(), "summary", value);
+        if let Some(turn) = &turn {
+            turn.side_records().note(state.messages.len(), "summary", value);
         }
     };
     let Some(range) = compaction.due(&state.messages, old, commanded) else {
@@ -91,8 +91,8 @@ async fn summarise(
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
         };
-        if let Some(budget) = cx.extension::<TurnBudget>() {
-            budget.model_call(provider.model(), &response.usage)?;
+        if let Some(turn) = TurnContext::of(cx) {
+            turn.budget().model_call(provider.model(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();
         if response.finish_reason != ModelFinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {

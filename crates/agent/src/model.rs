@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
-use singletree_harness::{
-    EMPTY_ANSWER, Narrator, SideRecords, SteeringInbox, TurnBudget, TurnPictures, TurnStream,
-};
+use singletree_harness::{EMPTY_ANSWER, SideRecords, TurnBudget, TurnContext, TurnStream};
 use singletree_llm::{
     AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
     ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, ToolCall,
@@ -34,8 +32,10 @@ pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> No
     let kit = parts.kit(member).await;
     let is_outermost = is_outermost(&cx);
     let cycle = CommandCycle::of(&cx)?;
+    let turn = TurnContext::of(&cx);
+    let outermost = turn.as_deref().filter(|_| is_outermost);
     // One that steers a command is the next command.
-    let steering = cx.extension::<SteeringInbox>().filter(|_| is_outermost && cycle.is_none());
+    let steering = outermost.and_then(TurnContext::steering).filter(|_| cycle.is_none());
     let steered = steering.map(|steering| steering.take(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
     let shown = match &cycle {
@@ -49,20 +49,25 @@ pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> No
         Some(clients) => clients.offered(request, state.answers == 0),
         None => request,
     };
-    let request = with_options(&cx, request, parts.stateless);
-    let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
-    let sides = cx.extension::<SideRecords>().filter(|_| is_outermost);
-    if let (Some(sides), Some(id)) = (&sides, &member.id) {
+    let request = match cx.extension::<CallOptions>().filter(|_| parts.stateless) {
+        Some(options) => options.applied(request),
+        None => request,
+    };
+    let request = match turn.as_deref().and_then(TurnContext::pictures) {
+        Some(pictures) => request.with_pictures(pictures.clone()),
+        None => request,
+    };
+    let (stream, sides) = (outermost.map(TurnContext::stream), outermost.map(TurnContext::side_records));
+    if let (Some(sides), Some(id)) = (sides, &member.id) {
         // Before the first piece, so that who reads along knows who speaks.
         sides.note(position, "agent", id.as_str());
     }
-    let budget = cx.extension::<TurnBudget>();
-    let (stream, budget) = (stream.as_deref(), budget.as_deref());
+    let budget = turn.as_deref().map(TurnContext::budget);
     let call = ModelCall { member, request: &request, stream, position, budget };
     let (usable, asked) = call.usable(&parts, state.answers).await?;
     let UsableResponse { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);
-    if let Some(sides) = &sides {
+    if let Some(sides) = sides {
         note(sides, position, ended);
     }
     let update = AgentState::update().approved(None).reason(None).answers(state.answers + asked);
@@ -70,7 +75,7 @@ pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> No
     let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
     if message.tool_calls.is_empty() && message.text().trim().is_empty() {
         // Nothing is said at this place; the turn says so when it ends.
-        if let Some(sides) = &sides {
+        if let Some(sides) = sides {
             sides.note(position, EMPTY_ANSWER, true);
         }
         return Ok(update.decisions(JsonField(CallDecisions::default())).messages(steered));
@@ -81,8 +86,8 @@ pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> No
     let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
     refuse(problem, is_repaired, (&message, member))?;
     let verdict = cycle.is_some().then(|| ProposalVerdict::of(&message, &kit));
-    if let Some(verdict) = verdict {
-        explain(&cx, verdict, &message, position);
+    if let Some((verdict, turn)) = verdict.zip(turn.as_deref()) {
+        explain(turn, verdict, &message, sides.map(|sides| (sides, position)));
     }
     let carried_out = verdict.is_none_or(|verdict| verdict.rejection().is_none());
     let held = (0..)
@@ -109,18 +114,6 @@ fn refuse(
     if is_repaired && !names.any(tells_secret) { Ok(()) } else { Err(member.provider.redact(problem)) }
 }
 
-/// Adds the caller's options, where the run is in no session, and the pictures.
-fn with_options(cx: &Ctx<AgentState>, request: Request, is_stateless: bool) -> Request {
-    let request = match cx.extension::<CallOptions>().filter(|_| is_stateless) {
-        Some(options) => options.applied(request),
-        None => request,
-    };
-    match cx.extension::<TurnPictures>() {
-        Some(pictures) => request.with_pictures(pictures),
-        None => request,
-    }
-}
-
 fn request(
     member: &AgentMember,
     kit: &AgentToolbox<'_>,
@@ -137,12 +130,16 @@ fn request(
 
 /// Tells people why the model proposes its action, before the action is carried out (agent-chat-output §5.2), and notes
 /// in the message's side record when the model claims to remember something that it cannot know (§11).
-fn explain(cx: &Ctx<AgentState>, verdict: ProposalVerdict, message: &ChatMessage, position: u64) {
-    if let Some(narrator) = cx.extension::<Narrator>().filter(|_| verdict == ProposalVerdict::Proposal) {
+fn explain(
+    turn: &TurnContext,
+    verdict: ProposalVerdict,
+    message: &ChatMessage,
+    sides: Option<(&SideRecords, u64)>,
+) {
+    if let Some(narrator) = turn.narrator().filter(|_| verdict == ProposalVerdict::Proposal) {
         narrator.rationale(&message.text());
     }
-    let sides = cx.extension::<SideRecords>().filter(|_| is_outermost(cx));
-    if let Some((sides, phrase)) = sides.zip(find_memory_claim(&message.text())) {
+    if let Some(((sides, position), phrase)) = sides.zip(find_memory_claim(&message.text())) {
         sides.note(position, "claims_memory", phrase);
     }
 }

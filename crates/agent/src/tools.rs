@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
-use singletree_harness::{SideRecords, ToolCallLog, TurnBudget, TurnPictures, TurnStream};
+use singletree_harness::{SideRecords, ToolCallLog, TurnContext};
 use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
 use singletree_tools::{CallOrigin, Output, Recovery};
 
@@ -26,26 +25,24 @@ use crate::state::AgentState;
 pub(crate) async fn tools(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let Some(asking) = ToolCallMessage::of(cx.state()) else { return Ok(AgentState::update()) };
     // All or none: a message whose calls are more than may be made gets no answer.
-    if let Some(budget) = cx.extension::<TurnBudget>() {
-        budget.tool_calls(asking.message.tool_calls.len() as u64)?;
+    let turn = TurnContext::of(&cx);
+    if let Some(turn) = &turn {
+        turn.budget().tool_calls(asking.message.tool_calls.len() as u64)?;
     }
     let member = parts.owner(&cx)?;
     let kit = parts.kit(member).await;
     let verdict = is_command(&cx).then(|| ProposalVerdict::of(&asking.message, &kit));
     let running = RunningCalls {
         rejection: verdict.and_then(ProposalVerdict::rejection),
-        stream: cx.extension::<TurnStream>(),
-        sides: cx.extension::<SideRecords>().filter(|_| is_outermost(&cx)),
+        sides: turn.as_deref().filter(|_| is_outermost(&cx)).map(TurnContext::side_records),
         log: ToolCallLog::read(&cx.records(), asking.recorded())?,
-        origin: cx
-            .extension::<SessionKey>()
-            .map(|extension| CallOrigin::new(extension.tenant.as_str(), extension.session.as_str())),
+        turn: turn.as_deref(),
         kit: &kit,
         asking: &asking,
         cx: &cx,
     };
     let texts = running.all().await?;
-    if let (Some(sides), Some(id)) = (&running.sides, &member.id) {
+    if let (Some(sides), Some(id)) = (running.sides, &member.id) {
         for at in 1..=texts.len() as u64 {
             sides.note(asking.position + at, "agent", id.as_str());
         }
@@ -69,13 +66,11 @@ pub(crate) async fn tools(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> No
 struct RunningCalls<'a> {
     /// Why none of them is made, where none is.
     rejection: Option<&'static str>,
-    /// The conversation of the turn; none in a run without a session.
-    origin: Option<CallOrigin>,
     kit: &'a AgentToolbox<'a>,
     asking: &'a ToolCallMessage,
     cx: &'a Ctx<AgentState>,
-    stream: Option<Arc<TurnStream>>,
-    sides: Option<Arc<SideRecords>>,
+    turn: Option<&'a TurnContext>,
+    sides: Option<&'a SideRecords>,
     /// The records from before this process, or this run of the node, began.
     log: ToolCallLog,
 }
@@ -128,7 +123,7 @@ impl RunningCalls<'_> {
     async fn read(&self, index: u64, call: &ToolCall) -> String {
         match (self.denial(index, call), self.kit.hand_off(call)) {
             (Some(reason), _) => {
-                if let Some(sides) = &self.sides {
+                if let Some(sides) = self.sides {
                     sides.note(self.asking.position + 1 + index, "denied", reason.as_str());
                 }
                 json!({ "status": "denied", "reason": reason }).to_string()
@@ -147,7 +142,7 @@ impl RunningCalls<'_> {
             self.asking.call(index).ok_or_else(|| NodeError::new(format!("there is no call {index}")))?;
         if let Some(text) = self.log.result(index) {
             // It ran in a run of this node that was interrupted: its side record is noted again.
-            if let Some(sides) = self.sides.as_ref().filter(|_| looks_closed(text)) {
+            if let Some(sides) = self.sides.filter(|_| looks_closed(text)) {
                 sides.note(self.asking.position + 1 + index, "success", true);
             }
             return Ok(text.to_owned());
@@ -174,21 +169,23 @@ impl RunningCalls<'_> {
     }
 
     async fn call(&self, index: u64, call: &ToolCall) -> String {
-        if let Some(stream) = &self.stream {
+        if let Some(stream) = self.turn.map(TurnContext::stream) {
             let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
             stream.tool_started(&call.id, &call.name, arguments);
         }
         let key = self.asking.key(self.cx.identity(), index);
-        let output = self.kit.call(call, &key, self.origin.as_ref()).await;
+        let session = self.turn.and_then(TurnContext::session);
+        let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
+        let output = self.kit.call(call, &key, origin.as_ref()).await;
         let mut output = self.kept(output).await;
         if let Some(written) = self.cx.state().decisions.0.unread(self.asking.position, index) {
             output.text.push_str(&format!("; what was written: {written}"));
         }
-        if let Some(stream) = &self.stream {
+        if let Some(stream) = self.turn.map(TurnContext::stream) {
             stream.tool_finished(&call.id, &call.name, output.success, &output.text);
         }
         // Who shows the result must not take it for a call that was closed without running (D8), whatever its text is.
-        if let Some(sides) = self.sides.as_ref().filter(|_| !output.success || looks_closed(&output.text)) {
+        if let Some(sides) = self.sides.filter(|_| !output.success || looks_closed(&output.text)) {
             sides.note(self.asking.position + 1 + index, "success", output.success);
         }
         output.text
@@ -200,10 +197,10 @@ impl RunningCalls<'_> {
         if output.pictures.is_empty() {
             return output;
         }
-        let pictures = self.cx.extension::<TurnPictures>();
+        let pictures = self.turn.and_then(TurnContext::pictures);
         let mut lines = Vec::new();
         for picture in &output.pictures {
-            let Some(pictures) = &pictures else {
+            let Some(pictures) = pictures else {
                 lines.push(picture.not_shown(None));
                 continue;
             };

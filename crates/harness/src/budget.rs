@@ -185,8 +185,8 @@ impl BudgetUsage {
     }
 }
 
-/// The remaining budget of the running turn. Nodes get it by `cx.extension::<TurnBudget>()` and count their usage;
-/// outside of chat there is none. The harness counts node executions and time.
+/// The remaining budget of the running turn. Nodes get it from their [`TurnContext`](crate::TurnContext) and count their
+/// usage. The harness counts node executions and time.
 #[derive(Debug, Clone)]
 pub struct TurnBudget(Arc<TurnBudgetInner>);
 

@@ -69,6 +69,7 @@ mod tenant_events;
 mod timeline;
 mod transcript;
 mod turn;
+mod turn_context;
 mod turns;
 mod usage;
 
@@ -155,6 +156,7 @@ pub use timeline::{
 };
 pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::Turn;
+pub use turn_context::TurnContext;
 pub use turn_id::{MessageId, TurnId};
 pub use turns::{TurnInfo, TurnPage};
 pub use usage::ModelTokenUsage;

@@ -13,8 +13,8 @@ use singletree_narration::{
 use crate::narrate::{NarrationPiece, QUOTED_BYTES};
 use crate::reply::cut;
 
-/// Lets a node say, as the agent, why it proposes an action. Nodes get it by `cx.extension::<Narrator>()`; outside of
-/// chat there is none.
+/// Lets a node say, as the agent, why it proposes an action. Nodes get it from their
+/// [`TurnContext`](crate::TurnContext).
 ///
 /// The controller narrates events, after they are recorded. Nodes cannot read narration, and a piece of narration is
 /// not a message:

@@ -15,8 +15,8 @@ use crate::stored::corrupt;
 /// [`TurnPromptPolicy::Command`]. An agent takes commands when its graph has such a field.
 pub const COMMAND: &str = "current_command";
 
-/// Which texts reach the model. Fixed when a session is made; kept with it. Nodes get it by
-/// `cx.extension::<TurnPromptPolicy>()`.
+/// Which texts reach the model. Fixed when a session is made; kept with it. Nodes get it from
+/// their [`TurnContext`](crate::TurnContext).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnPromptPolicy {

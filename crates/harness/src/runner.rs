@@ -17,6 +17,7 @@ use crate::prepare::{PreparedTurn, TurnPreparation};
 use crate::record::{TurnRowExt, read_outcome};
 use crate::session::{QueueDecision, QueuedTurn, QueuedWork};
 use crate::steer::SteeringInbox;
+use crate::turn_context::{SessionTurnContext, TurnContext};
 use crate::unrun::AbandonedTurn;
 use crate::waits;
 
@@ -228,19 +229,20 @@ impl ChatInner {
         }
         let served = port.served().clone();
         let steering = SteeringInbox::new(loaded.clone(), row.agent.clone(), stream.clone());
-        let extensions = Extensions::default().with(stream).with(port.budget().clone());
-        let extensions = extensions.with(steering).with(port.sides()).with(port.policy());
-        let extensions = extensions.with(loaded.key.clone()).with(self.narrator(loaded));
-        let extensions = match TurnPictures::of(self, &loaded.key, handle.admission()) {
-            Some(pictures) => extensions.with(pictures),
-            None => extensions,
-        };
+        let context =
+            TurnContext::new(stream, port.budget().clone(), port.sides()).in_session(SessionTurnContext {
+                key: loaded.key.clone(),
+                prompt_policy: port.policy(),
+                steering,
+                narrator: self.narrator(loaded),
+                pictures: TurnPictures::of(self, &loaded.key, handle.admission()).map(Arc::new),
+            });
         let options = InvokeOptions::new()
             .session(loaded.key.session.clone())
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
             .recovering(port.has_run())
-            .extensions(extensions);
+            .extensions(Extensions::default().with(context));
         let watch = Arc::new(RunMonitor::default());
         port.watched_by(&watch);
         let running = served.agent.graph.invoke_kept(port.clone(), start, options, &watch);

@@ -13,7 +13,7 @@ pub const EMPTY_ANSWER: &str = "empty_answer";
 
 /// Data about the messages of the running turn beside their content: which agent made one, why a model stopped. It is
 /// stored with its message, and told in the message's event and by [`Chat::history`](crate::Chat::history). Nodes of
-/// the outermost graph get this by `cx.extension::<SideRecords>()`; outside of chat there is none.
+/// the outermost graph get this from their [`TurnContext`](crate::TurnContext).
 #[derive(Debug, Clone, Default)]
 pub struct SideRecords(Arc<Mutex<BTreeMap<u64, Map<String, Value>>>>);
 

@@ -26,6 +26,7 @@ use crate::position::HistoryMarks;
 use crate::session::turn::{history, messages_from};
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
+use crate::turn_context::TurnContext;
 use crate::turn_id::{MessageId, TurnId};
 use crate::usage::{ModelTokenUsage, TurnModelUsage};
 use crate::{Error, Result};
@@ -106,7 +107,8 @@ impl Chat {
         let stream = teller.stream.clone();
         let live = teller.feed.listen();
         let budget = TurnBudget::new(served.bounds, BudgetUsage::default(), TurnModelUsage::default());
-        let extensions = extensions.with(stream).with(budget.clone()).with(teller.sides.clone());
+        let context = TurnContext::new(stream, budget.clone(), teller.sides.clone());
+        let extensions = extensions.with(context);
         let (ServedAgent { agent, .. }, counted) = (served.as_ref(), budget.clone());
         let redact = agent.replies.redact.clone();
         let harness = Harness::stateless(graph)

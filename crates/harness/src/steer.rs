@@ -31,8 +31,8 @@ use crate::turn::Turn;
 /// The name under which the side record of a message says which turn took it (D17).
 pub(crate) const TAKEN_BY: &str = "taken_by";
 
-/// Hands the running turn the messages that steer it. Nodes of the outermost graph get it by
-/// `cx.extension::<SteeringInbox>()`; outside of chat there is none.
+/// Hands the running turn the messages that steer it. Nodes of the outermost graph get it from their
+/// [`TurnContext`](crate::TurnContext).
 #[derive(Debug, Clone)]
 pub struct SteeringInbox {
     loaded: Arc<LoadedSession>,

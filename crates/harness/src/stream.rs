@@ -19,7 +19,7 @@ use crate::position::HistoryMarks;
 use crate::side::SideRecords;
 use crate::turn_id::{MessageId, TurnId};
 
-/// The stream of one running turn. Nodes get it by `cx.extension::<TurnStream>()`; outside of chat there is none.
+/// The stream of one running turn. Nodes get it from their [`TurnContext`](crate::TurnContext).
 #[derive(Clone)]
 pub struct TurnStream(Arc<TurnStreamInner>);
 

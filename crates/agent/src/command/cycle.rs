@@ -3,7 +3,7 @@
 use serde_json::json;
 use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, NodeError};
-use singletree_harness::TurnPromptPolicy;
+use singletree_harness::{TurnContext, TurnPromptPolicy};
 use singletree_llm::ChatMessage;
 
 use super::action::CommandActions;
@@ -39,7 +39,7 @@ pub(crate) enum ProposalVerdict {
 
 /// Tells whether the running session is one of commands.
 pub(crate) fn is_command(cx: &Ctx<AgentState>) -> bool {
-    cx.extension::<TurnPromptPolicy>().is_some_and(|extension| *extension == TurnPromptPolicy::Command)
+    TurnContext::of(cx).and_then(|turn| turn.prompt_policy()) == Some(TurnPromptPolicy::Command)
 }
 
 impl<'a> CommandCycle<'a> {
@@ -53,12 +53,13 @@ impl<'a> CommandCycle<'a> {
             return Ok(None);
         }
         let state = cx.state();
-        let (command, session) = (state.current_command.as_deref(), cx.extension::<SessionKey>());
+        let session = TurnContext::of(cx).and_then(|turn| turn.session().cloned());
+        let command = state.current_command.as_deref();
         let Some((command, session)) = command.zip(session) else {
             let what = "the session takes commands, and this agent is told of none";
             return Err(NodeError::new(what).with_category("chat_policy_unsupported"));
         };
-        let (number, session) = (state.answers + 1, session.as_ref().clone());
+        let (number, session) = (state.answers + 1, session.clone());
         Ok(Some(Self { command, number, done: &state.actions.0, session }))
     }
 

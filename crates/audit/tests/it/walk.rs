@@ -9,7 +9,7 @@ use singletree_audit::{AuditedClient, AuditedOutcome, HistoryRecorder, StoredSes
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, SteeringInbox, Turn, TurnId,
+    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Turn, TurnContext, TurnId,
     WhileSuspended,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
@@ -54,7 +54,7 @@ fn obedient() -> Graph<Talk> {
                 return Err(NodeError::new("it broke").with_category("provider_unavailable"));
             }
             // Steering messages are taken here, and nowhere else.
-            let heard = cx.extension::<SteeringInbox>().unwrap().take(&cx.state().messages);
+            let heard = TurnContext::of(&cx).unwrap().steering().unwrap().take(&cx.state().messages);
             let result = (kind == Kind::Call).then(|| ChatMessage::tool("c1", "ok"));
             let messages = result.into_iter().chain(heard).chain([said]);
             Ok(Talk::update().approved(false).messages(messages))

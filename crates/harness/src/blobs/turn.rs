@@ -11,10 +11,9 @@ use crate::admission::Admission;
 use crate::blobs::{BlobReference, Blobs};
 use crate::chat_inner::ChatInner;
 
-/// The pictures of the session whose turn runs. Nodes get them by `cx.extension::<TurnPictures>()` and pass them on
-/// with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Outside of chat,
-/// and where the chat keeps no blobs, there are none. Nodes also store here the pictures that tools returned
-/// ([`TurnPictures::keep`]).
+/// The pictures of the session whose turn runs. Nodes get them from their [`TurnContext`](crate::TurnContext) and pass
+/// them on with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Where the
+/// chat keeps no blobs there are none. Nodes also store here the pictures that tools returned ([`TurnPictures::keep`]).
 pub struct TurnPictures {
     inner: Arc<ChatInner>,
     key: SessionKey,

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use singletree_durable::{MemoryStore, Timestamp};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Chat, ChatEvent, ChatEventKind, TurnActivity, TurnActivityState, TurnId, TurnStream, WhileSuspended,
+    Chat, ChatEvent, ChatEventKind, TurnActivity, TurnActivityState, TurnContext, TurnId, WhileSuspended,
 };
 
 use crate::bench::{
@@ -51,7 +51,8 @@ fn struggling(door: &Door) -> Graph<Talk> {
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let door = door.clone();
         async move {
-            let stream = cx.extension::<TurnStream>().unwrap();
+            let turn = TurnContext::of(&cx).unwrap();
+            let stream = turn.stream();
             door.pass().await;
             stream.retrying(2, Duration::from_secs(40), "provider_rate_limit");
             door.pass().await;

@@ -8,7 +8,7 @@ use singletree_durable::{MemoryStore, StoredBlob, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError};
 use singletree_harness::{
     BlobLimits, BlobReference, Blobs, Chat, ChatBuilder, ForkOptions, MessageAddress, MessageId, SendOptions,
-    TurnPictures,
+    TurnContext,
 };
 use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Request};
 use singletree_store_sqlite::SqliteStore;
@@ -21,8 +21,10 @@ const GIF: &[u8] = b"GIF89a\x01\0\x01\0 another";
 /// A graph that describes the last message as a model would be shown it.
 pub(crate) fn looking() -> Graph<Talk> {
     let builder = Graph::builder().node("look", |cx: Ctx<Talk>| async move {
-        let pictures = cx.extension::<TurnPictures>().ok_or_else(|| NodeError::new("no pictures"))?;
-        let request = Request::new(cx.state().messages.iter().collect()).with_pictures(pictures);
+        let turn = TurnContext::of(&cx);
+        let pictures =
+            turn.as_deref().and_then(TurnContext::pictures).ok_or_else(|| NodeError::new("no pictures"))?;
+        let request = Request::new(cx.state().messages.iter().collect()).with_pictures(pictures.clone());
         let shown = request.inlined().await?;
         let blocks = shown.messages.last().map(|it| it.content.blocks().to_vec()).unwrap_or_default();
         Ok(says(&blocks.iter().map(seen).collect::<Vec<_>>().join(", ")))

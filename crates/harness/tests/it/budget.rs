@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, Signal, Target};
 use singletree_harness::{
-    Budget, Chat, ChatTurnOutcome, Durability, FailureBucket, Limits, TurnBudget, WhileSuspended,
+    Budget, Chat, ChatTurnOutcome, Durability, FailureBucket, Limits, TurnContext, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
@@ -22,7 +22,8 @@ const LEVELS: [Durability; 2] = [Durability::Turn, Durability::Step];
 fn rounds(swallows: bool) -> Graph<Talk> {
     Graph::<Talk>::builder()
         .node("use", move |cx: Ctx<Talk>| async move {
-            let budget = cx.extension::<TurnBudget>().unwrap();
+            let turn = TurnContext::of(&cx).unwrap();
+            let budget = turn.budget();
             for used in [budget.tokens(10), budget.tool_calls(2)] {
                 if !swallows {
                     used?;
@@ -146,7 +147,7 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
 async fn what_is_used_before_a_record_is_not_counted_twice() {
     let build = || {
         let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
-            cx.extension::<TurnBudget>().unwrap().tokens(10)?;
+            TurnContext::of(&cx).unwrap().budget().tokens(10)?;
             cx.record("fact", singletree_engine::Item::from_json(serde_json::json!(1))).await?;
             Ok(says("so"))
         });
@@ -187,7 +188,7 @@ async fn a_suspension_beyond_the_budget_does_not_happen() {
     {
         let log = Log::default();
         let builder = Graph::builder().node("use", |cx: Ctx<Talk>| async move {
-            drop(cx.extension::<TurnBudget>().unwrap().tokens(2));
+            drop(TurnContext::of(&cx).unwrap().budget().tokens(2));
             Ok(says("used"))
         });
         let graph = chain(gate(builder, &log, Signal::new("ok")), &["use", "gate"]);
@@ -318,7 +319,8 @@ async fn what_is_shown_of_a_message_is_bounded() {
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let door = at_door.clone();
         async move {
-            let stream = cx.extension::<singletree_harness::TurnStream>().unwrap();
+            let turn = TurnContext::of(&cx).unwrap();
+            let stream = turn.stream();
             let message = stream.message(cx.state().messages.len());
             for piece in ["abc", "def", "ghij", "k"] {
                 message.delta(piece);

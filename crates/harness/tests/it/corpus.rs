@@ -17,7 +17,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, Chat, ChatBuilder, Durability, SendOptions, StoreDoctor, TurnBudget, WhileSuspended,
+    Agent, Chat, ChatBuilder, Durability, SendOptions, StoreDoctor, TurnContext, WhileSuspended,
 };
 use singletree_llm::TokenUsage;
 use singletree_store_sqlite::SqliteStore;
@@ -52,7 +52,8 @@ fn counting() -> Graph<Talk> {
     let count = |cx: Ctx<Talk>| async move {
         let usage =
             TokenUsage { prompt_tokens: Some(7), completion_tokens: Some(2), ..TokenUsage::default() };
-        if let Some(budget) = cx.extension::<TurnBudget>() {
+        if let Some(turn) = TurnContext::of(&cx) {
+            let budget = turn.budget();
             budget.model_call("m", &usage).unwrap();
         }
         Ok(says("counted"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree_durable::{Journal, JournalMaintenance};
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
-    Budget, Chat, ChatBuilder, ChatTurnOutcome, Durability, ErroredTurn, Limits, ToolCallLog, TurnBudget,
+    Budget, Chat, ChatBuilder, ChatTurnOutcome, Durability, ErroredTurn, Limits, ToolCallLog, TurnContext,
 };
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_store_testing::FailedWriteEffect;
@@ -95,7 +95,7 @@ impl World {
                 Ok(())
             }
             End::Budget => {
-                cx.extension::<TurnBudget>().unwrap().tool_calls(100)?;
+                TurnContext::of(&cx).unwrap().budget().tool_calls(100)?;
                 Ok(())
             }
             End::Time => std::future::pending().await,

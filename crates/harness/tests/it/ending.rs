@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree_durable::{ItemRange, Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, SessionShape, Signal};
 use singletree_harness::{
-    BucketTable, Chat, ChatTurnOutcome, Durability, ErrorReplies, FailureBucket, Limits, TurnStream,
+    BucketTable, Chat, ChatTurnOutcome, Durability, ErrorReplies, FailureBucket, Limits, TurnContext,
     WhileSuspended,
 };
 use singletree_llm::ChatMessage;
@@ -162,7 +162,8 @@ fn streaming(door: &Door) -> Graph<Talk> {
     let builder = say(Graph::builder(), &Log::default(), "one").node("n", move |cx: Ctx<Talk>| {
         let door = door.clone();
         async move {
-            let stream = cx.extension::<TurnStream>().unwrap();
+            let turn = TurnContext::of(&cx).unwrap();
+            let stream = turn.stream();
             let message = stream.message(cx.state().messages.len());
             message.delta("ha");
             message.delta("lf");

@@ -6,7 +6,7 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnStream};
+use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnContext};
 
 use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, plain, says, short, user};
 
@@ -136,7 +136,8 @@ fn streaming(door: &Door) -> Graph<Talk> {
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let door = door.clone();
         async move {
-            let stream = cx.extension::<TurnStream>().unwrap();
+            let turn = TurnContext::of(&cx).unwrap();
+            let stream = turn.stream();
             stream.tool_started("c", "clock", serde_json::json!({}));
             stream.tool_finished("c", "clock", true, "noon");
             stream.message(1).delta("wrong");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use singletree_durable::{Batch, Journal, MemoryStore, RowMutation, SessionHead, TenantId};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, COMMAND, Chat, ChatTurnOutcome, ForkOptions, Messages, Narrator, SendOptions, TurnPromptPolicy,
+    Agent, COMMAND, Chat, ChatTurnOutcome, ForkOptions, Messages, SendOptions, TurnContext, TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
@@ -151,9 +151,9 @@ struct Commanded {
 /// A graph that says its current command, and why.
 fn commanded() -> Graph<Commanded> {
     let node = |cx: Ctx<Commanded>| async move {
-        let policy = cx.extension::<TurnPromptPolicy>().map(|it| it.to_string());
-        cx.extension::<Narrator>().unwrap().rationale("  Because.\n");
-        cx.extension::<Narrator>().unwrap().rationale(" ");
+        let policy = TurnContext::of(&cx).unwrap().prompt_policy().map(|policy| policy.to_string());
+        TurnContext::of(&cx).unwrap().narrator().unwrap().rationale("  Because.\n");
+        TurnContext::of(&cx).unwrap().narrator().unwrap().rationale(" ");
         let said = json!([policy, cx.state().current_command]).to_string();
         Ok(Commanded::update().messages([ChatMessage::assistant(said)]))
     };

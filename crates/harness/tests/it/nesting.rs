@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Answer, Chat, ChatTurnOutcome, Durability, SendOptions, SideRecords};
+use singletree_harness::{Answer, Chat, ChatTurnOutcome, Durability, SendOptions, TurnContext};
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_store_sqlite::SqliteStore;
 
@@ -89,7 +89,8 @@ async fn a_turn_that_makes_arguments_of_125_levels_ends_and_its_session_goes_on(
 #[tokio::test]
 async fn a_side_record_and_the_metadata_of_a_wait_are_bounded_in_the_same_way() {
     let beside = once(|cx| {
-        let sides = cx.extension::<SideRecords>().unwrap();
+        let turn = TurnContext::of(&cx).unwrap();
+        let sides = turn.side_records();
         sides.note(cx.state().messages.len(), "x", deep(126));
         ChatMessage::assistant("m")
     });

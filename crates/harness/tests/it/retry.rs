@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use singletree_durable::{InvocationId, MemoryStore};
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
-    Chat, ChatBuilder, ChatTurnOutcome, Durability, Limits, SendOptions, ToolCallLog, TurnId,
+    Chat, ChatBuilder, ChatTurnOutcome, Durability, Limits, SendOptions, ToolCallLog, TurnContext, TurnId,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
 
@@ -299,7 +299,8 @@ async fn of_failed_turns_with_long_messages_the_newest_are_listed() {
 #[tokio::test]
 async fn the_text_that_was_shown_of_a_failed_answer_is_kept_with_its_turn() {
     let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
-        let stream = cx.extension::<singletree_harness::TurnStream>().unwrap();
+        let turn = TurnContext::of(&cx).unwrap();
+        let stream = turn.stream();
         stream.message(cx.state().messages.len()).delta("half");
         Err(NodeError::new("no").with_category("provider_unavailable"))
     });

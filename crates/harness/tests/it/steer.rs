@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, ChatEventKind, Durability, SendOptions, SideRecords, SteeringInbox, Turn, WhileSuspended,
+    Agent, Chat, ChatEventKind, Durability, SendOptions, Turn, TurnContext, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 
@@ -17,7 +17,7 @@ use crate::doctor::sound;
 
 /// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
-    let heard = cx.extension::<SteeringInbox>().unwrap().take(&cx.state().messages);
+    let heard = TurnContext::of(&cx).unwrap().steering().unwrap().take(&cx.state().messages);
     let said = ChatMessage::assistant(name);
     Talk::update().messages(heard.into_iter().chain([said]))
 }
@@ -264,7 +264,8 @@ async fn a_message_that_was_taken_ends_where_its_turn_suspends() {
 async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     let store = MemoryStore::new();
     let builder = Graph::<Talk>::builder().node("say", |cx: Ctx<Talk>| async move {
-        let sides = cx.extension::<SideRecords>().unwrap();
+        let turn = TurnContext::of(&cx).unwrap();
+        let sides = turn.side_records();
         sides.note(cx.state().messages.len(), "agent", "guide");
         Ok(says("hello"))
     });
@@ -287,7 +288,7 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
         let door = inside.clone();
         async move {
             door.pass().await;
-            cx.extension::<SideRecords>().unwrap().note(cx.state().messages.len(), "heard", true);
+            TurnContext::of(&cx).unwrap().side_records().note(cx.state().messages.len(), "heard", true);
             Ok(hear(&cx, "hear"))
         }
     });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
-use singletree_harness::{Chat, Durability, ForkOptions, ModelTokenUsage, Retention, TurnBudget};
+use singletree_harness::{Chat, Durability, ForkOptions, ModelTokenUsage, Retention, TurnContext};
 use singletree_llm::TokenUsage;
 use singletree_store_testing::FailedWriteEffect;
 
@@ -20,7 +20,8 @@ type Calls = Arc<AtomicU64>;
 fn asks(cx: &Ctx<Talk>, model: &str, calls: &Calls) -> Result<(), NodeError> {
     calls.fetch_add(1, Ordering::SeqCst);
     let usage = TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
-    let budget = cx.extension::<TurnBudget>().unwrap();
+    let turn = TurnContext::of(&cx).unwrap();
+    let budget = turn.budget();
     budget.model_call(model, &usage).map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
 }
 

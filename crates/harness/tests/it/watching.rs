@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use singletree_durable::{DocumentStore, MemoryStore, StoredTurnKind, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
-    Answer, AuditRecord, Chat, ChatWorkload, SendOptions, SignalAddress, TurnBudget, TurnEndReport,
+    Answer, AuditRecord, Chat, ChatWorkload, SendOptions, SignalAddress, TurnContext, TurnEndReport,
     TurnWatcher,
 };
 use singletree_llm::TokenUsage;
@@ -48,7 +48,7 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let asks = |cx: Ctx<Talk>| async move {
         let usage =
             TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
-        cx.extension::<TurnBudget>().unwrap().model_call("small", &usage).unwrap();
+        TurnContext::of(&cx).unwrap().budget().model_call("small", &usage).unwrap();
         tokio::time::sleep(Duration::from_millis(7)).await;
         Ok(says("asked"))
     };

@@ -15,7 +15,7 @@ use singletree_durable::{
 use singletree_engine::{Ctx, END, Graph, Item, NodeError, Signal, Target};
 use singletree_harness::{
     Agent, AuditRecord, Chat, Durability, ErasureScope, ForkOptions, Messages, Notice, NoticeSettings,
-    NoticeType, SendOptions, SideRecords, TurnPromptPolicy,
+    NoticeType, SendOptions, TurnContext, TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
@@ -74,7 +74,8 @@ fn failing_once(fails: &Arc<AtomicBool>) -> Graph<Talk> {
 /// A graph whose second node records a fact and waits at the door; the message of the first node has a side record.
 fn recording(door: &Door) -> Graph<Talk> {
     let speak = |cx: Ctx<Talk>| async move {
-        let sides = cx.extension::<SideRecords>().unwrap();
+        let turn = TurnContext::of(&cx).unwrap();
+        let sides = turn.side_records();
         sides.note(cx.state().messages.len(), "speaker", "first");
         Ok(says("begun"))
     };

@@ -1,0 +1,102 @@
+//! The context of a running turn, which its nodes get beside their state.
+
+use std::sync::Arc;
+
+use singletree_durable::SessionKey;
+use singletree_engine::{Ctx, State};
+
+use crate::blobs::TurnPictures;
+use crate::budget::TurnBudget;
+use crate::narrator::Narrator;
+use crate::policy::TurnPromptPolicy;
+use crate::side::SideRecords;
+use crate::steer::SteeringInbox;
+use crate::stream::TurnStream;
+
+/// Everything that a chat gives the nodes of a running turn beside their state. Nothing of it is stored with the state.
+///
+/// A node gets it by [`TurnContext::of`]. The nodes of inner graphs get the same context as those of the outermost one.
+#[derive(Debug)]
+pub struct TurnContext {
+    stream: TurnStream,
+    budget: TurnBudget,
+    side_records: SideRecords,
+    session: Option<SessionTurnContext>,
+}
+
+/// The part of a context that only a turn of a session has.
+#[derive(Debug)]
+pub(crate) struct SessionTurnContext {
+    pub(crate) key: SessionKey,
+    pub(crate) prompt_policy: TurnPromptPolicy,
+    pub(crate) steering: SteeringInbox,
+    pub(crate) narrator: Narrator,
+    pub(crate) pictures: Option<Arc<TurnPictures>>,
+}
+
+impl TurnContext {
+    /// Creates the context of a run outside of any session.
+    pub(crate) fn new(stream: TurnStream, budget: TurnBudget, side_records: SideRecords) -> Self {
+        Self { stream, budget, side_records, session: None }
+    }
+
+    /// Adds the parts that only a turn of a session has.
+    pub(crate) fn in_session(self, session: SessionTurnContext) -> Self {
+        Self { session: Some(session), ..self }
+    }
+
+    /// Returns the context of the turn in which a node runs. `None` where no [`Chat`](crate::Chat) runs the graph.
+    #[must_use]
+    pub fn of<S: State>(cx: &Ctx<S>) -> Option<Arc<Self>> {
+        cx.extension()
+    }
+
+    /// Returns the stream of the turn.
+    #[must_use]
+    pub fn stream(&self) -> &TurnStream {
+        &self.stream
+    }
+
+    /// Returns the remaining budget of the turn, on which a node counts its usage.
+    #[must_use]
+    pub fn budget(&self) -> &TurnBudget {
+        &self.budget
+    }
+
+    /// Returns the side records of the messages that the turn adds.
+    #[must_use]
+    pub fn side_records(&self) -> &SideRecords {
+        &self.side_records
+    }
+
+    /// Returns the session. `None` in a run outside of any session ([`Chat::stateless`](crate::Chat::stateless)), as for
+    /// the methods below.
+    #[must_use]
+    pub fn session(&self) -> Option<&SessionKey> {
+        self.session.as_ref().map(|session| &session.key)
+    }
+
+    /// Returns the prompt policy of the session.
+    #[must_use]
+    pub fn prompt_policy(&self) -> Option<TurnPromptPolicy> {
+        self.session.as_ref().map(|session| session.prompt_policy)
+    }
+
+    /// Returns the messages that steer the turn while it runs.
+    #[must_use]
+    pub fn steering(&self) -> Option<&SteeringInbox> {
+        self.session.as_ref().map(|session| &session.steering)
+    }
+
+    /// Returns the narrator, to which a node says why it proposes an action.
+    #[must_use]
+    pub fn narrator(&self) -> Option<&Narrator> {
+        self.session.as_ref().map(|session| &session.narrator)
+    }
+
+    /// Returns the pictures of the session, for a request to a model. `None` also where the store keeps no pictures.
+    #[must_use]
+    pub fn pictures(&self) -> Option<&Arc<TurnPictures>> {
+        self.session.as_ref().and_then(|session| session.pictures.as_ref())
+    }
+}
