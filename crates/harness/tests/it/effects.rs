@@ -95,7 +95,7 @@ impl World {
                 Ok(())
             }
             End::Budget => {
-                TurnContext::of(&cx).unwrap().budget().tool_calls(100)?;
+                TurnContext::of(cx).unwrap().budget().tool_calls(100)?;
                 Ok(())
             }
             End::Time => std::future::pending().await,

@@ -89,7 +89,7 @@ async fn a_turn_that_makes_arguments_of_125_levels_ends_and_its_session_goes_on(
 #[tokio::test]
 async fn a_side_record_and_the_metadata_of_a_wait_are_bounded_in_the_same_way() {
     let beside = once(|cx| {
-        let turn = TurnContext::of(&cx).unwrap();
+        let turn = TurnContext::of(cx).unwrap();
         let sides = turn.side_records();
         sides.note(cx.state().messages.len(), "x", deep(126));
         ChatMessage::assistant("m")

@@ -17,7 +17,7 @@ use crate::doctor::sound;
 
 /// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
-    let heard = TurnContext::of(&cx).unwrap().steering().unwrap().take(&cx.state().messages);
+    let heard = TurnContext::of(cx).unwrap().steering().unwrap().take(&cx.state().messages);
     let said = ChatMessage::assistant(name);
     Talk::update().messages(heard.into_iter().chain([said]))
 }

@@ -20,7 +20,7 @@ type Calls = Arc<AtomicU64>;
 fn asks(cx: &Ctx<Talk>, model: &str, calls: &Calls) -> Result<(), NodeError> {
     calls.fetch_add(1, Ordering::SeqCst);
     let usage = TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
-    let turn = TurnContext::of(&cx).unwrap();
+    let turn = TurnContext::of(cx).unwrap();
     let budget = turn.budget();
     budget.model_call(model, &usage).map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
 }
