@@ -45,7 +45,7 @@ pub(crate) async fn run_workload(args: &Args) -> Result<Figures, Failure> {
 struct DiscardingObserver;
 
 impl Observer for DiscardingObserver {
-    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async { Ok(()) })
     }
 }

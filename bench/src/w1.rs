@@ -57,7 +57,7 @@ pub(crate) async fn run_workload(args: &Args) -> Result<Figures, Failure> {
     let mut figures = turns.into_figures()?;
     if let Some(store) = store {
         let per_turn = |sum: u64| json!(sum as f64 / args.turns as f64);
-        figures.insert("commits_per_turn".into(), per_turn(store.commits()));
+        figures.insert("commits_per_turn".into(), per_turn(store.commit_count()));
         figures.insert("bound_bytes_per_turn".into(), per_turn(store.bytes_written()));
     }
     Ok(figures)

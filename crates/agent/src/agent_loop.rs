@@ -14,7 +14,7 @@ use crate::approve::Approve;
 use crate::command::{Artifacts, SnapshotSource};
 use crate::compaction::Compaction;
 use crate::error::Result;
-use crate::graph::{graph_of, stateless_graph_of};
+use crate::graph::{build_graph, build_stateless_graph};
 use crate::member::{AgentMember, CallRetryContext};
 use crate::parts::AgentLoopParts;
 use crate::repair::REPAIRS_MAX;
@@ -145,7 +145,7 @@ impl AgentLoopBuilder {
         if self.member.retrying.retry.is_none() {
             let only_unfit = |it: &singletree_llm::Error| it.category() == "structured_output_invalid";
             self.member.retrying.retry =
-                Some(ModelRetryPolicy::new().classifier(only_unfit).reask(correction));
+                Some(ModelRetryPolicy::new().classifier(only_unfit).reask(build_correction));
         }
         self
     }
@@ -229,7 +229,7 @@ impl AgentLoopBuilder {
     /// # Errors
     /// The categories of [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
-        graph_of(self.into_parts())
+        build_graph(self.into_loop_parts())
     }
 
     /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26). In no session
@@ -239,31 +239,31 @@ impl AgentLoopBuilder {
     /// # Errors
     /// As [`AgentLoopBuilder::graph`].
     pub fn agent(self, name: impl Into<String>) -> Result<Agent> {
-        agent_of(name, self.into_parts())
+        build_agent(name, self.into_loop_parts())
     }
 
-    fn into_parts(self) -> AgentLoopParts {
+    fn into_loop_parts(self) -> AgentLoopParts {
         let Self { member, compaction, model_calls_max } = self;
         AgentLoopParts { first: member, others: Vec::new(), compaction, model_calls_max, stateless: false }
     }
 }
 
 /// Makes an agent of the parts of its graph.
-pub(crate) fn agent_of(name: impl Into<String>, parts: AgentLoopParts) -> Result<Agent> {
-    let tools = parts.members().filter_map(|member| member.tools.as_ref());
-    let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
+pub(crate) fn build_agent(name: impl Into<String>, parts: AgentLoopParts) -> Result<Agent> {
+    let tools = parts.all_members().filter_map(|member| member.tools.as_ref());
+    let effects: Vec<Effect> = tools.flat_map(LiveToolbox::possible_effects).collect();
     // A hand-off is a call, too.
     let calls = parts.is_team() || !effects.is_empty();
     let durability = if calls { Durability::Step } else { Durability::Turn };
-    let effectful = effects.into_iter().any(Effect::changes);
+    let effectful = effects.into_iter().any(Effect::has_side_effects);
     // The longest of them all, and all when one wants all.
-    let windows = parts.members().map(|it| it.window).collect::<Option<Vec<_>>>();
+    let windows = parts.all_members().map(|it| it.window).collect::<Option<Vec<_>>>();
     let window = match &parts.compaction {
-        Some(compaction) => Some(compaction.held()),
+        Some(compaction) => Some(compaction.held_message_limit()),
         None => windows.and_then(|it| it.into_iter().max()),
     };
-    let stateless = stateless_graph_of(&parts)?;
-    let agent = Agent::new(name, &graph_of(parts)?).durability(durability).effectful_tools(effectful);
+    let stateless = build_stateless_graph(&parts)?;
+    let agent = Agent::new(name, &build_graph(parts)?).durability(durability).effectful_tools(effectful);
     let agent = agent.stateless(&stateless);
     Ok(match window {
         Some(messages) => agent.window(messages),
@@ -272,7 +272,7 @@ pub(crate) fn agent_of(name: impl Into<String>, parts: AgentLoopParts) -> Result
 }
 
 /// Returns the correction for a model whose reply does not fit.
-fn correction(invalid: &InvalidOutput) -> String {
+fn build_correction(invalid: &InvalidOutput) -> String {
     format!(
         "That reply does not fit the schema it must have: {}. Reply again, with JSON that fits and nothing else.",
         invalid.error_message

@@ -48,7 +48,7 @@ impl Approve {
 
     /// Says whether calls of a tool with this effect need approval.
     #[must_use]
-    pub fn needs(&self, tool: &str, effect: Effect) -> bool {
+    pub fn needs_approval(&self, tool: &str, effect: Effect) -> bool {
         let named = |names: &[String]| {
             names.iter().any(|name| match name.strip_suffix('*') {
                 Some(beginning) => tool.starts_with(beginning),
@@ -74,7 +74,7 @@ mod tests {
         let approve =
             Approve::default().asking("note").asking("files_*").trusting("send").trusting("files_read*");
         let check = |tool: &str, effect: Effect, needs: bool| {
-            assert_eq!(approve.needs(tool, effect), needs, "{tool}")
+            assert_eq!(approve.needs_approval(tool, effect), needs, "{tool}")
         };
         check("drop", Effect::Destructive, true);
         check("send", Effect::Destructive, false);

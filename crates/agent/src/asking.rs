@@ -28,7 +28,7 @@ const INSIDE: u64 = 1 << 62;
 
 impl ToolCallMessage {
     /// Looks at the end of a conversation.
-    pub(crate) fn of(state: &AgentState) -> Option<Self> {
+    pub(crate) fn from_agent_state(state: &AgentState) -> Option<Self> {
         let messages = &state.messages;
         let message = messages.last().filter(|message| !message.tool_calls.is_empty())?;
         let (position, ordinal) = (messages.len() - 1, state.answers.saturating_sub(1));
@@ -36,22 +36,22 @@ impl ToolCallMessage {
     }
 
     /// Returns the calls with their indexes.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (u64, &ToolCall)> {
+    pub(crate) fn indexed_calls(&self) -> impl Iterator<Item = (u64, &ToolCall)> {
         (0..).zip(&self.message.tool_calls)
     }
 
     /// Returns a call by its index.
-    pub(crate) fn call(&self, index: u64) -> Option<&ToolCall> {
+    pub(crate) fn call_at_index(&self, index: u64) -> Option<&ToolCall> {
         usize::try_from(index).ok().and_then(|it| self.message.tool_calls.get(it))
     }
 
     /// Returns the position under which its calls are recorded.
-    pub(crate) fn recorded(&self) -> u64 {
+    pub(crate) fn record_position(&self) -> u64 {
         if self.scope.is_some() { INSIDE + self.position } else { self.position }
     }
 
     /// Makes the key under which a call has its effect once (D7).
-    pub(crate) fn key(&self, who: &Identity, call: u64) -> IdempotencyKey {
+    pub(crate) fn idempotency_key(&self, who: &Identity, call: u64) -> IdempotencyKey {
         let session = who.session_id.as_ref().map_or("", |session_id| session_id.as_str());
         match &self.scope {
             None => IdempotencyKey::new(session, &who.correlation_id, self.ordinal, call),
@@ -63,25 +63,25 @@ impl ToolCallMessage {
     }
 
     /// Digests the exact action that a call is: this tool with these arguments, here and only here (D2).
-    pub(crate) fn action(&self, who: &Identity, index: u64, call: &ToolCall) -> String {
+    pub(crate) fn digest_action(&self, who: &Identity, index: u64, call: &ToolCall) -> String {
         // Objects of JSON values keep their keys sorted, at any depth: equal arguments are equal text.
         let arguments = call.arguments.clone().map_or(Value::Null, Value::Object).to_string();
-        digest(&[&call.name, &arguments, self.key(who, index).as_str()])
+        digest_parts(&[&call.name, &arguments, self.idempotency_key(who, index).as_str()])
     }
 
     /// Names the signal that decides about a call: short, for people type it; the same whenever it is asked for again.
-    pub(crate) fn signal(&self, who: &Identity, index: u64) -> String {
+    pub(crate) fn signal_name(&self, who: &Identity, index: u64) -> String {
         let (ordinal, index) = (self.ordinal.to_string(), index.to_string());
         let scope = self.scope.as_deref().unwrap_or_default();
         let digest = match scope {
-            "" => digest(&[who.invocation_id.as_str(), &ordinal, &index]),
-            scope => digest(&[who.invocation_id.as_str(), scope, &ordinal, &index]),
+            "" => digest_parts(&[who.invocation_id.as_str(), &ordinal, &index]),
+            scope => digest_parts(&[who.invocation_id.as_str(), scope, &ordinal, &index]),
         };
         format!("apr-{}", &digest[..10])
     }
 }
 
-fn digest(parts: &[&str]) -> String {
+fn digest_parts(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         // With its length, so that no two lists of parts run into the same bytes.

@@ -22,27 +22,27 @@ impl CallOptions {
 
     /// Bounds the tokens of each answer of the model. The agent's own bound holds where it is lower.
     #[must_use]
-    pub fn max_tokens(mut self, max: u64) -> Self {
+    pub fn with_max_tokens(mut self, max: u64) -> Self {
         self.max_tokens = Some(max);
         self
     }
 
     /// Ends each answer of the model at one of these texts, in place of the agent's own.
     #[must_use]
-    pub fn stop_sequences(mut self, texts: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_stop_sequences(mut self, texts: impl IntoIterator<Item = String>) -> Self {
         self.stop_sequences = texts.into_iter().collect();
         self
     }
 
     /// Asks for a reply that fits a schema, in place of the agent's own.
     #[must_use]
-    pub fn reply_schema(mut self, schema: Schema) -> Self {
+    pub fn with_reply_schema(mut self, schema: Schema) -> Self {
         self.reply_schema = Some(Arc::new(schema));
         self
     }
 
     /// Puts them into a request.
-    pub(crate) fn applied(&self, mut request: Request) -> Request {
+    pub(crate) fn apply_to_request(&self, mut request: Request) -> Request {
         let config = &mut request.config;
         config.max_tokens = match (config.max_tokens, self.max_tokens) {
             (Some(own), Some(asked)) => Some(own.min(asked)),
@@ -68,8 +68,8 @@ mod tests {
     fn the_lower_bound_of_tokens_holds() {
         let check = |own: Option<u64>, asked: Option<u64>, expected: Option<u64>| {
             let config = RuntimeConfig { max_tokens: own, ..RuntimeConfig::default() };
-            let options = asked.map_or_else(CallOptions::new, |max| CallOptions::new().max_tokens(max));
-            let request = options.applied(Request::new(Vec::new()).with_config(config));
+            let options = asked.map_or_else(CallOptions::new, |max| CallOptions::new().with_max_tokens(max));
+            let request = options.apply_to_request(Request::new(Vec::new()).with_config(config));
             assert_eq!(request.config.max_tokens, expected, "{own:?} {asked:?}");
         };
         check(None, None, None);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// An agent, as clients list it and as files keep it: the specification's `ChatAgent`. Fields that we do not know are
 /// kept.
 ///
-/// `role_prompt` and `forbidden_prompt` are for models: [`ChatAgent::public`] leaves them out.
+/// `role_prompt` and `forbidden_prompt` are for models: [`ChatAgent::without_prompts`] leaves them out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAgent {
@@ -67,18 +67,18 @@ impl ChatAgent {
 
     /// Returns the public fields: without the prompts for its model.
     #[must_use]
-    pub fn public(&self) -> Self {
+    pub fn without_prompts(&self) -> Self {
         Self { role_prompt: None, forbidden_prompt: None, ..self.clone() }
     }
 
     /// Returns the tools that it may use, by name; nothing where it may use all that it has.
-    pub(crate) fn allowed(&self) -> Option<impl Iterator<Item = &str>> {
+    pub(crate) fn allowed_tools(&self) -> Option<impl Iterator<Item = &str>> {
         let listed = self.skill_ids.as_ref().filter(|_| self.allow_external_skills != Some(true));
         listed.map(|listed| listed.iter().map(String::as_str))
     }
 
     /// Returns the prompt that describes it to its model.
-    pub(crate) fn prompt(&self) -> Option<String> {
+    pub(crate) fn build_prompt(&self) -> Option<String> {
         let forbidden = self
             .forbidden_prompt
             .as_ref()
@@ -90,7 +90,7 @@ impl ChatAgent {
 
 /// Lists agents in their order: by `sortOrder`, then by when they were made. Without those that are put away.
 #[must_use]
-pub fn listed<'a>(agents: impl IntoIterator<Item = &'a ChatAgent>) -> Vec<&'a ChatAgent> {
+pub fn list_active_agents<'a>(agents: impl IntoIterator<Item = &'a ChatAgent>) -> Vec<&'a ChatAgent> {
     let mut listed: Vec<_> = agents.into_iter().filter(|agent| agent.is_archived != Some(true)).collect();
     listed.sort_by(|a, b| {
         let key = |it: &ChatAgent| it.sort_order.unwrap_or_default();
@@ -115,12 +115,12 @@ mod tests {
         });
         let agent: ChatAgent = serde_json::from_value(record.clone()).unwrap();
         assert_eq!(serde_json::to_value(&agent).unwrap(), record);
-        assert_eq!(agent.allowed().unwrap().collect::<Vec<_>>(), ["look"]);
-        assert_eq!(agent.prompt().unwrap(), "You are Ann.\n\nYou must not do this:\nNo jokes.");
-        let public = serde_json::to_string(&agent.public()).unwrap();
+        assert_eq!(agent.allowed_tools().unwrap().collect::<Vec<_>>(), ["look"]);
+        assert_eq!(agent.build_prompt().unwrap(), "You are Ann.\n\nYou must not do this:\nNo jokes.");
+        let public = serde_json::to_string(&agent.without_prompts()).unwrap();
         assert!(!public.contains("You are Ann") && !public.contains("No jokes"), "{public}");
         let lifted = ChatAgent { allow_external_skills: Some(true), ..agent };
-        assert!(lifted.allowed().is_none());
+        assert!(lifted.allowed_tools().is_none());
     }
 
     // spec: steerable chat, ChatAgent: an order of its own, for some with a number and some without
@@ -133,7 +133,7 @@ mod tests {
         let gone = ChatAgent { is_archived: Some(true), ..agent("gone", None, "2020") };
         let agents =
             [agent("c", Some(1), "2024"), agent("b", None, "2025"), agent("a", Some(0), "2024"), gone];
-        let listed: Vec<_> = listed(&agents).into_iter().map(|it| it.id.as_str()).collect();
+        let listed: Vec<_> = list_active_agents(&agents).into_iter().map(|it| it.id.as_str()).collect();
         assert_eq!(listed, ["a", "b", "c"]);
     }
 }

@@ -36,24 +36,24 @@ impl ClientTools {
 
     /// Sets how freely the model may choose in its first answer; later ones are free.
     #[must_use]
-    pub fn choice(mut self, choice: ToolChoicePolicy) -> Self {
+    pub fn with_tool_choice(mut self, choice: ToolChoicePolicy) -> Self {
         self.choice = Some(choice);
         self
     }
 
     /// Tells whether a call is the caller's to run.
     #[must_use]
-    pub fn runs(&self, call: &ToolCall) -> bool {
-        self.has(&call.name)
+    pub fn is_client_call(&self, call: &ToolCall) -> bool {
+        self.has_tool(&call.name)
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         self.definitions.iter().any(|definition| definition.name() == name)
     }
 
     /// Adds them to a request.
-    pub(crate) fn offered(&self, request: Request, is_first: bool) -> Request {
-        let agents = request.tools.iter().filter(|tool| !self.has(tool.name())).cloned();
+    pub(crate) fn add_to_request(&self, request: Request, is_first: bool) -> Request {
+        let agents = request.tools.iter().filter(|tool| !self.has_tool(tool.name())).cloned();
         let tools: Arc<[ToolDefinition]> = agents.chain(self.definitions.iter().cloned()).collect();
         if tools.is_empty() {
             return request;

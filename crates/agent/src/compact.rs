@@ -8,10 +8,10 @@ use singletree_engine::{Ctx, END, JsonField, NodeError, NodeResult, Target};
 use singletree_harness::{Messages, TurnContext};
 use singletree_llm::{ChatMessage, Error, ModelFinishReason, ProviderErrorDetail, Request, Role};
 
-use crate::command::is_command;
+use crate::command::is_command_session;
 use crate::compaction::Compaction;
 use crate::parts::{AgentLoopParts, MODEL};
-use crate::place::is_outermost;
+use crate::place::is_outermost_loop;
 use crate::state::AgentState;
 use crate::summary::ConversationSummary;
 
@@ -28,28 +28,31 @@ const INSTRUCTIONS: &str = "You summarise conversations. Write down what somebod
 
 /// Summarises the messages that have accumulated, if there are enough. A failed attempt changes nothing, but its error
 /// is noted in the side record of the next message.
-pub(crate) async fn compact(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn run_compact_node(
+    parts: Arc<AgentLoopParts>,
+    cx: Ctx<AgentState>,
+) -> NodeResult<AgentState> {
     let (state, update) = (cx.state(), AgentState::update());
     // Messages outside of a window are not read from inside of another graph. The conversation of a command session is
     // shown to no model, and so it is not summarised (D27).
-    let may = is_outermost(&cx) && !is_command(&cx);
+    let may = is_outermost_loop(&cx) && !is_command_session(&cx);
     let Some(compaction) = parts.compaction.as_ref().filter(|_| may) else { return Ok(update) };
     let commanded = compaction.is_commanded(&state.messages);
     let old = state.summary.0.as_ref();
     let turn = TurnContext::of(&cx);
     let note = |value| {
         if let Some(turn) = &turn {
-            turn.side_records().note(state.messages.len(), "summary", value);
+            turn.side_records().set_side_value(state.messages.len(), "summary", value);
         }
     };
-    let Some(range) = compaction.due(&state.messages, old, commanded) else {
+    let Some(range) = compaction.find_due_range(&state.messages, old, commanded) else {
         return Ok(if commanded {
             update.messages([ChatMessage::assistant("There is nothing to summarise yet.")])
         } else {
             update
         });
     };
-    let (update, said) = match summarise(&parts, compaction, &cx, range).await? {
+    let (update, said) = match summarise_range(&parts, compaction, &cx, range).await? {
         Ok(summary) => {
             note(json!({ "from": summary.from, "to": summary.to }));
             let said = format!("Summarised messages {} to {}.", summary.from, summary.to.saturating_sub(1));
@@ -64,7 +67,7 @@ pub(crate) async fn compact(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> 
 }
 
 /// Says where the loop goes after the node: a command is answered by it.
-pub(crate) fn after(state: &AgentState) -> Target {
+pub(crate) fn choose_node_after_compact(state: &AgentState) -> Target {
     match state.messages.last() {
         Some(last) if last.role == Role::Assistant => END.into(),
         Some(_) | None => MODEL.into(),
@@ -72,19 +75,20 @@ pub(crate) fn after(state: &AgentState) -> Target {
 }
 
 /// Makes a new summary of the old one and the messages since. The outer error ends the turn, the inner one does not.
-async fn summarise(
+async fn summarise_range(
     parts: &AgentLoopParts,
     compaction: &Compaction,
     cx: &Ctx<AgentState>,
     range: Range<u64>,
 ) -> Result<Result<ConversationSummary, Error>, NodeError> {
-    let owner = parts.owner(cx)?;
+    let owner = parts.find_owner(cx)?;
     let provider = compaction.provider.as_ref().unwrap_or(&owner.provider);
     let mut text = cx.state().summary.0.as_ref().map(|it| it.text.clone());
     let mut from = range.start;
     while from < range.end {
         let to = range.end.min(from.saturating_add(AT_ONCE));
-        let request = request(text.as_deref(), &Messages::at(cx, from..to).await?);
+        let request =
+            build_summary_request(text.as_deref(), &Messages::read_at_positions(cx, from..to).await?);
         let asked = tokio::time::timeout(owner.model_time_max, provider.complete(&request)).await;
         let late = || Err(Error::Unavailable(ProviderErrorDetail::new("the model did not answer in time")));
         let response = match asked.unwrap_or_else(|_| late()) {
@@ -92,7 +96,7 @@ async fn summarise(
             Err(error) => return Ok(Err(error)),
         };
         if let Some(turn) = TurnContext::of(cx) {
-            turn.budget().model_call(provider.model(), &response.usage)?;
+            turn.budget().count_model_call(provider.model_name(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();
         if response.finish_reason != ModelFinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {
@@ -101,11 +105,11 @@ async fn summarise(
         }
         (text, from) = (Some(new), to);
     }
-    let model = provider.model().to_owned();
+    let model = provider.model_name().to_owned();
     Ok(Ok(ConversationSummary { from: 0, to: range.end, text: text.unwrap_or_default(), model }))
 }
 
-fn request(before: Option<&str>, messages: &[Arc<ChatMessage>]) -> Request {
+fn build_summary_request(before: Option<&str>, messages: &[Arc<ChatMessage>]) -> Request {
     let mut text = String::new();
     if let Some(before) = before {
         text.push_str("The summary of everything before, to be taken in:\n");
@@ -114,14 +118,14 @@ fn request(before: Option<&str>, messages: &[Arc<ChatMessage>]) -> Request {
     }
     text.push_str("The conversation:\n");
     for message in messages {
-        text.push_str(&line(message));
+        text.push_str(&format_message_line(message));
         text.push('\n');
     }
     Request::new(vec![Arc::new(ChatMessage::system(INSTRUCTIONS)), Arc::new(ChatMessage::user(text))])
 }
 
 /// Writes a message as text: its role, its text, its tool calls.
-fn line(message: &ChatMessage) -> String {
+fn format_message_line(message: &ChatMessage) -> String {
     let said = message.text();
     let cut = said.get(..said.floor_char_boundary(MESSAGE_BYTES)).unwrap_or_default();
     let rest = if cut.len() < said.len() { " […]" } else { "" };

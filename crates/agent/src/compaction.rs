@@ -28,13 +28,13 @@ impl Compaction {
     /// Keeps the last so many messages as they are, and before them the other messages of the same turn. Older messages
     /// are summarised at the beginning of a turn, whenever 40 of them have accumulated.
     #[must_use]
-    pub fn keeping(messages: u64) -> Self {
+    pub fn with_kept_messages(messages: u64) -> Self {
         Self { kept: messages.max(1), every: EVERY, by_itself: true, command: None, provider: None }
     }
 
     /// Sets how many messages come together before they are summarised.
     #[must_use]
-    pub fn every(mut self, messages: u64) -> Self {
+    pub fn summarise_every(mut self, messages: u64) -> Self {
         self.every = messages.max(1);
         self
     }
@@ -42,7 +42,7 @@ impl Compaction {
     /// Summarises when a message of the user is this text, and nothing else, as `/compact`; the answer reports the
     /// outcome.
     #[must_use]
-    pub fn on_command(mut self, text: impl Into<String>) -> Self {
+    pub fn summarise_on_command(mut self, text: impl Into<String>) -> Self {
         self.command = Some(text.into());
         self
     }
@@ -51,18 +51,18 @@ impl Compaction {
     #[must_use]
     pub fn only_on_command(mut self, text: impl Into<String>) -> Self {
         self.by_itself = false;
-        self.on_command(text)
+        self.summarise_on_command(text)
     }
 
     /// Sets the model that summarises; that of the agent otherwise.
     #[must_use]
-    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+    pub fn with_provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.provider = Some(provider);
         self
     }
 
     /// Returns how many messages have to be in memory.
-    pub(crate) fn held(&self) -> u64 {
+    pub(crate) fn held_message_limit(&self) -> u64 {
         self.kept.saturating_add(self.every)
     }
 
@@ -73,7 +73,7 @@ impl Compaction {
     }
 
     /// Returns the messages that a new summary takes in, if it is time for one.
-    pub(crate) fn due(
+    pub(crate) fn find_due_range(
         &self,
         messages: &Messages,
         summary: Option<&ConversationSummary>,
@@ -89,13 +89,13 @@ impl Compaction {
     /// Returns the messages that are shown after the summary: all that it does not cover. If more messages than may be
     /// held are not summarised, because summaries have failed for long or are made on command only, returns the end
     /// only, as with a window.
-    pub(crate) fn rest(
+    pub(crate) fn unsummarised_messages(
         &self,
         messages: &Messages,
         summary: Option<&ConversationSummary>,
     ) -> impl Iterator<Item = Arc<ChatMessage>> {
         let covered = summary.map_or(0, |summary| summary.to);
-        let longest = messages.window_start(self.held()).unwrap_or_default();
+        let longest = messages.window_start(self.held_message_limit()).unwrap_or_default();
         messages.iter_from(longest.max(covered))
     }
 }

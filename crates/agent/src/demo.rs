@@ -58,10 +58,10 @@ impl fmt::Debug for DemoParts {
 ///
 /// # Errors
 /// `tool_definition_invalid`, `tool_duplicate`, `script_invalid`: none of them with this crate as it is.
-pub fn agent(parts: DemoParts) -> Result<Agent> {
+pub fn build_demo_agent(parts: DemoParts) -> Result<Agent> {
     let DemoParts { notes, outbox, now, pace } = parts;
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(ClockTool::new(now)?), Arc::new(Calculator::new()?)];
-    tools.extend(Notes::new(notes).tools()?);
+    tools.extend(Notes::new(notes).build_tools()?);
     tools.push(Arc::new(OutboxTool::new(outbox)?));
     let toolbox = Toolbox::new(tools, ToolLimits::standard())?;
     let provider = ScriptedProvider::new(Script::from_json(SCRIPT)?).with_pace(pace);

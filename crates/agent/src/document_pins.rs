@@ -51,12 +51,13 @@ impl DocumentPins {
     pub async fn remove_pins(&self, server: &str) -> Result<u64> {
         let (mut removed, mut past) = (0, None);
         loop {
-            let page = self.documents.documents(&operator()?, KIND, past.as_deref(), PAGE).await?;
+            let page =
+                self.documents.read_documents(&operator_tenant()?, KIND, past.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(removed) };
             past = Some(last.key.id.clone());
             let mut changes = Vec::new();
             for document in &page {
-                if decode(document)?.server == server {
+                if decode_pin(document)?.server == server {
                     changes.push(DocumentChange::Remove {
                         key: document.key.clone(),
                         expect: DocumentPrecondition::Any,
@@ -65,19 +66,20 @@ impl DocumentPins {
             }
             removed += changes.len() as u64;
             if !changes.is_empty() {
-                self.documents.change(changes).await?;
+                self.documents.change_documents(changes).await?;
             }
         }
     }
 
-    async fn pin(&self, server: &str, tool: &str, digest: &str) -> Result<String> {
-        let key = DocumentKey::new(operator()?, KIND, id(server, tool));
-        if let Some(known) = self.documents.document(&key).await? {
-            return Ok(decode(&known)?.digest);
+    async fn pin_or_read_digest(&self, server: &str, tool: &str, digest: &str) -> Result<String> {
+        let key = DocumentKey::new(operator_tenant()?, KIND, pin_document_id(server, tool));
+        if let Some(known) = self.documents.read_document(&key).await? {
+            return Ok(decode_pin(&known)?.digest);
         }
         let (server, tool) = (server.to_owned(), tool.to_owned());
         let pinned = PinnedDefinition { server, tool, digest: digest.to_owned() };
-        let body = JsonDocument::of(&pinned).map_err(|source| corrupt(&key, Some(source)))?;
+        let body = JsonDocument::from_serializable(&pinned)
+            .map_err(|source| corrupt_document_error(&key, Some(source)))?;
         let write = DocumentChange::Write {
             key: key.clone(),
             expect: DocumentPrecondition::Absent,
@@ -85,12 +87,12 @@ impl DocumentPins {
             body,
             expires_at: None,
         };
-        match self.documents.change(vec![write]).await {
+        match self.documents.change_documents(vec![write]).await {
             Ok(()) => Ok(digest.to_owned()),
             // Another process was first.
-            Err(StoreError::Refused { .. }) => match self.documents.document(&key).await? {
-                Some(known) => Ok(decode(&known)?.digest),
-                None => Err(corrupt(&key, None)),
+            Err(StoreError::Refused { .. }) => match self.documents.read_document(&key).await? {
+                Some(known) => Ok(decode_pin(&known)?.digest),
+                None => Err(corrupt_document_error(&key, None)),
             },
             Err(error) => Err(error.into()),
         }
@@ -104,8 +106,9 @@ impl DefinitionPins for DocumentPins {
         tool: &'a str,
         digest: &'a str,
     ) -> BoxFuture<'a, singletree_tools::Result<String>> {
-        let failed = |error| ToolError::failed_by("the definition of the tool could not be pinned", error);
-        async move { self.pin(server, tool, digest).await.map_err(failed) }.boxed()
+        let failed =
+            |error| ToolError::failed_with_source("the definition of the tool could not be pinned", error);
+        async move { self.pin_or_read_digest(server, tool, digest).await.map_err(failed) }.boxed()
     }
 }
 
@@ -115,7 +118,7 @@ impl fmt::Debug for DocumentPins {
     }
 }
 
-fn operator() -> Result<TenantId> {
+fn operator_tenant() -> Result<TenantId> {
     let invalid = |it: singletree_durable::InvalidIdentifier| Error::Store {
         source: StoreError::Corrupt { what: it.to_string(), source: None },
     };
@@ -123,7 +126,7 @@ fn operator() -> Result<TenantId> {
 }
 
 /// Names the pin of a tool. Names of tools may be any text.
-fn id(server: &str, tool: &str) -> String {
+fn pin_document_id(server: &str, tool: &str) -> String {
     let mut hasher = Sha256::new();
     for part in [server, tool] {
         hasher.update((part.len() as u64).to_be_bytes());
@@ -132,11 +135,11 @@ fn id(server: &str, tool: &str) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn decode(document: &StoredDocument) -> Result<PinnedDefinition> {
-    document.body.decode().map_err(|source| corrupt(&document.key, Some(source)))
+fn decode_pin(document: &StoredDocument) -> Result<PinnedDefinition> {
+    document.body.decode().map_err(|source| corrupt_document_error(&document.key, Some(source)))
 }
 
-fn corrupt(key: &DocumentKey, source: Option<serde_json::Error>) -> Error {
+fn corrupt_document_error(key: &DocumentKey, source: Option<serde_json::Error>) -> Error {
     let what = format!("the document '{}' of kind {}", key.id, key.kind);
     Error::Store { source: StoreError::Corrupt { what, source: source.map(Into::into) } }
 }

@@ -12,25 +12,25 @@ use crate::parts::AgentLoopParts;
 use crate::state::{AgentState, CallDecision};
 
 /// Takes down the answer that has come, or asks for the next one.
-pub(crate) async fn gate(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn run_gate_node(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
     let cleared = AgentState::update().approved(None).reason(None);
-    let Some(asking) = ToolCallMessage::of(state) else { return Ok(cleared) };
-    let undecided = state.decisions.0.undecided(asking.position);
-    let undecided = undecided.and_then(|index| asking.call(index).map(|call| (index, call)));
+    let Some(asking) = ToolCallMessage::from_agent_state(state) else { return Ok(cleared) };
+    let undecided = state.decisions.0.find_undecided_call(asking.position);
+    let undecided = undecided.and_then(|index| asking.call_at_index(index).map(|call| (index, call)));
     let Some((index, call)) = undecided else { return Ok(cleared) };
     match state.approved {
         Some(approved) => {
             let decision = CallDecision { call: index, approved, reason: state.reason.clone() };
-            Ok(cleared.decisions(JsonField(state.decisions.0.with(decision))))
+            Ok(cleared.decisions(JsonField(state.decisions.0.with_decision(decision))))
         }
         None => {
-            let member = parts.owner(&cx)?;
-            let kit = parts.kit(member).await;
-            let tool = kit.runnable(call);
-            let signal = signal(&cx, &asking, (index, call));
+            let member = parts.find_owner(&cx)?;
+            let kit = parts.current_toolbox_of(member).await;
+            let tool = kit.find_runnable_tool(call);
+            let signal = build_approval_signal(&cx, &asking, (index, call));
             let signal = signal.with("effect", tool.map_or("", |tool| tool.effect().as_str()));
-            let place = state.decisions.0.place(asking.position, index).filter(|(_, of)| *of > 1);
+            let place = state.decisions.0.place_among_held(asking.position, index).filter(|(_, of)| *of > 1);
             let place = place.map(|(nth, of)| json!({ "nth": nth, "of": of }));
             let description = tool.map(|tool| tool.definition().description());
             let signal = [
@@ -51,10 +51,14 @@ pub(crate) async fn gate(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> Nod
     }
 }
 
-fn signal(cx: &Ctx<AgentState>, asking: &ToolCallMessage, (index, call): (u64, &ToolCall)) -> Signal {
+fn build_approval_signal(
+    cx: &Ctx<AgentState>,
+    asking: &ToolCallMessage,
+    (index, call): (u64, &ToolCall),
+) -> Signal {
     let who = cx.identity();
-    Signal::new(asking.signal(who, index))
-        .approves(asking.action(who, index, call))
+    Signal::new(asking.signal_name(who, index))
+        .approves(asking.digest_action(who, index, call))
         .payload_schema(answer_schema())
         .with("kind", "approval")
         .with("tool", call.name.as_str())

@@ -23,7 +23,7 @@ pub(crate) struct HandOffTool {
 
 impl HandOffTool {
     /// Makes the tool `transfer_to_NAME` of an agent.
-    pub(crate) fn to(agent: &ChatAgent) -> Result<Self> {
+    pub(crate) fn for_agent(agent: &ChatAgent) -> Result<Self> {
         let about =
             agent.description.as_deref().map(|description| format!(" {description}")).unwrap_or_default();
         let description = format!(
@@ -35,12 +35,13 @@ impl HandOffTool {
             "properties": { "reason": { "type": "string", "description": "Why, for who takes over." } },
             "additionalProperties": false,
         });
-        let definition = ToolDefinition::generated(&tool_name(agent), &description, parameters)?;
+        let definition =
+            ToolDefinition::with_generated_schema(&hand_off_tool_name(agent), &description, parameters)?;
         Ok(Self { to: agent.id.clone(), definition, name: agent.name.clone() })
     }
 
     /// Returns the answer to the call.
-    pub(crate) fn answer(&self, call: &ToolCall) -> String {
+    pub(crate) fn answer_call(&self, call: &ToolCall) -> String {
         let reason =
             call.arguments.as_ref().and_then(|arguments| arguments.get("reason")).and_then(|it| it.as_str());
         let mut answer = json!({ "status": TRANSFERRED, "to": self.name, "agent": self.to });
@@ -52,7 +53,7 @@ impl HandOffTool {
 }
 
 /// Finds whom a conversation was handed to last, as far as it is held: the id of the agent.
-pub(crate) fn last(messages: &Messages) -> Option<String> {
+pub(crate) fn find_last_hand_off(messages: &Messages) -> Option<String> {
     let mut answers: Vec<Arc<ChatMessage>> = Vec::new();
     for message in messages.iter().rev() {
         if message.role == Role::Tool {
@@ -75,12 +76,12 @@ pub(crate) fn last(messages: &Messages) -> Option<String> {
 }
 
 /// Returns the answer to a second hand-off of the same message.
-pub(crate) fn refused() -> String {
+pub(crate) fn refuse_second_hand_off() -> String {
     json!({ "status": "failed", "reason": "the conversation was handed over already" }).to_string()
 }
 
 /// Returns the name of the tool, of the characters that providers accept in a name.
-fn tool_name(agent: &ChatAgent) -> String {
+fn hand_off_tool_name(agent: &ChatAgent) -> String {
     let name = agent.slug.as_deref().unwrap_or(&agent.name);
     let name = name.to_lowercase();
     let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });

@@ -23,7 +23,7 @@ impl<'a> AgentToolbox<'a> {
     }
 
     /// Leaves out tools that change something, and tools that need approval.
-    pub(crate) fn reading(self) -> Self {
+    pub(crate) fn into_read_only(self) -> Self {
         Self { reads: true, ..self }
     }
 
@@ -33,39 +33,42 @@ impl<'a> AgentToolbox<'a> {
         if self.member.allowed.is_none() && self.member.hand_offs.is_empty() && !self.reads {
             return all;
         }
-        let own = all.iter().filter(|item| self.may_use(item.name())).cloned();
+        let own = all.iter().filter(|item| self.may_use_tool(item.name())).cloned();
         own.chain(self.member.hand_offs.iter().map(|hand_off| hand_off.definition.clone())).collect()
     }
 
     /// Tells whether a name is one of a tool that the agent may use. The name of a hand-off is no tool's.
-    fn may_use(&self, name: &str) -> bool {
+    fn may_use_tool(&self, name: &str) -> bool {
         let listed = self.member.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
         listed
             && self.member.hand_offs.iter().all(|hand_off| hand_off.definition.name() != name)
-            && (!self.reads || self.is_harmless(name))
+            && (!self.reads || self.is_harmless_tool(name))
     }
 
-    fn is_harmless(&self, name: &str) -> bool {
-        let effect = self.toolbox.as_ref().and_then(|toolbox| toolbox.get(name)).map(Tool::effect);
-        effect.is_some_and(|effect| !effect.changes() && !self.member.approve.needs(name, effect))
+    fn is_harmless_tool(&self, name: &str) -> bool {
+        let effect = self.toolbox.as_ref().and_then(|toolbox| toolbox.find_tool(name)).map(Tool::effect);
+        effect.is_some_and(|effect| {
+            !effect.has_side_effects() && !self.member.approve.needs_approval(name, effect)
+        })
     }
 
     /// Returns whom a call hands the conversation to, if it does.
-    pub(crate) fn hand_off(&self, call: &ToolCall) -> Option<&'a HandOffTool> {
+    pub(crate) fn find_hand_off(&self, call: &ToolCall) -> Option<&'a HandOffTool> {
         let named = self.member.hand_offs.iter().find(|hand_off| hand_off.definition.name() == call.name)?;
         let arguments = call.arguments.as_ref()?;
-        named.definition.schema().check_map(arguments).ok().map(|()| named)
+        named.definition.schema().check_arguments(arguments).ok().map(|()| named)
     }
 
-    fn is_hand_off(&self, name: &str) -> bool {
+    fn is_hand_off_name(&self, name: &str) -> bool {
         self.member.hand_offs.iter().any(|hand_off| hand_off.definition.name() == name)
     }
 
     /// Says why a call hands nothing over.
-    fn misfit(&self, call: &ToolCall) -> Error {
+    fn hand_off_error(&self, call: &ToolCall) -> Error {
         let named = self.member.hand_offs.iter().find(|hand_off| hand_off.definition.name() == call.name);
         let schema = named.map(|hand_off| hand_off.definition.schema());
-        let fits = schema.zip(call.arguments.as_ref()).map(|(schema, arguments)| schema.check_map(arguments));
+        let fits =
+            schema.zip(call.arguments.as_ref()).map(|(schema, arguments)| schema.check_arguments(arguments));
         match fits {
             Some(Err(mismatch)) => Error::Mismatched { mismatch },
             Some(Ok(())) | None => Error::Unreadable,
@@ -74,29 +77,32 @@ impl<'a> AgentToolbox<'a> {
 
     /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do
     /// not fit.
-    pub(crate) fn runnable(&self, call: &ToolCall) -> Option<&dyn Tool> {
-        let toolbox = self.toolbox.as_ref().filter(|_| self.may_use(&call.name))?;
-        toolbox.check(call).ok()?;
-        toolbox.get(&call.name)
+    pub(crate) fn find_runnable_tool(&self, call: &ToolCall) -> Option<&dyn Tool> {
+        let toolbox = self.toolbox.as_ref().filter(|_| self.may_use_tool(&call.name))?;
+        toolbox.check_call(call).ok()?;
+        toolbox.find_tool(&call.name)
     }
 
     /// Returns how to recover a call that was begun and not recorded, if running it can change something.
-    pub(crate) fn changes(&self, call: &ToolCall) -> Option<Recovery> {
-        self.runnable(call).filter(|runnable| runnable.effect().changes()).map(Tool::on_unknown_outcome)
+    pub(crate) fn recovery_if_changing(&self, call: &ToolCall) -> Option<Recovery> {
+        self.find_runnable_tool(call)
+            .filter(|runnable| runnable.effect().has_side_effects())
+            .map(Tool::on_unknown_outcome)
     }
 
     /// Tells whether a person has to decide about a call.
     pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
-        self.runnable(call).is_some_and(|runnable| self.member.approve.needs(&call.name, runnable.effect()))
+        self.find_runnable_tool(call)
+            .is_some_and(|runnable| self.member.approve.needs_approval(&call.name, runnable.effect()))
     }
 
     /// Runs work for several calls, a bounded number at once; results in the order of the calls.
-    pub(crate) async fn in_order<R>(
+    pub(crate) async fn run_in_order<R>(
         &self,
         work: impl IntoIterator<Item = impl Future<Output = R>>,
     ) -> Vec<R> {
         match &self.toolbox {
-            Some(toolbox) => toolbox.in_order(work).await,
+            Some(toolbox) => toolbox.run_in_order(work).await,
             None => {
                 let mut results = Vec::new();
                 for it in work {
@@ -109,19 +115,23 @@ impl<'a> AgentToolbox<'a> {
 
     /// Runs a call. One that the agent may not make is answered as one of a tool that is not there, whoever asked for
     /// it.
-    pub(crate) async fn call(
+    pub(crate) async fn run_call(
         &self,
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
     ) -> Output {
         match &self.toolbox {
-            Some(toolbox) if self.may_use(&call.name) => toolbox.call_in(call, key, origin).await,
-            Some(_) | None if self.is_hand_off(&call.name) => Output::failed(&self.misfit(call)),
+            Some(toolbox) if self.may_use_tool(&call.name) => {
+                toolbox.call_with_origin(call, key, origin).await
+            }
+            Some(_) | None if self.is_hand_off_name(&call.name) => {
+                Output::from_error(&self.hand_off_error(call))
+            }
             Some(_) | None => {
                 let known: Vec<_> =
                     self.definitions().iter().map(|definition| definition.name().to_owned()).collect();
-                Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })
+                Output::from_error(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })
             }
         }
     }

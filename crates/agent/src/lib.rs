@@ -73,7 +73,7 @@ pub mod demo;
 pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
 pub use call_options::CallOptions;
-pub use chat_agent::{ChatAgent, listed};
+pub use chat_agent::{ChatAgent, list_active_agents};
 pub use client_tools::ClientTools;
 pub use command::{
     ApprovedArtifact, ArtifactName, ArtifactOrigin, Artifacts, CommandAction, CommandActions, CommandPrompt,

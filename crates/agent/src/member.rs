@@ -53,9 +53,9 @@ pub(crate) struct CallRetryContext {
 
 impl AgentMember {
     /// Returns its tools as they are now. Each node asks once and works with the answer.
-    pub(crate) async fn kit(&self) -> AgentToolbox<'_> {
+    pub(crate) async fn current_toolbox(&self) -> AgentToolbox<'_> {
         let toolbox = match &self.tools {
-            Some(tools) => Some(tools.now().await),
+            Some(tools) => Some(tools.current_toolbox().await),
             None => None,
         };
         AgentToolbox::new(self, toolbox)

@@ -17,90 +17,117 @@ use crate::command::{CommandCycle, ProposalVerdict};
 use crate::kit::AgentToolbox;
 use crate::member::AgentMember;
 use crate::parts::AgentLoopParts;
-use crate::place::{is_outermost, scope};
+use crate::place::{is_outermost_loop, nested_run_scope};
 use crate::prompt;
-use crate::repair::{UsableResponse, is_empty, usable};
+use crate::repair::{UsableResponse, accept_response, is_empty_response};
 use crate::state::{AgentState, CallDecisions};
 
 /// Asks the model for the next message, and passes it the messages that steer the turn. Decisions about an earlier
 /// message are cleared. The calls of this message that need a person's decision are determined here, by the tools as
 /// they are now.
-pub(crate) async fn model(parts: Arc<AgentLoopParts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+pub(crate) async fn run_model_node(
+    parts: Arc<AgentLoopParts>,
+    cx: Ctx<AgentState>,
+) -> NodeResult<AgentState> {
     let state = cx.state();
-    within_calls(&parts, state.answers)?;
-    let member = parts.owner(&cx)?;
-    let kit = parts.kit(member).await;
-    let is_outermost = is_outermost(&cx);
-    let cycle = CommandCycle::of(&cx)?;
+    check_model_call_limit(&parts, state.answers)?;
+    let member = parts.find_owner(&cx)?;
+    let kit = parts.current_toolbox_of(member).await;
+    let is_outermost = is_outermost_loop(&cx);
+    let cycle = CommandCycle::from_context(&cx)?;
     let turn = TurnContext::of(&cx);
     let outermost = turn.as_deref().filter(|_| is_outermost);
     // One that steers a command is the next command.
     let steering = outermost.and_then(TurnContext::steering).filter(|_| cycle.is_none());
-    let steered = steering.map(|steering| steering.take(&state.messages)).unwrap_or_default();
+    let steered = steering.map(|steering| steering.take_messages(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
-    let shown = match &cycle {
-        Some(cycle) => cycle.prompt(member).await?.messages(),
-        None if parts.stateless => prompt::given(member, &state.messages),
-        None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
-    };
-    let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
-    let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
+    let shown = build_shown_messages(&parts, member, state, cycle.as_ref()).await?;
+    let request = build_request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let clients = cx.find_extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
-        Some(clients) => clients.offered(request, state.answers == 0),
+        Some(clients) => clients.add_to_request(request, state.answers == 0),
         None => request,
     };
-    let request = match cx.extension::<CallOptions>().filter(|_| parts.stateless) {
-        Some(options) => options.applied(request),
-        None => request,
-    };
-    let request = match turn.as_deref().and_then(TurnContext::pictures) {
-        Some(pictures) => request.with_pictures(pictures.clone()),
-        None => request,
-    };
+    let request = complete_request(&cx, parts.stateless, turn.as_deref(), request);
     let (stream, sides) = (outermost.map(TurnContext::stream), outermost.map(TurnContext::side_records));
     if let (Some(sides), Some(id)) = (sides, &member.id) {
         // Before the first piece, so that who reads along knows who speaks.
-        sides.note(position, "agent", id.as_str());
+        sides.set_side_value(position, "agent", id.as_str());
     }
     let budget = turn.as_deref().map(TurnContext::budget);
     let call = ModelCall { member, request: &request, stream, position, budget };
-    let (usable, asked) = call.usable(&parts, state.answers).await?;
+    let (usable, asked) = call.ask_until_usable(&parts, state.answers).await?;
     let UsableResponse { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);
     if let Some(sides) = sides {
-        note(sides, position, ended);
+        note_finish_reason(sides, position, ended);
     }
     let update = AgentState::update().approved(None).reason(None).answers(state.answers + asked);
-    let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
+    let update = if state.answers == 0 { update.scope(nested_run_scope(&cx)) } else { update };
     let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
     if message.tool_calls.is_empty() && message.text().trim().is_empty() {
         // Nothing is said at this place; the turn says so when it ends.
         if let Some(sides) = sides {
-            sides.note(position, EMPTY_ANSWER, true);
+            sides.set_side_value(position, EMPTY_ANSWER, true);
         }
         return Ok(update.decisions(JsonField(CallDecisions::default())).messages(steered));
     }
     let repairs = if problem.is_some() { state.decisions.0.repairs + 1 } else { 0 };
-    let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
+    let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.is_client_call(it));
     // A client that runs its own tools cannot answer a faulty call with its error.
     let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
-    refuse(problem, is_repaired, (&message, member))?;
-    let verdict = cycle.is_some().then(|| ProposalVerdict::of(&message, &kit));
+    refuse_unrepairable(problem, is_repaired, (&message, member))?;
+    let verdict = cycle.is_some().then(|| ProposalVerdict::judge_message(&message, &kit));
     if let Some((verdict, turn)) = verdict.zip(turn.as_deref()) {
-        explain(turn, verdict, &message, sides.map(|sides| (sides, position)));
+        report_proposal(turn, verdict, &message, sides.map(|sides| (sides, position)));
     }
-    let carried_out = verdict.is_none_or(|verdict| verdict.rejection().is_none());
+    let carried_out = verdict.is_none_or(|verdict| verdict.rejection_reason().is_none());
     let held = (0..)
         .zip(&message.tool_calls)
         .filter(|(_, it)| carried_out && (kit.needs_approval(it) || theirs(it)));
-    let decisions = CallDecisions::holding(position, held.map(|(at, _)| at).collect());
+    let decisions = CallDecisions::with_held_calls(position, held.map(|(at, _)| at).collect());
     let decisions = JsonField(CallDecisions { unread, repairs, ..decisions });
-    Ok(update.decisions(decisions).said(steered, message))
+    Ok(update.decisions(decisions).append_messages(steered, message))
+}
+
+/// Returns the messages that the model is shown.
+async fn build_shown_messages(
+    parts: &AgentLoopParts,
+    member: &AgentMember,
+    state: &AgentState,
+    cycle: Option<&CommandCycle<'_>>,
+) -> Result<Vec<Arc<ChatMessage>>, NodeError> {
+    Ok(match cycle {
+        Some(cycle) => cycle.build_prompt(member).await?.messages(),
+        None if parts.stateless => prompt::build_stateless_prompt(member, &state.messages),
+        None => prompt::build_session_prompt(
+            member,
+            parts.compaction.as_ref(),
+            (&state.messages, state.summary.0.as_ref()),
+        ),
+    })
+}
+
+/// Adds the options of the caller, in a run without a session, and the pictures of the session.
+fn complete_request(
+    cx: &Ctx<AgentState>,
+    is_stateless: bool,
+    turn: Option<&TurnContext>,
+    request: Request,
+) -> Request {
+    let request = match cx.find_extension::<CallOptions>().filter(|_| is_stateless) {
+        Some(options) => options.apply_to_request(request),
+        None => request,
+    };
+    match turn.and_then(TurnContext::pictures) {
+        Some(pictures) => request.with_pictures(pictures.clone()),
+        None => request,
+    }
 }
 
 /// Refuses an answer with a problem that cannot be repaired: one beyond the bound of repairs, and one that contains a
 /// secret of the provider, which must not become history (INV-16).
-fn refuse(
+fn refuse_unrepairable(
     problem: Option<Error>,
     is_repaired: bool,
     (message, member): (&ChatMessage, &AgentMember),
@@ -108,13 +135,17 @@ fn refuse(
     let Some(problem) = problem else { return Ok(()) };
     let tells_secret = |text: &String| {
         let as_told = || Error::InvalidResponse(ProviderErrorDetail::new(text.clone()));
-        member.provider.redact(as_told()).to_string() != as_told().to_string()
+        member.provider.redact_secrets(as_told()).to_string() != as_told().to_string()
     };
     let mut names = message.tool_calls.iter().flat_map(|call| [&call.id, &call.name]);
-    if is_repaired && !names.any(tells_secret) { Ok(()) } else { Err(member.provider.redact(problem)) }
+    if is_repaired && !names.any(tells_secret) {
+        Ok(())
+    } else {
+        Err(member.provider.redact_secrets(problem))
+    }
 }
 
-fn request(
+fn build_request(
     member: &AgentMember,
     kit: &AgentToolbox<'_>,
     messages: impl Iterator<Item = Arc<ChatMessage>>,
@@ -130,26 +161,26 @@ fn request(
 
 /// Tells people why the model proposes its action, before the action is carried out (agent-chat-output §5.2), and notes
 /// in the message's side record when the model claims to remember something that it cannot know (§11).
-fn explain(
+fn report_proposal(
     turn: &TurnContext,
     verdict: ProposalVerdict,
     message: &ChatMessage,
     sides: Option<(&SideRecords, u64)>,
 ) {
     if let Some(narrator) = turn.narrator().filter(|_| verdict == ProposalVerdict::Proposal) {
-        narrator.rationale(&message.text());
+        narrator.narrate_rationale(&message.text());
     }
     if let Some(((sides, position), phrase)) = sides.zip(find_memory_claim(&message.text())) {
-        sides.note(position, "claims_memory", phrase);
+        sides.set_side_value(position, "claims_memory", phrase);
     }
 }
 
 /// Says beside the message why it ended where that is not as usual.
-fn note(sides: &SideRecords, position: u64, ended: ModelFinishReason) {
+fn note_finish_reason(sides: &SideRecords, position: u64, ended: ModelFinishReason) {
     match ended {
         ModelFinishReason::Stop | ModelFinishReason::ToolCalls => {}
         ModelFinishReason::Length | ModelFinishReason::ContentFilter | ModelFinishReason::Error => {
-            sides.note(position, "finish_reason", ended.as_str());
+            sides.set_side_value(position, "finish_reason", ended.as_str());
         }
     }
 }
@@ -159,24 +190,24 @@ fn note(sides: &SideRecords, position: u64, ended: ModelFinishReason) {
 struct RetryNarrator<'a>(Option<&'a TurnStream>);
 
 impl AttemptObserver for RetryNarrator<'_> {
-    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
+    fn on_attempt_started(&self, attempt: &ProviderCallAttempt<'_>) {
         if let Some(stream) = self.0.filter(|_| attempt.index > 0) {
-            stream.retried();
+            stream.show_retry_start();
         }
     }
 
-    fn ended(&self, _attempt: &ProviderCallAttempt<'_>, _outcome: Result<&Response, &Error>) {}
+    fn on_attempt_ended(&self, _attempt: &ProviderCallAttempt<'_>, _outcome: Result<&Response, &Error>) {}
 
-    fn retrying(&self, next: u32, wait: Duration, error: &Error) {
+    fn on_retry_scheduled(&self, next: u32, wait: Duration, error: &Error) {
         if let Some(stream) = self.0 {
-            stream.retrying(next.saturating_add(1), wait, error.category());
+            stream.show_retry_wait(next.saturating_add(1), wait, error.category());
         }
     }
 }
 
 /// Asks, with retries, and shows the text as it comes where the turn has a stream. Thinking is shown only if the agent
 /// is set to (D19).
-async fn ask(
+async fn ask_model(
     member: &AgentMember,
     request: &Request,
     stream: Option<&TurnStream>,
@@ -185,24 +216,26 @@ async fn ask(
     let retrying = &member.retrying;
     let fraction = || (retrying.fraction)();
     let retries = RetryNarrator(stream);
-    let ask = ProviderCall::of(member.provider.as_ref()).observed_by(&retries);
+    let ask = ProviderCall::of(member.provider.as_ref()).with_observer(&retries);
     let ask = match &retrying.retry {
         Some(retry) => ask.retrying(retry, retrying.pace.as_ref(), &fraction),
         None => ask,
     };
-    let Some(stream) = stream.filter(|_| member.provider.streams()) else {
+    let Some(stream) = stream.filter(|_| member.provider.can_stream()) else {
         return ask.complete(request).await;
     };
-    let mut message = stream.message(position);
+    let mut message = stream.begin_message(position);
     let show = |shown: ModelStreamUpdate<'_>| match shown {
-        ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) if !text.is_empty() => message.delta(text),
+        ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) if !text.is_empty() => {
+            message.show_text_piece(text)
+        }
         ModelStreamUpdate::Delta(ResponseDelta::Thinking { text, .. })
             if member.shows_thinking && !text.is_empty() =>
         {
-            message.thinking(text);
+            message.show_thinking_piece(text);
         }
         // A restart of the answer takes back the streamed text.
-        ModelStreamUpdate::Void => message = stream.message(position),
+        ModelStreamUpdate::Void => message = stream.begin_message(position),
         ModelStreamUpdate::Delta(
             ResponseDelta::Text { .. }
             | ResponseDelta::Thinking { .. }
@@ -211,7 +244,7 @@ async fn ask(
             | ResponseDelta::Finish { .. },
         ) => {}
     };
-    ask.stream(request, show).await
+    ask.complete_with_updates(request, show).await
 }
 
 /// One request to the model of a member, with its budget and the stream to its listeners.
@@ -226,29 +259,33 @@ struct ModelCall<'a> {
 impl ModelCall<'_> {
     /// Asks for an answer that the loop can go on with; one without a word is asked for once more (D30). Returns, too,
     /// how often the model was asked; each answer counts for the budget, also an unusable one.
-    async fn usable(&self, parts: &AgentLoopParts, answers: u64) -> Result<(UsableResponse, u64), NodeError> {
+    async fn ask_until_usable(
+        &self,
+        parts: &AgentLoopParts,
+        answers: u64,
+    ) -> Result<(UsableResponse, u64), NodeError> {
         let mut asked = 0;
         loop {
-            within_calls(parts, answers + asked)?;
+            check_model_call_limit(parts, answers + asked)?;
             asked += 1;
-            let answered = self.answer().await;
+            let answered = self.ask_within_time().await;
             let response = match &answered {
                 Ok(response) => Some(response),
-                Err(error) => error.response(),
+                Err(error) => error.refused_response(),
             };
             if let (Some(budget), Some(response)) = (self.budget, response) {
-                budget.model_call(self.member.provider.model(), &response.usage)?;
+                budget.count_model_call(self.member.provider.model_name(), &response.usage)?;
             }
-            let usable = usable(answered.and_then(whole), self.request)?;
-            if asked > 1 || !is_empty(&usable.response) {
+            let usable = accept_response(answered.and_then(require_whole_response), self.request)?;
+            if asked > 1 || !is_empty_response(&usable.response) {
                 return Ok((usable, asked));
             }
         }
     }
 
     /// Asks within the time that one answer may take.
-    async fn answer(&self) -> Result<Response, Error> {
-        let asking = ask(self.member, self.request, self.stream, self.position);
+    async fn ask_within_time(&self) -> Result<Response, Error> {
+        let asking = ask_model(self.member, self.request, self.stream, self.position);
         let answered = tokio::time::timeout(self.member.model_time_max, asking).await;
         answered.unwrap_or_else(|_| {
             let seconds = self.member.model_time_max.as_secs();
@@ -261,7 +298,7 @@ impl ModelCall<'_> {
 
 /// Refuses half an answer that looks whole: one that finished with `error` and has no calls (spec: llm-provider §3,
 /// §6). One with calls is repaired.
-fn whole(response: Response) -> Result<Response, Error> {
+fn require_whole_response(response: Response) -> Result<Response, Error> {
     if response.finish_reason == ModelFinishReason::Error && response.message.tool_calls.is_empty() {
         return Err(Error::Unavailable(ProviderErrorDetail::new(
             "the provider failed in the middle of its answer",
@@ -271,7 +308,7 @@ fn whole(response: Response) -> Result<Response, Error> {
 }
 
 /// Checks that the model may be asked once more (D13).
-fn within_calls(parts: &AgentLoopParts, answers: u64) -> Result<(), NodeError> {
+fn check_model_call_limit(parts: &AgentLoopParts, answers: u64) -> Result<(), NodeError> {
     if answers < parts.model_calls_max {
         return Ok(());
     }

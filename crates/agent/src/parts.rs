@@ -3,7 +3,7 @@
 use singletree_engine::{Ctx, END, NodeError, Target};
 
 use crate::asking::ToolCallMessage;
-use crate::command::is_command;
+use crate::command::is_command_session;
 use crate::compaction::Compaction;
 use crate::hand_off;
 use crate::kit::AgentToolbox;
@@ -34,33 +34,33 @@ impl AgentLoopParts {
     ///
     /// # Errors
     /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
-    pub(crate) fn owner(&self, cx: &Ctx<AgentState>) -> Result<&AgentMember, NodeError> {
+    pub(crate) fn find_owner(&self, cx: &Ctx<AgentState>) -> Result<&AgentMember, NodeError> {
         let state = cx.state();
         // The messages of a command session do not decide which agent answers.
-        let looks_back = self.is_team() && state.answers == 0 && !is_command(cx);
-        let handed = if looks_back { hand_off::last(&state.messages) } else { None };
+        let looks_back = self.is_team() && state.answers == 0 && !is_command_session(cx);
+        let handed = if looks_back { hand_off::find_last_hand_off(&state.messages) } else { None };
         let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
-        let owner = self.members().find(|member| member.id.as_ref() == Some(&id));
+        let owner = self.all_members().find(|member| member.id.as_ref() == Some(&id));
         owner.ok_or_else(|| {
             let what = format!("the conversation belongs to the agent '{id}', which is not there");
             NodeError::new(what).with_category("chat_agent_unknown")
         })
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = &AgentMember> {
+    pub(crate) fn all_members(&self) -> impl Iterator<Item = &AgentMember> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
     /// Returns the same agents as they answer in no session: from the beginning each time, with the tools that only
     /// read.
-    pub(crate) fn stateless(&self) -> Self {
+    pub(crate) fn to_stateless(&self) -> Self {
         Self { compaction: None, stateless: true, ..self.clone() }
     }
 
     /// Returns an agent's tools as they are now. Each node asks once and works with the answer.
-    pub(crate) async fn kit<'a>(&self, member: &'a AgentMember) -> AgentToolbox<'a> {
-        let kit = member.kit().await;
-        if self.stateless { kit.reading() } else { kit }
+    pub(crate) async fn current_toolbox_of<'a>(&self, member: &'a AgentMember) -> AgentToolbox<'a> {
+        let kit = member.current_toolbox().await;
+        if self.stateless { kit.into_read_only() } else { kit }
     }
 
     /// Tells whether the conversation can be handed over.
@@ -70,18 +70,18 @@ impl AgentLoopParts {
 
     /// Returns the next node after an answer of the model where there is no gate: a call that is held back ends the
     /// loop.
-    pub(crate) fn next_stateless(state: &AgentState) -> Target {
-        match ToolCallMessage::of(state) {
-            Some(asking) if state.decisions.0.undecided(asking.position).is_none() => TOOLS.into(),
+    pub(crate) fn choose_next_stateless_node(state: &AgentState) -> Target {
+        match ToolCallMessage::from_agent_state(state) {
+            Some(asking) if state.decisions.0.find_undecided_call(asking.position).is_none() => TOOLS.into(),
             Some(_) | None => END.into(),
         }
     }
 
     /// Says where the loop goes after an answer of the model, and after the gate.
-    pub(crate) fn next(state: &AgentState) -> Target {
-        let Some(asking) = ToolCallMessage::of(state) else { return END.into() };
+    pub(crate) fn choose_next_node(state: &AgentState) -> Target {
+        let Some(asking) = ToolCallMessage::from_agent_state(state) else { return END.into() };
         // An answer that came with the resume is taken down by the gate first.
-        if state.approved.is_some() || state.decisions.0.undecided(asking.position).is_some() {
+        if state.approved.is_some() || state.decisions.0.find_undecided_call(asking.position).is_some() {
             GATE.into()
         } else {
             TOOLS.into()

@@ -6,13 +6,13 @@ use crate::state::AgentState;
 
 /// Tells whether the loop's history is the session's. Inside of another graph it is not: then nothing of it is shown as
 /// the session's next message, nothing is said beside it, and messages that steer are not its to take.
-pub(crate) fn is_outermost(cx: &Ctx<AgentState>) -> bool {
+pub(crate) fn is_outermost_loop(cx: &Ctx<AgentState>) -> bool {
     cx.namespace().len() == 1
 }
 
 /// Names this run of the loop among all of the invocation, where it is inside of another graph: the way to it, and when
 /// it began. Kept in its state from its first answer on, so that it is the same after a crash.
-pub(crate) fn scope(cx: &Ctx<AgentState>) -> Option<String> {
+pub(crate) fn nested_run_scope(cx: &Ctx<AgentState>) -> Option<String> {
     let path = cx.namespace().split_last().map(|(_, path)| path).filter(|it| !it.is_empty())?;
     let instances: Vec<_> = cx
         .lineage()

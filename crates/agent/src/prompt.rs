@@ -11,7 +11,7 @@ use crate::summary::ConversationSummary;
 
 /// Returns the messages of the next request, without steering messages. A pure function of the conversation, so that
 /// the result is the same from memory and after a restart (INV-11); messages are shared with the state, not copied.
-pub(crate) fn shown(
+pub(crate) fn build_session_prompt(
     member: &AgentMember,
     compaction: Option<&Compaction>,
     (messages, summary): (&Messages, Option<&ConversationSummary>),
@@ -19,17 +19,17 @@ pub(crate) fn shown(
     let system = member.system.iter().cloned();
     match (compaction, member.window) {
         (Some(compaction), _) => {
-            let stands_for = summary.map(|summary| Arc::new(summary.message()));
-            system.chain(stands_for).chain(compaction.rest(messages, summary)).collect()
+            let stands_for = summary.map(|summary| Arc::new(summary.to_user_message()));
+            system.chain(stands_for).chain(compaction.unsummarised_messages(messages, summary)).collect()
         }
-        (None, Some(window)) => system.chain(messages.window(window)).collect(),
+        (None, Some(window)) => system.chain(messages.iter_window(window)).collect(),
         (None, None) => system.chain(messages.iter()).collect(),
     }
 }
 
 /// Returns the messages of a request that belongs to no session: all given messages. A system message at their
 /// beginning is appended to the agent's own, since a model takes one system message.
-pub(crate) fn given(member: &AgentMember, messages: &Messages) -> Vec<Arc<ChatMessage>> {
+pub(crate) fn build_stateless_prompt(member: &AgentMember, messages: &Messages) -> Vec<Arc<ChatMessage>> {
     let mut given: Vec<_> = messages.iter().collect();
     let Some(system) = &member.system else { return given };
     match given.first_mut().filter(|item| item.role == Role::System) {

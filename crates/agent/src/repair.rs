@@ -24,41 +24,44 @@ pub(crate) struct UsableResponse {
 /// # Errors
 /// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its
 /// calls.
-pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Result<UsableResponse, Error> {
+pub(crate) fn accept_response(
+    answered: Result<Response, Error>,
+    request: &Request,
+) -> Result<UsableResponse, Error> {
     let (response, refused) = match answered {
         Ok(response) => (response, None),
-        Err(error) => match error.response() {
+        Err(error) => match error.refused_response() {
             Some(response) => (response.clone(), Some(error)),
             None => return Err(error),
         },
     };
-    if is_empty(&response) {
+    if is_empty_response(&response) {
         return Ok(UsableResponse { response, unread: Vec::new(), problem: None });
     }
     let mut response = response;
-    let unread = forget_unusable(&mut response);
-    name_calls(&mut response.message.tool_calls);
+    let unread = remove_unusable_arguments(&mut response);
+    assign_call_ids(&mut response.message.tool_calls);
     let is_message = response.message.role == Role::Assistant && response.message.validate().is_ok();
     match refused {
         Some(error) if !is_message || response.message.tool_calls.is_empty() => Err(error),
-        None if !is_message => Err(malformed(&response)),
+        None if !is_message => Err(malformed_message_error(&response)),
         // A response that finished with `error` was not checked against the request.
         refused => {
-            let problem = refused.or_else(|| unsound(&response, request));
+            let problem = refused.or_else(|| find_call_fault(&response, request));
             Ok(UsableResponse { response, unread, problem })
         }
     }
 }
 
 /// Tells whether an answer says nothing and asks for nothing.
-pub(crate) fn is_empty(response: &Response) -> bool {
+pub(crate) fn is_empty_response(response: &Response) -> bool {
     response.message.role == Role::Assistant
         && response.message.tool_calls.is_empty()
         && response.message.text().trim().is_empty()
 }
 
 /// Returns the first fault of a message's calls, if there is one.
-fn unsound(response: &Response, request: &Request) -> Option<Error> {
+fn find_call_fault(response: &Response, request: &Request) -> Option<Error> {
     let calls = response.message.tool_calls.iter();
     let problem = calls.filter_map(|call| {
         let Some(tool) = request.tools.iter().find(|tool| tool.name() == call.name) else {
@@ -67,14 +70,14 @@ fn unsound(response: &Response, request: &Request) -> Option<Error> {
         let Some(arguments) = &call.arguments else {
             return Some(format!("the arguments of {:?} are no JSON object", call.name));
         };
-        let mismatch = tool.schema().check_map(arguments).err()?;
+        let mismatch = tool.schema().check_arguments(arguments).err()?;
         Some(format!("the arguments of {:?} do not fit: {mismatch}", call.name))
     });
     let detail = problem.map(ProviderErrorDetail::new).next()?;
     Some(Error::InvalidResponse(detail))
 }
 
-fn malformed(response: &Response) -> Error {
+fn malformed_message_error(response: &Response) -> Error {
     let problem = response.message.validate().err();
     let detail = ProviderErrorDetail::new("the provider's message is malformed");
     Error::InvalidResponse(match problem {
@@ -85,12 +88,12 @@ fn malformed(response: &Response) -> Error {
 
 /// Removes arguments that are nested deeper than a chat can keep, and returns the argument texts of all calls without
 /// readable arguments.
-fn forget_unusable(response: &mut Response) -> Vec<UnreadCall> {
+fn remove_unusable_arguments(response: &mut Response) -> Vec<UnreadCall> {
     let mut unread = Vec::new();
     for (index, call) in response.message.tool_calls.iter_mut().enumerate() {
         let too_deep = call.arguments.take_if(|arguments| singletree_llm::is_too_deep(arguments));
         let text = match too_deep {
-            Some(arguments) => Some(cut(&serde_json::Value::Object(arguments).to_string())),
+            Some(arguments) => Some(cut_arguments(&serde_json::Value::Object(arguments).to_string())),
             None => response.unread_arguments.get(&index).cloned(),
         };
         if let (None, Some(text)) = (&call.arguments, text) {
@@ -100,7 +103,7 @@ fn forget_unusable(response: &mut Response) -> Vec<UnreadCall> {
     unread
 }
 
-fn cut(text: &str) -> String {
+fn cut_arguments(text: &str) -> String {
     let end = (0..=singletree_llm::UNREAD_ARGUMENTS_MAX.min(text.len()))
         .rev()
         .find(|at| text.is_char_boundary(*at));
@@ -108,7 +111,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Gives each call an id of its own: results find their calls by it.
-fn name_calls(calls: &mut [ToolCall]) {
+fn assign_call_ids(calls: &mut [ToolCall]) {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for index in 0..calls.len() {
         let is_taken = calls[index].id.is_empty() || taken.contains(&calls[index].id);
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn calls_of_one_id_get_ids_of_their_own() {
         let mut calls = calling(&["a", "a", "", "call_1", "a"]).message.tool_calls;
-        name_calls(&mut calls);
+        assign_call_ids(&mut calls);
         let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
         assert_eq!(ids, ["a", "call_2", "call_3", "call_1", "call_4"]);
     }

@@ -43,7 +43,7 @@ pub struct AgentState {
 
 impl AgentStateUpdate {
     /// Adds a message to the conversation after others that the turn has taken.
-    pub(crate) fn said(self, taken: Vec<ChatMessage>, message: ChatMessage) -> Self {
+    pub(crate) fn append_messages(self, taken: Vec<ChatMessage>, message: ChatMessage) -> Self {
         self.messages(taken.into_iter().chain([message]))
     }
 }
@@ -96,38 +96,38 @@ pub struct CallDecision {
 
 impl CallDecisions {
     /// Holds these calls of the message at this position back, until somebody decides.
-    pub(crate) fn holding(message: u64, held: Vec<u64>) -> Self {
+    pub(crate) fn with_held_calls(message: u64, held: Vec<u64>) -> Self {
         Self { message, held, ..Self::default() }
     }
 
     /// Returns the argument text of a call of the message at this position, if it could not be read.
-    pub(crate) fn unread(&self, message: u64, call: u64) -> Option<&str> {
+    pub(crate) fn find_unread_text(&self, message: u64, call: u64) -> Option<&str> {
         let unread = self.unread.iter().filter(|_| self.message == message);
         unread.into_iter().find(|unread| unread.call == call).map(|unread| unread.text.as_str())
     }
 
     /// Returns the decision about a call of the message at this position. Decisions about another message do not count.
     #[must_use]
-    pub fn about(&self, message: u64, call: u64) -> Option<&CallDecision> {
+    pub fn find_decision(&self, message: u64, call: u64) -> Option<&CallDecision> {
         self.calls.iter().find(|it| self.message == message && it.call == call)
     }
 
     /// Returns the next call of the message at this position that is held back and not decided about.
     #[must_use]
-    pub fn undecided(&self, message: u64) -> Option<u64> {
+    pub fn find_undecided_call(&self, message: u64) -> Option<u64> {
         let held = self.held.iter().filter(|_| self.message == message);
-        held.copied().find(|call| self.about(message, *call).is_none())
+        held.copied().find(|call| self.find_decision(message, *call).is_none())
     }
 
     /// Returns which of the calls of the message that are held back a call is, from 1, and how many these are.
-    pub(crate) fn place(&self, message: u64, call: u64) -> Option<(u64, u64)> {
+    pub(crate) fn place_among_held(&self, message: u64, call: u64) -> Option<(u64, u64)> {
         let at = self.held.iter().filter(|_| self.message == message).position(|held| *held == call)?;
         Some((at as u64 + 1, self.held.len() as u64))
     }
 
     /// Adds a decision about a call of the message.
     #[must_use]
-    pub(crate) fn with(&self, decision: CallDecision) -> Self {
+    pub(crate) fn with_decision(&self, decision: CallDecision) -> Self {
         let mut decisions = self.clone();
         decisions.calls.push(decision);
         decisions
@@ -144,13 +144,16 @@ mod tests {
 
     #[test]
     fn a_decision_counts_for_its_own_call_of_its_own_message() {
-        let held = CallDecisions::holding(3, vec![0, 2]);
-        assert_eq!([held.undecided(3), held.undecided(5)], [Some(0), None]);
-        let first = held.with(decision(0));
-        assert_eq!(first.about(3, 0), Some(&decision(0)));
-        assert_eq!([first.about(3, 1), first.about(5, 0)], [None, None]);
-        assert_eq!([first.place(3, 2), first.place(3, 1), first.place(5, 2)], [Some((2, 2)), None, None]);
-        assert_eq!(first.undecided(3), Some(2));
-        assert_eq!(first.with(decision(2)).undecided(3), None);
+        let held = CallDecisions::with_held_calls(3, vec![0, 2]);
+        assert_eq!([held.find_undecided_call(3), held.find_undecided_call(5)], [Some(0), None]);
+        let first = held.with_decision(decision(0));
+        assert_eq!(first.find_decision(3, 0), Some(&decision(0)));
+        assert_eq!([first.find_decision(3, 1), first.find_decision(5, 0)], [None, None]);
+        assert_eq!(
+            [first.place_among_held(3, 2), first.place_among_held(3, 1), first.place_among_held(5, 2)],
+            [Some((2, 2)), None, None]
+        );
+        assert_eq!(first.find_undecided_call(3), Some(2));
+        assert_eq!(first.with_decision(decision(2)).find_undecided_call(3), None);
     }
 }

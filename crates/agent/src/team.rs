@@ -7,11 +7,11 @@ use singletree_engine::Graph;
 use singletree_harness::Agent;
 use singletree_llm::ChatMessage;
 
-use crate::agent_loop::{AgentLoopBuilder, MODEL_CALLS_MAX, agent_of};
-use crate::chat_agent::{ChatAgent, listed};
+use crate::agent_loop::{AgentLoopBuilder, MODEL_CALLS_MAX, build_agent};
+use crate::chat_agent::{ChatAgent, list_active_agents};
 use crate::compaction::Compaction;
 use crate::error::{Error, Result};
-use crate::graph::graph_of;
+use crate::graph::build_graph;
 use crate::hand_off::HandOffTool;
 use crate::parts::AgentLoopParts;
 use crate::state::AgentState;
@@ -79,8 +79,11 @@ impl TeamBuilder {
 
     /// Lists the agents for anybody to see: in their order, without prompts, without those that are put away.
     #[must_use]
-    pub fn roster(&self) -> Vec<ChatAgent> {
-        listed(self.members.iter().map(|(record, _)| record)).into_iter().map(ChatAgent::public).collect()
+    pub fn list_public_agents(&self) -> Vec<ChatAgent> {
+        list_active_agents(self.members.iter().map(|(record, _)| record))
+            .into_iter()
+            .map(ChatAgent::without_prompts)
+            .collect()
     }
 
     /// Makes the graph.
@@ -89,7 +92,7 @@ impl TeamBuilder {
     /// `agent_team_invalid` when there is nobody, when two have one id or one name to hand over to, when a hand-off
     /// names nobody; the categories of [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
-        graph_of(self.into_parts()?)
+        build_graph(self.into_loop_parts()?)
     }
 
     /// Makes the agent of a chat that answers as this team. With more than one member it runs at
@@ -99,11 +102,11 @@ impl TeamBuilder {
     /// # Errors
     /// As [`TeamBuilder::graph`].
     pub fn agent(self, name: impl Into<String>) -> Result<Agent> {
-        agent_of(name, self.into_parts()?)
+        build_agent(name, self.into_loop_parts()?)
     }
 
-    fn into_parts(self) -> Result<AgentLoopParts> {
-        self.check()?;
+    fn into_loop_parts(self) -> Result<AgentLoopParts> {
+        self.check_members()?;
         let records: Vec<ChatAgent> = self.members.iter().map(|(record, _)| record.clone()).collect();
         let mut members = Vec::new();
         for (record, agent) in self.members {
@@ -115,8 +118,8 @@ impl TeamBuilder {
                     others.filter(|other| other.is_archived != Some(true)).collect()
                 }
             };
-            member.hand_offs = targets.into_iter().map(HandOffTool::to).collect::<Result<_>>()?;
-            if let Some(listed) = record.allowed() {
+            member.hand_offs = targets.into_iter().map(HandOffTool::for_agent).collect::<Result<_>>()?;
+            if let Some(listed) = record.allowed_tools() {
                 let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
                 // Of two lists both hold.
                 member.allowed = Some(match member.allowed {
@@ -124,7 +127,7 @@ impl TeamBuilder {
                     None => listed,
                 });
             }
-            if let Some(prompt) = record.prompt() {
+            if let Some(prompt) = record.build_prompt() {
                 let own = member.system.map(|system| system.text().into_owned());
                 let text = own.into_iter().chain([prompt]).collect::<Vec<_>>().join("\n\n");
                 member.system = Some(Arc::new(ChatMessage::system(text)));
@@ -140,14 +143,14 @@ impl TeamBuilder {
         Ok(AgentLoopParts { first, others, compaction, model_calls_max, stateless: false })
     }
 
-    fn check(&self) -> Result<()> {
+    fn check_members(&self) -> Result<()> {
         let mut ids = BTreeSet::new();
         let mut tools = BTreeSet::new();
         for (record, _) in &self.members {
             if !ids.insert(record.id.as_str()) {
                 return Err(Error::Team { why: format!("two agents have the id '{}'", record.id) });
             }
-            let hand_off = HandOffTool::to(record)?;
+            let hand_off = HandOffTool::for_agent(record)?;
             if !tools.insert(hand_off.definition.name().to_owned()) {
                 let why = format!("two agents are called by '{}'", hand_off.definition.name());
                 return Err(Error::Team { why });

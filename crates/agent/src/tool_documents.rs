@@ -110,18 +110,19 @@ struct VersionedDocument<T> {
 }
 
 impl SessionToolDocument {
-    fn note_bytes(&self) -> u64 {
+    fn count_note_bytes(&self) -> u64 {
         self.notes.iter().map(|note| note.len() as u64 + OVERHEAD_BYTES).sum()
     }
 
-    fn bytes(&self) -> u64 {
-        self.note_bytes() + self.outbox_bytes
+    fn count_total_bytes(&self) -> u64 {
+        self.count_note_bytes() + self.outbox_bytes
     }
 }
 
 impl<T: Serialize> VersionedDocument<T> {
-    fn change(&self) -> Result<DocumentChange> {
-        let body = JsonDocument::of(&self.data).map_err(|source| corrupt(&self.key, Some(source)))?;
+    fn to_write_change(&self) -> Result<DocumentChange> {
+        let body = JsonDocument::from_serializable(&self.data)
+            .map_err(|source| corrupt_document_error(&self.key, Some(source)))?;
         let (key, session) = (self.key.clone(), self.session.clone());
         Ok(DocumentChange::Write { key, expect: self.expect, session, body, expires_at: None })
     }
@@ -148,7 +149,7 @@ impl ToolDocuments {
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub async fn waiting_messages(
+    pub async fn list_waiting_messages(
         &self,
         tenant: &TenantId,
         past: Option<&str>,
@@ -157,9 +158,9 @@ impl ToolDocuments {
         let mut waiting = Vec::new();
         let mut past = past.map(str::to_owned);
         loop {
-            let page = self.documents.documents(tenant, MESSAGE_KIND, past.as_deref(), PAGE).await?;
+            let page = self.documents.read_documents(tenant, MESSAGE_KIND, past.as_deref(), PAGE).await?;
             for document in &page {
-                waiting.extend(waiting_message(document)?);
+                waiting.extend(decode_waiting_message(document)?);
                 if waiting.len() >= limit {
                     waiting.truncate(limit);
                     return Ok(waiting);
@@ -176,10 +177,10 @@ impl ToolDocuments {
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub async fn waiting_message(&self, tenant: &TenantId, id: &str) -> Result<Option<WaitingMessage>> {
+    pub async fn find_waiting_message(&self, tenant: &TenantId, id: &str) -> Result<Option<WaitingMessage>> {
         let key = DocumentKey::new(tenant.clone(), MESSAGE_KIND, id);
-        let document = self.documents.document(&key).await?;
-        document.as_ref().map_or(Ok(None), waiting_message)
+        let document = self.documents.read_document(&key).await?;
+        document.as_ref().map_or(Ok(None), decode_waiting_message)
     }
 
     /// Takes a message out of the outbox because it was delivered: its text is deleted, its key is kept as long as its
@@ -197,7 +198,7 @@ impl ToolDocuments {
         loop {
             attempt += 1;
             match self.try_mark_delivered(tenant, id).await {
-                Err(error) if is_refused(&error) && attempt < ATTEMPTS => {}
+                Err(error) if is_refused_change(&error) && attempt < ATTEMPTS => {}
                 result => return result,
             }
         }
@@ -205,61 +206,62 @@ impl ToolDocuments {
 
     async fn try_mark_delivered(&self, tenant: &TenantId, id: &str) -> Result<bool> {
         let key = DocumentKey::new(tenant.clone(), MESSAGE_KIND, id);
-        let Some(document) = self.documents.document(&key).await? else { return Ok(false) };
-        let Some(session) = document.session.clone() else { return Err(corrupt(&key, None)) };
+        let Some(document) = self.documents.read_document(&key).await? else { return Ok(false) };
+        let Some(session) = document.session.clone() else { return Err(corrupt_document_error(&key, None)) };
         let mut message = VersionedDocument {
-            data: decode::<OutboxMessageDocument>(&document)?,
+            data: decode_document::<OutboxMessageDocument>(&document)?,
             key,
             session: Some(session.clone()),
             expect: DocumentPrecondition::Version(document.version),
         };
         let Some(text) = message.data.message.take() else { return Ok(false) };
-        let freed = text_bytes(&text);
-        let mut of_session = self.session_data(&SessionKey::new(tenant.clone(), session)).await?;
+        let freed = count_text_bytes(&text);
+        let mut of_session = self.load_session_document(&SessionKey::new(tenant.clone(), session)).await?;
         of_session.data.outbox_bytes = of_session.data.outbox_bytes.saturating_sub(freed);
-        let mut of_tenant = self.tenant_data(tenant).await?;
+        let mut of_tenant = self.load_tenant_document(tenant).await?;
         of_tenant.data.bytes = of_tenant.data.bytes.saturating_sub(freed);
-        let changes = vec![message.change()?, of_session.change()?, of_tenant.change()?];
-        self.documents.change(changes).await?;
+        let changes =
+            vec![message.to_write_change()?, of_session.to_write_change()?, of_tenant.to_write_change()?];
+        self.documents.change_documents(changes).await?;
         Ok(true)
     }
 
-    async fn add(&self, origin: &CallOrigin, text: &str) -> Result<(), AddError> {
-        let key = session_key(origin)?;
+    async fn append_note(&self, origin: &CallOrigin, text: &str) -> Result<(), AddError> {
+        let key = parse_session_key(origin)?;
         let _changing = self.changing.lock().await;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let mut of_session = self.session_data(&key).await?;
+            let mut of_session = self.load_session_document(&key).await?;
             let bytes = text.len() as u64 + OVERHEAD_BYTES;
-            if of_session.data.note_bytes() + bytes > self.limits.session_notes {
+            if of_session.data.count_note_bytes() + bytes > self.limits.session_notes {
                 return Err(AddError::Full("the notes of this conversation are full"));
             }
             of_session.data.notes.push(text.to_owned());
-            match self.commit(&key.tenant, bytes, vec![of_session.change()?]).await {
-                Err(AddError::Store(error)) if is_refused(&error) && attempt < ATTEMPTS => {}
+            match self.commit_tenant_changes(&key.tenant, bytes, vec![of_session.to_write_change()?]).await {
+                Err(AddError::Store(error)) if is_refused_change(&error) && attempt < ATTEMPTS => {}
                 result => return result,
             }
         }
     }
 
-    async fn put(
+    async fn store_outbox_message(
         &self,
         origin: &CallOrigin,
         id: &IdempotencyKey,
         message: &OutboxMessage,
     ) -> Result<(), AddError> {
-        let key = session_key(origin)?;
+        let key = parse_session_key(origin)?;
         let message_key = DocumentKey::new(key.tenant.clone(), MESSAGE_KIND, id.as_str());
         let _changing = self.changing.lock().await;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            if self.documents.document(&message_key).await.map_err(Error::from)?.is_some() {
+            if self.documents.read_document(&message_key).await.map_err(Error::from)?.is_some() {
                 return Ok(());
             }
-            let mut of_session = self.session_data(&key).await?;
-            let bytes = text_bytes(message) + OVERHEAD_BYTES;
+            let mut of_session = self.load_session_document(&key).await?;
+            let bytes = count_text_bytes(message) + OVERHEAD_BYTES;
             of_session.data.outbox_bytes += bytes;
             if of_session.data.outbox_bytes > self.limits.session_outbox {
                 return Err(AddError::Full("the outbox of this conversation is full; nothing was sent"));
@@ -270,63 +272,66 @@ impl ToolDocuments {
                 expect: DocumentPrecondition::Absent,
                 data: OutboxMessageDocument { sent_at: self.clock.now(), message: Some(message.clone()) },
             };
-            let changes = vec![new.change()?, of_session.change()?];
-            match self.commit(&key.tenant, bytes, changes).await {
-                Err(AddError::Store(error)) if is_refused(&error) && attempt < ATTEMPTS => {}
+            let changes = vec![new.to_write_change()?, of_session.to_write_change()?];
+            match self.commit_tenant_changes(&key.tenant, bytes, changes).await {
+                Err(AddError::Store(error)) if is_refused_change(&error) && attempt < ATTEMPTS => {}
                 result => return result,
             }
         }
     }
 
     /// Makes changes that add bytes to a tenant, in one transaction with its count.
-    async fn commit(
+    async fn commit_tenant_changes(
         &self,
         tenant: &TenantId,
         bytes: u64,
         mut changes: Vec<DocumentChange>,
     ) -> Result<(), AddError> {
-        let mut of_tenant = self.tenant_data(tenant).await?;
+        let mut of_tenant = self.load_tenant_document(tenant).await?;
         if of_tenant.data.bytes + bytes > self.limits.tenant {
-            of_tenant.data.bytes = self.count_tenant(tenant).await?;
+            of_tenant.data.bytes = self.count_tenant_bytes(tenant).await?;
             if of_tenant.data.bytes + bytes > self.limits.tenant {
                 return Err(AddError::Full("the notes and messages of this tenant are full"));
             }
         }
         of_tenant.data.bytes += bytes;
-        changes.push(of_tenant.change()?);
-        Ok(self.documents.change(changes).await.map_err(Error::from)?)
+        changes.push(of_tenant.to_write_change()?);
+        Ok(self.documents.change_documents(changes).await.map_err(Error::from)?)
     }
 
     /// Counts the bytes of the sessions that a tenant still has.
-    async fn count_tenant(&self, tenant: &TenantId) -> Result<u64> {
+    async fn count_tenant_bytes(&self, tenant: &TenantId) -> Result<u64> {
         let (mut bytes, mut past) = (0, None);
         loop {
-            let page = self.documents.documents(tenant, SESSION_KIND, past.as_deref(), PAGE).await?;
+            let page = self.documents.read_documents(tenant, SESSION_KIND, past.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(bytes) };
             past = Some(last.key.id.clone());
             for document in &page {
-                bytes += decode::<SessionToolDocument>(document)?.bytes();
+                bytes += decode_document::<SessionToolDocument>(document)?.count_total_bytes();
             }
         }
     }
 
-    async fn session_data(&self, session: &SessionKey) -> Result<VersionedDocument<SessionToolDocument>> {
+    async fn load_session_document(
+        &self,
+        session: &SessionKey,
+    ) -> Result<VersionedDocument<SessionToolDocument>> {
         let key = DocumentKey::new(session.tenant.clone(), SESSION_KIND, session.session.as_str());
-        self.read(key, Some(session.session.clone())).await
+        self.load_document(key, Some(session.session.clone())).await
     }
 
-    async fn tenant_data(&self, tenant: &TenantId) -> Result<VersionedDocument<TenantToolDocument>> {
-        self.read(DocumentKey::new(tenant.clone(), TENANT_KIND, TENANT_ID), None).await
+    async fn load_tenant_document(&self, tenant: &TenantId) -> Result<VersionedDocument<TenantToolDocument>> {
+        self.load_document(DocumentKey::new(tenant.clone(), TENANT_KIND, TENANT_ID), None).await
     }
 
-    async fn read<T: Default + DeserializeOwned>(
+    async fn load_document<T: Default + DeserializeOwned>(
         &self,
         key: DocumentKey,
         session: Option<SessionId>,
     ) -> Result<VersionedDocument<T>> {
-        let found = self.documents.document(&key).await?;
+        let found = self.documents.read_document(&key).await?;
         let (expect, data) = match &found {
-            Some(document) => (DocumentPrecondition::Version(document.version), decode(document)?),
+            Some(document) => (DocumentPrecondition::Version(document.version), decode_document(document)?),
             None => (DocumentPrecondition::Absent, T::default()),
         };
         Ok(VersionedDocument { key, session, expect, data })
@@ -339,7 +344,7 @@ impl NoteStore for ToolDocuments {
         origin: &'a CallOrigin,
         text: &'a str,
     ) -> BoxFuture<'a, singletree_tools::Result<()>> {
-        async move { Ok(self.add(origin, text).await?) }.boxed()
+        async move { Ok(self.append_note(origin, text).await?) }.boxed()
     }
 
     fn list_notes<'a>(
@@ -347,8 +352,8 @@ impl NoteStore for ToolDocuments {
         origin: &'a CallOrigin,
     ) -> BoxFuture<'a, singletree_tools::Result<Vec<String>>> {
         async move {
-            let key = session_key(origin).map_err(AddError::from)?;
-            Ok(self.session_data(&key).await.map_err(AddError::from)?.data.notes)
+            let key = parse_session_key(origin).map_err(AddError::from)?;
+            Ok(self.load_session_document(&key).await.map_err(AddError::from)?.data.notes)
         }
         .boxed()
     }
@@ -361,7 +366,7 @@ impl OutboxStore for ToolDocuments {
         key: &'a IdempotencyKey,
         message: &'a OutboxMessage,
     ) -> BoxFuture<'a, singletree_tools::Result<()>> {
-        async move { Ok(self.put(origin, key, message).await?) }.boxed()
+        async move { Ok(self.store_outbox_message(origin, key, message).await?) }.boxed()
     }
 }
 
@@ -387,38 +392,41 @@ impl From<AddError> for ToolError {
     fn from(error: AddError) -> Self {
         match error {
             AddError::Full(problem) => Self::failed(problem),
-            AddError::Store(source) => Self::failed_by("the store of this tool failed", source),
+            AddError::Store(source) => Self::failed_with_source("the store of this tool failed", source),
         }
     }
 }
 
-fn session_key(origin: &CallOrigin) -> Result<SessionKey> {
+fn parse_session_key(origin: &CallOrigin) -> Result<SessionKey> {
     let invalid = |why: String| Error::Store { source: StoreError::Corrupt { what: why, source: None } };
     let tenant = TenantId::parse(&origin.tenant).map_err(|error| invalid(error.to_string()))?;
     let session = SessionId::parse(&origin.session).map_err(|error| invalid(error.to_string()))?;
     Ok(SessionKey::new(tenant, session))
 }
 
-fn waiting_message(document: &StoredDocument) -> Result<Option<WaitingMessage>> {
-    let OutboxMessageDocument { sent_at, message } = decode(document)?;
-    let Some(session) = document.session.clone() else { return Err(corrupt(&document.key, None)) };
+fn decode_waiting_message(document: &StoredDocument) -> Result<Option<WaitingMessage>> {
+    let OutboxMessageDocument { sent_at, message } = decode_document(document)?;
+    let Some(session) = document.session.clone() else {
+        return Err(corrupt_document_error(&document.key, None));
+    };
     Ok(message.map(|message| WaitingMessage { id: document.key.id.clone(), session, sent_at, message }))
 }
 
-fn text_bytes(message: &OutboxMessage) -> u64 {
+fn count_text_bytes(message: &OutboxMessage) -> u64 {
     let OutboxMessage { to, subject, body } = message;
     (to.len() + subject.as_ref().map_or(0, String::len) + body.len()) as u64
 }
 
-fn decode<T: DeserializeOwned>(document: &StoredDocument) -> Result<T> {
-    serde_json::from_str(document.body.as_str()).map_err(|source| corrupt(&document.key, Some(source)))
+fn decode_document<T: DeserializeOwned>(document: &StoredDocument) -> Result<T> {
+    serde_json::from_str(document.body.as_str())
+        .map_err(|source| corrupt_document_error(&document.key, Some(source)))
 }
 
-fn corrupt(key: &DocumentKey, source: Option<serde_json::Error>) -> Error {
+fn corrupt_document_error(key: &DocumentKey, source: Option<serde_json::Error>) -> Error {
     let what = format!("the document '{}' of kind {}", key.id, key.kind);
     Error::Store { source: StoreError::Corrupt { what, source: source.map(Into::into) } }
 }
 
-fn is_refused(error: &Error) -> bool {
+fn is_refused_change(error: &Error) -> bool {
     matches!(error, Error::Store { source: StoreError::Refused { .. } })
 }

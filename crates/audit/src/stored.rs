@@ -139,12 +139,12 @@ impl StoredSession {
     /// Nothing is changed.
     pub async fn read_from_store(chat: &Chat, journal: &dyn Journal, key: &SessionKey) -> Result<Self> {
         let mut read = Self { session: key.session.to_string(), ..Self::default() };
-        let rows = journal.turns(key, &TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
+        let rows = journal.read_turns(key, &TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
         for row in &rows {
             read.turns.push(read_stored_turn(chat, journal, key, row).await?);
             if row.ordinal == 0 {
                 let query = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
-                read.waits.extend(journal.waits(&query).await?.into_iter().map(|(_, it)| StoredWait {
+                read.waits.extend(journal.read_waits(&query).await?.into_iter().map(|(_, it)| StoredWait {
                     no: it.no,
                     invocation: it.invocation.to_string(),
                     signal: it.signal,
@@ -156,7 +156,7 @@ impl StoredSession {
             }
         }
         read.waits.sort_by_key(|wait| wait.no);
-        let events = journal.events(key, 0, u64::MAX >> 1).await?;
+        let events = journal.read_events(key, 0, u64::MAX >> 1).await?;
         read.events = events
             .into_iter()
             .map(|event| StoredEvent { seq: event.seq, turn: event.turn, kind: event.kind })
@@ -171,13 +171,13 @@ impl StoredSession {
         key: &SessionKey,
         rows: &[TurnRow],
     ) -> Result<()> {
-        let Some(row) = journal.session(key).await? else { return Ok(()) };
+        let Some(row) = journal.read_session(key).await? else { return Ok(()) };
         let history = row.fields.iter().find(|field| field.name == HISTORY).map(|field| &field.value);
         let Some(FieldValue::List { generation, len, .. }) = history else { return Ok(()) };
         let (field, generation) = (HISTORY.to_owned(), *generation);
         let range = ItemRange::List { field, generation, from: 0, limit: *len };
         let own: BTreeMap<u64, Option<u64>> = rows.iter().map(|row| (row.no, row.message)).collect();
-        for item in journal.items(key, &range).await? {
+        for item in journal.read_items(key, &range).await? {
             let message: ChatMessage =
                 item.body.decode().map_err(|error| corrupt_row_error("a message", error))?;
             self.messages.push(StoredMessage {
@@ -222,7 +222,7 @@ async fn read_stored_turn(
     let text = match row.message {
         None => None,
         Some(no) => {
-            let items = journal.items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
+            let items = journal.read_items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
             let message = items.first().map(|item| item.body.decode::<ChatMessage>()).transpose();
             message
                 .map_err(|error| corrupt_row_error("a message", error))?

@@ -167,7 +167,7 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Which conversation; by default the last one.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// Start another conversation.
     #[arg(long, conflicts_with = "session")]
@@ -187,7 +187,7 @@ pub(crate) struct Send {
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     /// Which conversation; by default the last one.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// An idempotency key: sending the same again under the same key does nothing twice.
     #[arg(long, value_name = "KEY")]
@@ -207,7 +207,7 @@ pub(crate) struct Send {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pending {
     /// Only in this conversation.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// The file of the agents that are to go on; by default singletree.toml in this folder, or the demo where there is none.
     #[arg(long, value_name = "FILE")]
@@ -227,7 +227,7 @@ pub(crate) struct Answer {
     #[arg(value_name = "ANSWER", required = true, value_parser = clap::value_parser!(AnswerArgument))]
     pub(crate) reply: AnswerArgument,
     /// In which conversation, where more than one waits for this id.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// Who answers; it is recorded.
     #[arg(long, value_name = "WHO")]
@@ -244,13 +244,13 @@ pub(crate) struct Answer {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fork {
     /// Which conversation.
-    #[arg(value_name = "SESSION", value_parser = session)]
+    #[arg(value_name = "SESSION", value_parser = parse_session_id)]
     pub(crate) session: String,
     /// Copy only the messages before this place, counted from 0; all of them otherwise.
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
     /// The id of the new conversation; by default one is drawn.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerAddress,
@@ -286,7 +286,7 @@ pub(crate) enum Sessions {
     /// Show one session and its history. Works beside a running chat.
     Show {
         /// Which session.
-        #[arg(value_name = "ID", value_parser = session)]
+        #[arg(value_name = "ID", value_parser = parse_session_id)]
         session: String,
         #[command(flatten)]
         common: Common,
@@ -294,7 +294,7 @@ pub(crate) enum Sessions {
     /// Delete a session and everything that is known of it.
     Delete {
         /// Which session.
-        #[arg(value_name = "ID", value_parser = session)]
+        #[arg(value_name = "ID", value_parser = parse_session_id)]
         session: String,
         #[command(flatten)]
         server: ServerAddress,
@@ -304,7 +304,7 @@ pub(crate) enum Sessions {
     /// Print a session as one JSON document. Works beside a running chat.
     Export {
         /// Which session.
-        #[arg(value_name = "ID", value_parser = session)]
+        #[arg(value_name = "ID", value_parser = parse_session_id)]
         session: String,
         #[command(flatten)]
         common: Common,
@@ -315,7 +315,7 @@ pub(crate) enum Sessions {
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Under which id, if not its own.
-        #[arg(long, value_name = "ID", value_parser = session)]
+        #[arg(long, value_name = "ID", value_parser = parse_session_id)]
         session: Option<String>,
         #[command(flatten)]
         common: Common,
@@ -409,7 +409,7 @@ pub(crate) enum AnswerArgument {
 
 impl AnswerArgument {
     /// Returns what is sent to the harness.
-    pub(crate) fn payload(self) -> Map<String, Value> {
+    pub(crate) fn into_payload(self) -> Map<String, Value> {
         match self {
             Self::Approved(approved) => Map::from_iter([("approved".to_owned(), approved.into())]),
             Self::Fields(fields) => fields,
@@ -445,14 +445,14 @@ impl Command {
             Self::Retry(it) => it.common.json,
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
-            Self::Sessions(it) => it.common().json,
-            Self::Outbox(it) => it.common().json,
+            Self::Sessions(it) => it.common_options().json,
+            Self::Outbox(it) => it.common_options().json,
             Self::Mcp(Mcp::Accept { common, .. }) => common.json,
             Self::Graph(it) => it.wants_json(),
             Self::Turn(it) => it.wants_json(),
             Self::Doctor(it) => it.common.json,
             Self::Serve(_) | Self::Shell(_) => false,
-            Self::Keys(it) => it.of().common.json,
+            Self::Keys(it) => it.keyring_options().common.json,
             Self::Backup(it) => it.common.json,
             Self::Restore(it) => it.common.json,
             Self::Erase(it) => it.common.json,
@@ -464,7 +464,7 @@ impl Command {
 
 impl Sessions {
     /// Returns what all of them take.
-    pub(crate) fn common(&self) -> &Common {
+    pub(crate) fn common_options(&self) -> &Common {
         match self {
             Self::List { common }
             | Self::Show { common, .. }
@@ -475,6 +475,6 @@ impl Sessions {
     }
 }
 
-fn session(text: &str) -> Result<String, String> {
+fn parse_session_id(text: &str) -> Result<String, String> {
     SessionId::parse(text).map(|parsed| parsed.to_string()).map_err(|error| error.to_string())
 }

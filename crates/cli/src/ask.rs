@@ -11,21 +11,21 @@ use singletree::{Answer, Chat, SignalAddress, Turn};
 use crate::args::AnswerArgument;
 use crate::error::Result;
 use crate::json;
-use crate::print::{TerminalOutput, TextStyle, one_line};
-use crate::shell_word::quoted;
+use crate::print::{TerminalOutput, TextStyle, to_single_line};
+use crate::shell_word::quote_shell_word;
 
 /// How many waits are looked at at once.
 pub(crate) const WAITS_MAX: u64 = 1000;
 
 /// Shows a pending wait: for an approval the tool, its effect and the exact arguments.
-pub(crate) fn show(wait: &PendingWait, screen: &mut TerminalOutput) -> io::Result<()> {
+pub(crate) fn show_pending_wait(wait: &PendingWait, screen: &mut TerminalOutput) -> io::Result<()> {
     let is_action = wait.wait.action.is_some();
     let about = (wait.descriptor.signal_id.as_str(), wait.descriptor.metadata.as_ref(), is_action);
-    show_parts(about, wait.wait.deadline.map(json::time), screen)
+    show_wait_parts(about, wait.wait.deadline.map(json::format_time), screen)
 }
 
 /// Shows a wait as [`show`] does, from its parts: the signal, the agent's metadata, and whether it concerns an action.
-pub(crate) fn show_parts(
+pub(crate) fn show_wait_parts(
     (signal, metadata, is_action): (&str, Option<&Value>, bool),
     deadline: Option<String>,
     screen: &mut TerminalOutput,
@@ -35,44 +35,50 @@ pub(crate) fn show_parts(
     match (tool, is_action) {
         (Some(tool), true) => {
             let effect = known("effect").and_then(Value::as_str).unwrap_or("unknown");
-            let (tool, effect) = (one_line(tool), one_line(effect));
-            screen.styled(TextStyle::Strong, &format!("approval wanted: {tool} (effect: {effect})"))?;
+            let (tool, effect) = (to_single_line(tool), to_single_line(effect));
+            screen.write_styled_line(
+                TextStyle::Strong,
+                &format!("approval wanted: {tool} (effect: {effect})"),
+            )?;
             match known("arguments") {
                 Some(Value::Object(arguments)) => {
-                    arguments.iter().try_for_each(|(name, value)| field(name, value, screen))?;
+                    arguments.iter().try_for_each(|(name, value)| show_action_field(name, value, screen))?;
                 }
-                Some(other) => field("arguments", other, screen)?,
+                Some(other) => show_action_field("arguments", other, screen)?,
                 None => {}
             }
             for (name, value) in metadata.and_then(Value::as_object).into_iter().flatten() {
                 if !["kind", "tool", "effect", "arguments", "call_id", "description", "place", "server"]
                     .contains(&name.as_str())
                 {
-                    field(name, value, screen)?;
+                    show_action_field(name, value, screen)?;
                 }
             }
             if let Some(notice) = known("notice").and_then(Value::as_str) {
-                screen.styled(TextStyle::Wrong, &format!("    {notice}"))?;
+                screen.write_styled_line(TextStyle::Wrong, &format!("    {notice}"))?;
             }
         }
         (Some(_), false) | (None, _) => {
             let kind = if is_action { "approval" } else { "answer" };
-            screen.styled(TextStyle::Strong, &format!("{kind} wanted: {}", one_line(signal)))?;
+            screen.write_styled_line(
+                TextStyle::Strong,
+                &format!("{kind} wanted: {}", to_single_line(signal)),
+            )?;
             if let Some(metadata) = metadata {
-                screen.line(&format!("    {}", visible_value(&metadata.to_string())))?;
+                screen.write_line(&format!("    {}", visible_value(&metadata.to_string())))?;
             }
         }
     }
     match deadline {
-        Some(deadline) => screen.styled(TextStyle::Dim, &format!("    until {deadline}")),
+        Some(deadline) => screen.write_styled_line(TextStyle::Dim, &format!("    until {deadline}")),
         None => Ok(()),
     }
 }
 
 /// Shows one field of an action to approve on a line of its own, with every character of its value.
-fn field(name: &str, value: &Value, screen: &mut TerminalOutput) -> io::Result<()> {
+fn show_action_field(name: &str, value: &Value, screen: &mut TerminalOutput) -> io::Result<()> {
     let name = visible_value(name).replace('\n', "\\n");
-    screen.line(&format!("    {name}: {}", visible_value(&value.to_string())))
+    screen.write_line(&format!("    {name}: {}", visible_value(&value.to_string())))
 }
 
 /// Who could answer from here, and how they are named on a command line.
@@ -86,7 +92,7 @@ pub(crate) struct AnswerInstructions {
 
 /// Shows how somebody who is not asked can answer: a line to paste for each answer. Where another program has the
 /// agent, no line would do, and that is said.
-pub(crate) async fn show_how(
+pub(crate) async fn show_answer_commands(
     chat: &Chat,
     wait: &PendingWait,
     here: &AnswerInstructions,
@@ -102,31 +108,31 @@ pub(crate) async fn show_how(
         let text = format!(
             "    the agent {agent} is not here: answer in the program that has it, or name its file by --config"
         );
-        return Ok(screen.styled(TextStyle::Dim, &text)?);
+        return Ok(screen.write_styled_line(TextStyle::Dim, &text)?);
     }
     let signal = wait.descriptor.signal_id.as_str();
-    for line in lines((signal, &wait.session), wait.wait.action.is_some(), &here.again) {
-        screen.styled(TextStyle::Dim, &format!("    {line}"))?;
+    for line in format_answer_commands((signal, &wait.session), wait.wait.action.is_some(), &here.again) {
+        screen.write_styled_line(TextStyle::Dim, &format!("    {line}"))?;
     }
     Ok(())
 }
 
 /// Returns the commands that answer. A shell runs each as it stands; the one that wants an object is refused until
 /// there is one.
-fn lines((signal, session): (&str, &str), is_action: bool, again: &str) -> Vec<String> {
+fn format_answer_commands((signal, session): (&str, &str), is_action: bool, again: &str) -> Vec<String> {
     let forms = if is_action { ["approve", "reject"].as_slice() } else { &["'JSON'"] };
-    let (signal, session) = (quoted(signal), quoted(session));
+    let (signal, session) = (quote_shell_word(signal), quote_shell_word(session));
     let line = |form: &&str| format!("singletree answer {signal} {form} --session {session}{again}");
     forms.iter().map(line).collect()
 }
 
 /// Returns the pending waits of a session, or of all sessions.
-pub(crate) async fn waiting(chat: &Chat, session: Option<&str>) -> Result<Vec<PendingWait>> {
+pub(crate) async fn list_pending_waits(chat: &Chat, session: Option<&str>) -> Result<Vec<PendingWait>> {
     Ok(chat.pending(session, WAITS_MAX).await?)
 }
 
 /// Says how much waits, and in how many sessions; `other` stands before those.
-pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
+pub(crate) fn describe_wait_count(waits: &[PendingWait], other: &str) -> String {
     let sessions: BTreeSet<&str> = waits.iter().map(|wait| wait.session.as_str()).collect();
     let more = if waits.len() as u64 >= WAITS_MAX { " or more" } else { "" };
     match (waits.len(), sessions.len()) {
@@ -137,7 +143,7 @@ pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
 }
 
 /// Answers a wait that was shown: an approval is bound to the action that was shown with the wait.
-pub(crate) async fn answer(
+pub(crate) async fn answer_shown_wait(
     chat: &Chat,
     wait: &PendingWait,
     reply: AnswerArgument,
@@ -145,7 +151,7 @@ pub(crate) async fn answer(
 ) -> Result<Turn> {
     let session = wait.session.clone();
     let address = SignalAddress::Session { session, signal: wait.descriptor.signal_id.clone() };
-    let mut answer = Answer::new(reply.payload());
+    let mut answer = Answer::new(reply.into_payload());
     if let Some(action) = &wait.wait.action {
         answer = answer.to(wait.wait.no, action.clone());
     }
@@ -165,8 +171,11 @@ mod tests {
             "singletree answer apr-1 approve --session s --db x.db",
             "singletree answer apr-1 reject --session s --db x.db",
         ];
-        assert_eq!(lines(("apr-1", "s"), true, " --db x.db"), both);
-        assert_eq!(lines(("a|b", "s"), false, ""), ["singletree answer 'a|b' 'JSON' --session s"]);
+        assert_eq!(format_answer_commands(("apr-1", "s"), true, " --db x.db"), both);
+        assert_eq!(
+            format_answer_commands(("a|b", "s"), false, ""),
+            ["singletree answer 'a|b' 'JSON' --session s"]
+        );
         assert!("JSON".parse::<AnswerArgument>().is_err(), "what is pasted as it is answers nothing");
     }
 }

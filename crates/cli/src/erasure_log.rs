@@ -9,7 +9,12 @@ use singletree_server::RevocationLog;
 pub(crate) struct ErasureLog(pub(crate) SqliteStore);
 
 impl RevocationLog for ErasureLog {
-    fn record<'a>(&'a self, tenant: &'a TenantId, key: &'a str, at: Timestamp) -> BoxFuture<'a, Result<()>> {
+    fn record_revocation<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        key: &'a str,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.0.list_erased(vec![ErasedName::Key(tenant.clone(), key.to_owned())], at))
     }
 }

@@ -9,7 +9,7 @@ use singletree::http::Redactor;
 use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
-use crate::print::{TerminalOutput, one_line};
+use crate::print::{TerminalOutput, to_single_line};
 
 /// The result of the binary's functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -155,7 +155,7 @@ impl Error {
     }
 
     /// Returns the exit code.
-    pub(crate) fn exit(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Exists(_) | Self::DatabaseExists { .. } => USAGE,
             Self::Config(config::Error::Invalid(_) | config::Error::Unreadable { .. }) => USAGE,
@@ -184,7 +184,7 @@ impl Error {
     }
 
     /// Returns the mistakes in a configuration file, if they are the error.
-    pub(crate) fn report(&self) -> Option<&ConfigReport> {
+    pub(crate) fn config_report(&self) -> Option<&ConfigReport> {
         match self {
             Self::Config(config::Error::Invalid(report)) => Some(report),
             _ => None,
@@ -192,7 +192,7 @@ impl Error {
     }
 
     /// Returns advice for the user, where it fits one sentence.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn find_hint(&self) -> Option<String> {
         match self {
             Self::Open { source: durable::Error::Locked { pid, command } } => Some(format!(
                 "one process writes to a database: stop process {pid} ({command}), then run this again"
@@ -201,7 +201,7 @@ impl Error {
                 refused.hint.clone()
             }
             Self::Harness(_) | Self::Refused(_) | Self::Client(_) => {
-                harness::hint(self.category()).map(str::to_owned)
+                harness::hint_for_error(self.category()).map(str::to_owned)
             }
             Self::DatabaseExists { writer, .. } => Some(match writer {
                 Some((pid, command)) => format!(
@@ -217,29 +217,29 @@ impl Error {
     }
 
     /// Writes the error, and the advice for the user where there is one.
-    pub(crate) fn show(&self, screen: &mut TerminalOutput) -> io::Result<()> {
-        screen.error(self.category(), &self.text())?;
-        match self.hint() {
-            Some(hint) => screen.line(&format!("hint: {}", one_line(&hint))),
+    pub(crate) fn show_error(&self, screen: &mut TerminalOutput) -> io::Result<()> {
+        screen.write_error(self.category(), &self.text_with_causes())?;
+        match self.find_hint() {
+            Some(hint) => screen.write_line(&format!("hint: {}", to_single_line(&hint))),
             None => Ok(()),
         }
     }
 
     /// Takes keys out of the text.
-    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
-        let text = self.text();
+    pub(crate) fn into_redacted(self, redactor: &Redactor) -> Self {
+        let text = self.text_with_causes();
         match redactor.redact(&text) {
             clean if clean == text => self,
             clean => {
-                let (category, exit) = (self.category().to_owned(), self.exit());
+                let (category, exit) = (self.category().to_owned(), self.exit_code());
                 Self::Redacted { category, text: clean.into_owned(), exit }
             }
         }
     }
 
     /// Returns the whole text, causes included, on one line.
-    pub(crate) fn text(&self) -> String {
-        engine::chain(self).replace(['\n', '\r'], " ")
+    pub(crate) fn text_with_causes(&self) -> String {
+        engine::format_error_chain(self).replace(['\n', '\r'], " ")
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) const SUSPENDED: u8 = 3;
 pub(crate) const STORE_REFUSED: u8 = 4;
 
 /// Returns the code that tells how a turn ended.
-pub(crate) fn of(outcome: &ChatTurnOutcome) -> u8 {
+pub(crate) fn exit_code_of_outcome(outcome: &ChatTurnOutcome) -> u8 {
     match outcome {
         ChatTurnOutcome::Completed(_) => COMPLETED,
         ChatTurnOutcome::Suspended(_) => SUSPENDED,

@@ -20,7 +20,7 @@ pub(crate) enum InterruptEffect {
 }
 
 /// Shows a turn until it ends.
-pub(crate) async fn follow(
+pub(crate) async fn follow_turn(
     chat: &Chat,
     turn: &Turn,
     mut view: TurnView,
@@ -30,20 +30,20 @@ pub(crate) async fn follow(
     let mut events = pin!(turn.events());
     let mut told = pin!(turn.outcome());
     let mut outcome = None;
-    let mut interrupted = pin!(interrupted(interrupt));
+    let mut interrupted = pin!(wait_for_interrupt(interrupt));
     loop {
         tokio::select! {
             biased;
             () = &mut interrupted => {
-                interrupted.set(self::interrupted(interrupt));
-                screen.end()?;
-                screen.styled(TextStyle::Dim, "  cancelling")?;
+                interrupted.set(self::wait_for_interrupt(interrupt));
+                screen.end_line()?;
+                screen.write_styled_line(TextStyle::Dim, "  cancelling")?;
                 chat.cancel(turn.id()).await?;
             }
             event = events.next() => match event {
                 Some(event) => {
                     let event = event?;
-                    view.show(&event, screen)?;
+                    view.show_event(&event, screen)?;
                     if let Some(outcome) = event.what.outcome() {
                         return Ok(outcome.clone());
                     }
@@ -53,8 +53,8 @@ pub(crate) async fn follow(
             ended = &mut told, if outcome.is_none() => {
                 // One that could not be recorded has no event (D20).
                 if let ChatTurnOutcome::Errored(errored) = ended.as_ref() && !errored.recorded {
-                    screen.end()?;
-                    screen.styled(TextStyle::Wrong, &errored.reply.text())?;
+                    screen.end_line()?;
+                    screen.write_styled_line(TextStyle::Wrong, &errored.reply.text())?;
                     return Ok(ended);
                 }
                 outcome = Some(ended);
@@ -64,7 +64,7 @@ pub(crate) async fn follow(
 }
 
 /// Returns when the user wants the turn to end.
-async fn interrupted(interrupt: InterruptEffect) {
+async fn wait_for_interrupt(interrupt: InterruptEffect) {
     match interrupt {
         InterruptEffect::CancelsTurn => {
             if tokio::signal::ctrl_c().await.is_err() {

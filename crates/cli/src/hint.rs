@@ -1,7 +1,7 @@
 //! Advice for a person at a terminal about errors of a model.
 
 /// Returns advice, for errors whose cause lies outside the conversation.
-pub(crate) fn hint(category: &str) -> Option<&'static str> {
+pub(crate) fn hint_for_error(category: &str) -> Option<&'static str> {
     Some(match category {
         "provider_authentication" => "check the key: the variable or the file that is named for this model",
         "provider_unavailable" => "check that the model's server runs and can be reached, then send it again",

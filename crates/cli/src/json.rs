@@ -18,15 +18,15 @@ use crate::error::Error;
 use crate::print::TerminalOutput;
 
 /// Prints one document.
-pub(crate) fn print(screen: &mut TerminalOutput, document: &impl Serialize) -> io::Result<()> {
-    screen.json(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
+pub(crate) fn print_json(screen: &mut TerminalOutput, document: &impl Serialize) -> io::Result<()> {
+    screen.write_json(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
 }
 
 /// Writes a time for people and machines: RFC 3339, UTC, to the second.
-pub(crate) fn time(at: Timestamp) -> String {
+pub(crate) fn format_time(at: Timestamp) -> String {
     // Beyond these years the form ends, and no clock stands there.
     const YEAR_10000: Duration = Duration::from_millis(253_402_300_800_000);
-    let last = Timestamp::from_millis(0).after(YEAR_10000 - Duration::from_millis(1));
+    let last = Timestamp::from_millis(0).saturating_add(YEAR_10000 - Duration::from_millis(1));
     let at = at.clamp(Timestamp::from_millis(0), last);
     humantime::format_rfc3339_seconds(at.to_system_time()).to_string()
 }
@@ -51,10 +51,15 @@ struct PrintedError {
 
 impl PrintedErrorDocument {
     /// Describes an error.
-    pub(crate) fn of(error: &Error) -> Self {
-        let (category, message) = (error.category().to_owned(), error.text());
+    pub(crate) fn from_error(error: &Error) -> Self {
+        let (category, message) = (error.category().to_owned(), error.text_with_causes());
         Self {
-            error: PrintedError { category, message, hint: error.hint(), report: error.report().cloned() },
+            error: PrintedError {
+                category,
+                message,
+                hint: error.find_hint(),
+                report: error.config_report().cloned(),
+            },
         }
     }
 }
@@ -93,12 +98,12 @@ enum PrintedOutcomeDetails<'a> {
 
 impl<'a> PrintedOutcome<'a> {
     /// Describes an outcome.
-    pub(crate) fn of(session: &'a str, outcome: &'a ChatTurnOutcome) -> Self {
+    pub(crate) fn from_outcome(session: &'a str, outcome: &'a ChatTurnOutcome) -> Self {
         let how = match outcome {
             ChatTurnOutcome::Completed(it) => PrintedOutcomeDetails::Completed { replies: &it.replies },
             ChatTurnOutcome::Suspended(it) => PrintedOutcomeDetails::Suspended {
                 invocation: it.invocation_id.as_str(),
-                wait: PrintedWait::of(
+                wait: PrintedWait::from_suspension_terms(
                     &it.signal_descriptor.signal_id,
                     it.signal_descriptor.metadata.as_ref(),
                     &it.wait,
@@ -115,7 +120,7 @@ impl<'a> PrintedOutcome<'a> {
                 recorded: it.recorded,
             },
         };
-        Self { session, turn: outcome.turn().map(ToString::to_string), how }
+        Self { session, turn: outcome.turn_id().map(ToString::to_string), how }
     }
 }
 
@@ -132,13 +137,17 @@ struct PrintedWait<'a> {
 }
 
 impl<'a> PrintedWait<'a> {
-    fn of(signal: &'a str, metadata: Option<&'a Value>, wait: &'a SuspensionTerms) -> Self {
+    fn from_suspension_terms(
+        signal: &'a str,
+        metadata: Option<&'a Value>,
+        wait: &'a SuspensionTerms,
+    ) -> Self {
         Self {
             signal,
             wait: wait.no,
             action: wait.action.as_deref(),
             metadata,
-            deadline: wait.deadline.map(time),
+            deadline: wait.deadline.map(format_time),
             payload_schema: wait.payload_schema.as_ref(),
         }
     }
@@ -161,12 +170,16 @@ struct PrintedPendingWait<'a> {
 
 impl<'a> PrintedPendingWaits<'a> {
     /// Describes pending waits.
-    pub(crate) fn of(waits: &'a [PendingWait]) -> Self {
+    pub(crate) fn from_waits(waits: &'a [PendingWait]) -> Self {
         let waiting = |it: &'a PendingWait| PrintedPendingWait {
             session: &it.session,
             invocation: it.invocation.as_str(),
-            since: time(it.since),
-            wait: PrintedWait::of(&it.descriptor.signal_id, it.descriptor.metadata.as_ref(), &it.wait),
+            since: format_time(it.since),
+            wait: PrintedWait::from_suspension_terms(
+                &it.descriptor.signal_id,
+                it.descriptor.metadata.as_ref(),
+                &it.wait,
+            ),
         };
         Self { pending: waits.iter().map(waiting).collect() }
     }
@@ -186,13 +199,13 @@ pub(crate) struct PrintedSession<'a> {
 
 impl<'a> PrintedSession<'a> {
     /// Describes a session.
-    pub(crate) fn of(info: &'a SessionInfo) -> Self {
+    pub(crate) fn from_session_info(info: &'a SessionInfo) -> Self {
         Self {
             session: &info.session,
             agent: &info.agent,
             messages: info.messages,
-            created_at: time(info.created_at),
-            updated_at: time(info.updated_at),
+            created_at: format_time(info.created_at),
+            updated_at: format_time(info.updated_at),
             parent: info.parent.as_ref(),
         }
     }
@@ -237,7 +250,7 @@ struct PrintedFailedTurn<'a> {
 }
 
 impl<'a> PrintedFailedTurn<'a> {
-    fn of(turn: &'a FailedTurnEntry) -> Self {
+    fn from_failed_turn(turn: &'a FailedTurnEntry) -> Self {
         Self {
             turn: turn.turn.id.to_string(),
             place: turn.place,
@@ -260,20 +273,20 @@ struct PrintedHistoryEntry<'a> {
 
 impl<'a> PrintedSessionDetails<'a> {
     /// Describes a session and its history.
-    pub(crate) fn of(
+    pub(crate) fn from_session_parts(
         info: &'a SessionInfo,
         summary: Option<&'a ConversationSummary>,
         history: &'a [HistoryEntry],
         (failed, failed_before): (&'a [FailedTurnEntry], u64),
     ) -> Self {
-        let failed = failed.iter().map(PrintedFailedTurn::of).collect();
+        let failed = failed.iter().map(PrintedFailedTurn::from_failed_turn).collect();
         let entry = |it: &'a HistoryEntry| PrintedHistoryEntry {
             seq: it.seq,
             message: &it.message,
             side: it.side.as_ref(),
         };
         let history = history.iter().map(entry).collect();
-        Self { session: PrintedSession::of(info), summary, history, failed, failed_before }
+        Self { session: PrintedSession::from_session_info(info), summary, history, failed, failed_before }
     }
 }
 
@@ -291,7 +304,7 @@ pub(crate) struct PrintedRemovalCounts {
 
 impl PrintedRemovalCounts {
     /// Says how much it was.
-    pub(crate) fn of(it: singletree::harness::RetentionReport) -> Self {
+    pub(crate) fn from_retention_report(it: singletree::harness::RetentionReport) -> Self {
         Self { sessions: it.sessions, turns: it.turns, events: it.events }
     }
 }

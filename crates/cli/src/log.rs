@@ -22,22 +22,22 @@ pub(crate) struct ErrorLog {
 
 impl ErrorLog {
     /// Starts writing. It ends with the last line when the log is dropped.
-    pub(crate) fn start() -> io::Result<Arc<Self>> {
+    pub(crate) fn start_thread() -> io::Result<Arc<Self>> {
         let (lines, waiting) = sync_channel(LINES);
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = dropped.clone();
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted))?;
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || write_lines(&waiting, &counted))?;
         Ok(Arc::new(Self { lines, dropped, dropped_in_all: AtomicU64::new(0) }))
     }
 
     /// Returns how many lines were dropped since the start.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub(crate) fn dropped_line_count(&self) -> u64 {
         self.dropped_in_all.load(Ordering::Relaxed)
     }
 }
 
 impl LogSink for ErrorLog {
-    fn line(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         if self.lines.try_send(format!("{line}\n")).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.dropped_in_all.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl LogSink for ErrorLog {
     }
 }
 
-fn write(waiting: &Receiver<String>, dropped: &AtomicU64) {
+fn write_lines(waiting: &Receiver<String>, dropped: &AtomicU64) {
     while let Ok(line) = waiting.recv() {
         let mut text = line;
         match dropped.swap(0, Ordering::Relaxed) {
@@ -62,7 +62,7 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Writes to the standard error, but waits no longer for somebody to read it than a second: a pipe that nobody reads
 /// must not keep a process from ending.
-pub(crate) fn say_soon(write: impl FnOnce() + Send + 'static) {
+pub(crate) fn write_with_timeout(write: impl FnOnce() + Send + 'static) {
     let (done, written) = sync_channel::<()>(1);
     let said = std::thread::Builder::new().name("last-word".to_owned()).spawn(move || {
         write();

@@ -36,7 +36,7 @@ use clap::CommandFactory;
 use crate::args::Args;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::log::say_soon;
+use crate::log::write_with_timeout;
 use crate::print::TerminalOutput;
 
 /// A turn is many small allocations, and hundreds of turns run at once.
@@ -44,14 +44,14 @@ use crate::print::TerminalOutput;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = usage::parse();
+    let args = usage::parse_arguments();
     let json = args.command.as_ref().is_some_and(args::Command::wants_json);
-    match run(args) {
+    match run_arguments(args) {
         Ok(code) => code,
         Err(error) => {
-            let exit = error.exit();
-            say_soon(move || {
-                report(&error, json);
+            let exit = error.exit_code();
+            write_with_timeout(move || {
+                print_error(&error, json);
             });
             exit
         }
@@ -59,27 +59,30 @@ fn main() -> ExitCode {
     .into()
 }
 
-fn run(args: Args) -> Result<u8> {
+fn run_arguments(args: Args) -> Result<u8> {
     let Some(command) = args.command else {
-        TerminalOutput::out().line(&Args::command().render_help().to_string())?;
+        TerminalOutput::standard_output().write_line(&Args::command().render_help().to_string())?;
         return Ok(COMPLETED);
     };
     // One thread runs everything; the store and the line editor have their own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|source| Error::Input { source })?.block_on(command::run(command))
+    runtime.map_err(|source| Error::Input { source })?.block_on(command::run_command(command))
 }
 
 /// Prints an error: one line, or one JSON object.
-pub(crate) fn report(error: &Error, json: bool) -> u8 {
+pub(crate) fn print_error(error: &Error, json: bool) -> u8 {
     let told = if json {
-        json::print(&mut TerminalOutput::out(), &json::PrintedErrorDocument::of(error))
-    } else if let Some(report) = error.report() {
+        json::print_json(
+            &mut TerminalOutput::standard_output(),
+            &json::PrintedErrorDocument::from_error(error),
+        )
+    } else if let Some(report) = error.config_report() {
         // Each mistake has lines of its own.
-        TerminalOutput::err().report(error.category(), report)
+        TerminalOutput::standard_error().write_config_report(error.category(), report)
     } else {
-        error.show(&mut TerminalOutput::err())
+        error.show_error(&mut TerminalOutput::standard_error())
     };
     // Where nobody reads, nobody can be told.
     told.unwrap_or_default();
-    error.exit()
+    error.exit_code()
 }

@@ -15,7 +15,7 @@ use singletree::http::{HttpClient, HttpLimits, HttpRequest, Method, Secret, Tran
 use singletree_protocol::native::ErrorBody;
 
 use crate::error::{Error, Result};
-use crate::place::{DatabaseLocation, write_private};
+use crate::place::{DatabaseLocation, write_private_file};
 
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES: u64 = 8 << 20;
@@ -36,16 +36,16 @@ pub(crate) struct OperatorFile(std::path::PathBuf);
 
 impl OperatorFile {
     /// Leaves where a server is, and with which key its operator is known.
-    pub(crate) fn put_up(
+    pub(crate) fn write_beside_database(
         place: &DatabaseLocation,
         (at, admin): (SocketAddr, SocketAddr),
         key: &Secret,
     ) -> Result<Self> {
-        let path = place.served();
-        let admin = Some(reachable(admin));
-        let left = OperatorFileContent { url: reachable(at), admin, key: key.expose().to_owned() };
+        let path = place.operator_file_path();
+        let admin = Some(local_server_url(admin));
+        let left = OperatorFileContent { url: local_server_url(at), admin, key: key.expose().to_owned() };
         let line = serde_json::to_string(&left).map_err(|error| Error::Output(error.into()))?;
-        write_private(&path, &line).map_err(|source| Error::Place {
+        write_private_file(&path, &line).map_err(|source| Error::Place {
             doing: "say where the server is in",
             path: path.clone(),
             source,
@@ -62,7 +62,7 @@ impl Drop for OperatorFile {
 }
 
 /// Returns the address at which this machine reaches a server.
-pub(crate) fn reachable(at: SocketAddr) -> String {
+pub(crate) fn local_server_url(at: SocketAddr) -> String {
     match (at.ip().is_unspecified(), at.is_ipv4()) {
         (true, true) => format!("http://127.0.0.1:{}", at.port()),
         (true, false) => format!("http://[::1]:{}", at.port()),
@@ -86,14 +86,14 @@ impl OperatorClient {
     }
 
     /// Reaches the server that has a database open; none when none says that it has.
-    pub(crate) fn beside(place: &DatabaseLocation) -> Result<Option<Self>> {
-        let Some(left) = read(&place.served()) else { return Ok(None) };
+    pub(crate) fn find_for_database(place: &DatabaseLocation) -> Result<Option<Self>> {
+        let Some(left) = read_operator_file(&place.operator_file_path()) else { return Ok(None) };
         // Whoever else takes all connections of the server, this one is left.
         Self::new(left.admin.as_deref().unwrap_or(&left.url), Secret::new(left.key)).map(Some)
     }
 
     /// Asks, and reads the answer.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn request_json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -121,10 +121,10 @@ impl OperatorClient {
 }
 
 /// Returns where the server is that says that it has a database open.
-pub(crate) fn served_at(place: &DatabaseLocation) -> Option<String> {
-    Some(read(&place.served())?.url)
+pub(crate) fn find_server_url(place: &DatabaseLocation) -> Option<String> {
+    Some(read_operator_file(&place.operator_file_path())?.url)
 }
 
-fn read(path: &Path) -> Option<OperatorFileContent> {
+fn read_operator_file(path: &Path) -> Option<OperatorFileContent> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }

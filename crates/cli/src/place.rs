@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use singletree::durable::SessionId;
 
 use crate::error::{Error, Result};
-use crate::shell_word::quoted;
+use crate::shell_word::quote_shell_word;
 
 /// A database and its neighbours.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct DatabaseLocation {
 
 impl DatabaseLocation {
     /// Finds the database: the one that is named, or that of the user's data folder.
-    pub(crate) fn of(db: Option<&Path>) -> Result<Self> {
+    pub(crate) fn from_path_or_default(db: Option<&Path>) -> Result<Self> {
         let named = db.map(Path::to_owned);
         let db = match db {
             Some(db) => db.to_owned(),
@@ -37,8 +37,8 @@ impl DatabaseLocation {
     }
 
     /// Makes the folder, for this user only, if there is none.
-    pub(crate) fn make(&self) -> Result<()> {
-        let folder = self.folder();
+    pub(crate) fn create_folder(&self) -> Result<()> {
+        let folder = self.database_folder();
         if folder.is_dir() {
             return Ok(());
         }
@@ -54,54 +54,54 @@ impl DatabaseLocation {
     }
 
     /// Returns the database.
-    pub(crate) fn db(&self) -> &Path {
+    pub(crate) fn database_path(&self) -> &Path {
         &self.db
     }
 
     /// Returns the option to add to a command so that it uses the same database: nothing where no database was named.
-    pub(crate) fn again(&self) -> String {
-        let option = |it: &PathBuf| format!(" --db {}", quoted(&it.display().to_string()));
+    pub(crate) fn database_option(&self) -> String {
+        let option = |it: &PathBuf| format!(" --db {}", quote_shell_word(&it.display().to_string()));
         self.named.as_ref().map(option).unwrap_or_default()
     }
 
     /// Returns the file of the lines that were typed.
-    pub(crate) fn typed(&self) -> PathBuf {
-        self.beside("typed")
+    pub(crate) fn input_history_path(&self) -> PathBuf {
+        self.path_beside("typed")
     }
 
     /// Returns the file in which a server that runs says where it is, and with which key its operator is known.
-    pub(crate) fn served(&self) -> PathBuf {
-        self.beside("serve")
+    pub(crate) fn operator_file_path(&self) -> PathBuf {
+        self.path_beside("serve")
     }
 
     /// Returns the session that was used last, if that is known.
     pub(crate) fn last_session(&self) -> Option<String> {
-        let text = fs::read_to_string(self.beside("last")).ok()?;
+        let text = fs::read_to_string(self.path_beside("last")).ok()?;
         SessionId::parse(text.trim()).ok().map(|parsed| parsed.to_string())
     }
 
     /// Keeps which session was used last.
-    pub(crate) fn remember(&self, session: &str) -> Result<()> {
+    pub(crate) fn remember_session(&self, session: &str) -> Result<()> {
         if self.last_session().as_deref() == Some(session) {
             return Ok(());
         }
-        let path = self.beside("last");
+        let path = self.path_beside("last");
         let doing = "remember the session in";
-        write_private(&path, session).map_err(|source| Error::Place { doing, path, source })
+        write_private_file(&path, session).map_err(|source| Error::Place { doing, path, source })
     }
 
     /// Forgets a session, if it was the last one.
-    pub(crate) fn forget(&self, session: &str) -> Result<()> {
+    pub(crate) fn forget_session(&self, session: &str) -> Result<()> {
         if self.last_session().as_deref() != Some(session) {
             return Ok(());
         }
-        let path = self.beside("last");
+        let path = self.path_beside("last");
         fs::remove_file(&path).map_err(|source| Error::Place { doing: "remove", path, source })
     }
 
     /// Forgets the lines that were typed.
-    pub(crate) fn forget_typed(&self) -> Result<()> {
-        let path = self.typed();
+    pub(crate) fn forget_input_history(&self) -> Result<()> {
+        let path = self.input_history_path();
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::Place { doing: "remove", path, source: error })
@@ -111,11 +111,11 @@ impl DatabaseLocation {
     }
 
     /// Returns the folder of the database.
-    pub(crate) fn folder(&self) -> &Path {
+    pub(crate) fn database_folder(&self) -> &Path {
         self.db.parent().unwrap_or(&self.db)
     }
 
-    fn beside(&self, ending: &str) -> PathBuf {
+    fn path_beside(&self, ending: &str) -> PathBuf {
         let mut name = OsString::from(&self.db);
         name.push(".");
         name.push(ending);
@@ -124,7 +124,7 @@ impl DatabaseLocation {
 }
 
 /// Puts a line into a file that only this user can read, whole or not at all.
-pub(crate) fn write_private(path: &Path, line: &str) -> io::Result<()> {
+pub(crate) fn write_private_file(path: &Path, line: &str) -> io::Result<()> {
     let mut draft = OsString::from(path);
     draft.push(".tmp");
     let mut options = OpenOptions::new();

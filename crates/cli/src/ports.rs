@@ -41,7 +41,7 @@ impl ServerPorts {
     }
 
     /// Closes all of them for those that come from now on.
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn close_ports(&mut self) {
         *self = Self::default();
     }
 
@@ -53,19 +53,19 @@ impl ServerPorts {
     ///
     /// # Cancellation
     /// Dropping the future leaves the ports as they are.
-    pub(crate) async fn reserve(&mut self, next: &ConfiguredServer) -> Result<()> {
+    pub(crate) async fn reserve_ports(&mut self, next: &ConfiguredServer) -> Result<()> {
         let mut addresses = vec![(&self.main, &next.listen), (&self.admin, &next.admin)];
         addresses.extend(next.metrics.iter().map(|address| (&self.metrics, address)));
         let mut reserved = Vec::new();
         for (port, address) in addresses {
             match port.as_ref().filter(|port| port.address == *address) {
                 Some(kept) => {
-                    let at = kept.listener.local_addr().map_err(unusable)?;
+                    let at = kept.listener.local_addr().map_err(unusable_port_error)?;
                     if !next.asks && !at.ip().is_loopback() {
                         return Err(ServerError::Open { address: at }.into());
                     }
                 }
-                None => reserved.push(bind(&next.server, address).await?),
+                None => reserved.push(bind_port(&next.server, address).await?),
             }
         }
         self.reserved = reserved;
@@ -73,12 +73,16 @@ impl ServerPorts {
     }
 
     /// Opens the ports of a server; those that are open at the same address stay so.
-    pub(crate) async fn listen(&mut self, served: &ConfiguredServer) -> Result<ServerListeners> {
+    pub(crate) async fn open_listeners(&mut self, served: &ConfiguredServer) -> Result<ServerListeners> {
         let mut reserved = std::mem::take(&mut self.reserved);
-        let main = open((&mut self.main, &mut reserved), &served.server, &served.listen).await?;
-        let admin = open((&mut self.admin, &mut reserved), &served.server, &served.admin).await?;
+        let main =
+            open_or_reuse_port((&mut self.main, &mut reserved), &served.server, &served.listen).await?;
+        let admin =
+            open_or_reuse_port((&mut self.admin, &mut reserved), &served.server, &served.admin).await?;
         let metrics = match &served.metrics {
-            Some(address) => Some(open((&mut self.metrics, &mut reserved), &served.server, address).await?),
+            Some(address) => {
+                Some(open_or_reuse_port((&mut self.metrics, &mut reserved), &served.server, address).await?)
+            }
             None => {
                 // Nobody would answer at it any more.
                 self.metrics = None;
@@ -89,7 +93,7 @@ impl ServerPorts {
     }
 }
 
-async fn open(
+async fn open_or_reuse_port(
     (port, reserved): (&mut Option<BoundPort>, &mut Vec<BoundPort>),
     server: &Server,
     address: &str,
@@ -97,18 +101,18 @@ async fn open(
     let mut known = port.take().into_iter().chain(reserved.extract_if(.., |port| port.address == address));
     let kept = match known.find(|port| port.address == address) {
         Some(kept) => kept,
-        None => bind(server, address).await?,
+        None => bind_port(server, address).await?,
     };
-    let listener = kept.listener.try_clone().and_then(TcpListener::from_std).map_err(unusable)?;
+    let listener = kept.listener.try_clone().and_then(TcpListener::from_std).map_err(unusable_port_error)?;
     *port = Some(kept);
     Ok(listener)
 }
 
-async fn bind(server: &Server, address: &str) -> Result<BoundPort> {
-    let listener = server.listen(address).await?.into_std().map_err(unusable)?;
+async fn bind_port(server: &Server, address: &str) -> Result<BoundPort> {
+    let listener = server.listen(address).await?.into_std().map_err(unusable_port_error)?;
     Ok(BoundPort { address: address.to_owned(), listener })
 }
 
-fn unusable(source: io::Error) -> Error {
+fn unusable_port_error(source: io::Error) -> Error {
     Error::Input { source }
 }

@@ -24,7 +24,7 @@ pub(crate) enum TextStyle {
 }
 
 impl TextStyle {
-    fn start(self) -> &'static str {
+    fn escape_sequence(self) -> &'static str {
         match self {
             Self::Plain => "",
             Self::Dim => "\x1b[2m",
@@ -59,7 +59,7 @@ struct LineWrapper {
 
 impl LineWrapper {
     /// Takes the next piece of a text and returns the part to write now; a word is kept until it ends.
-    fn push(&mut self, text: &str, columns: usize) -> String {
+    fn wrap_piece(&mut self, text: &str, columns: usize) -> String {
         let mut written = String::new();
         for letter in text.chars() {
             match letter {
@@ -116,45 +116,45 @@ const CLEAR: &str = "\r\x1b[K";
 
 impl TerminalOutput {
     /// The standard output.
-    pub(crate) fn out() -> Self {
+    pub(crate) fn standard_output() -> Self {
         let out = io::stdout();
-        let colours = colours(out.is_terminal());
-        let columns = columns().unwrap_or(COLUMNS);
+        let colours = wants_colours(out.is_terminal());
+        let columns = detect_columns().unwrap_or(COLUMNS);
         Self { out: Box::new(out), colours, columns, open: false, wrap: None, has_status: false }
     }
 
     /// The standard error.
-    pub(crate) fn err() -> Self {
+    pub(crate) fn standard_error() -> Self {
         let err = io::stderr();
-        let colours = colours(err.is_terminal());
+        let colours = wants_colours(err.is_terminal());
         Self { out: Box::new(err), colours, columns: COLUMNS, open: false, wrap: None, has_status: false }
     }
 
     /// Anything else.
     #[cfg(test)]
-    pub(crate) fn over(out: Box<dyn Write>, colours: bool) -> Self {
+    pub(crate) fn with_writer(out: Box<dyn Write>, colours: bool) -> Self {
         Self { out, colours, columns: COLUMNS, open: false, wrap: None, has_status: false }
     }
 
     /// Returns the same screen for somebody who reads on: lines are broken between words, and a sign of life is shown
     /// while nothing else is.
-    pub(crate) fn live(self) -> Self {
+    pub(crate) fn into_interactive(self) -> Self {
         Self { wrap: Some(LineWrapper::default()), ..self }
     }
 
     /// Tells whether somebody reads on.
-    pub(crate) fn is_live(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         self.wrap.is_some()
     }
 
     /// Shows a sign of life until something else is written; nothing where nobody reads on.
-    pub(crate) fn status(&mut self, text: &str) -> io::Result<()> {
-        if !self.is_live() || self.open {
+    pub(crate) fn show_status(&mut self, text: &str) -> io::Result<()> {
+        if !self.is_interactive() || self.open {
             return Ok(());
         }
         self.clear_status()?;
         let text = visible_text(text);
-        let painted = self.paint(TextStyle::Dim, &text).unwrap_or_else(|| text.to_string());
+        let painted = self.apply_style(TextStyle::Dim, &text).unwrap_or_else(|| text.to_string());
         write!(self.out, "{painted}")?;
         self.has_status = true;
         self.out.flush()
@@ -165,19 +165,19 @@ impl TerminalOutput {
     }
 
     /// Returns how many columns there are: as the user says in `COLUMNS`, else as the terminal does, else 100.
-    pub(crate) fn columns(&self) -> usize {
+    pub(crate) fn column_count(&self) -> usize {
         self.columns
     }
 
     /// Writes a piece of a line, at once.
-    pub(crate) fn piece(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_piece(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         self.clear_status()?;
         let text = visible_text(text);
         match &mut self.wrap {
-            Some(wrap) => self.out.write_all(wrap.push(&text, self.columns).as_bytes())?,
+            Some(wrap) => self.out.write_all(wrap.wrap_piece(&text, self.columns).as_bytes())?,
             None => self.out.write_all(text.as_bytes())?,
         }
         self.open = !text.ends_with('\n');
@@ -185,7 +185,7 @@ impl TerminalOutput {
     }
 
     /// Ends the line that was begun by pieces, if one was.
-    pub(crate) fn end(&mut self) -> io::Result<()> {
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
         self.clear_status()?;
         if let Some(wrap) = &mut self.wrap {
             let mut word = String::new();
@@ -197,15 +197,15 @@ impl TerminalOutput {
     }
 
     /// Writes whole lines.
-    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
-        self.styled(TextStyle::Plain, text)
+    pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
+        self.write_styled_line(TextStyle::Plain, text)
     }
 
     /// Writes whole lines in a style.
-    pub(crate) fn styled(&mut self, style: TextStyle, text: &str) -> io::Result<()> {
-        self.end()?;
+    pub(crate) fn write_styled_line(&mut self, style: TextStyle, text: &str) -> io::Result<()> {
+        self.end_line()?;
         let text = visible_text(text.strip_suffix('\n').unwrap_or(text));
-        match self.paint(style, &text) {
+        match self.apply_style(style, &text) {
             Some(painted) => writeln!(self.out, "{painted}")?,
             None => writeln!(self.out, "{text}")?,
         }
@@ -213,51 +213,52 @@ impl TerminalOutput {
     }
 
     /// Writes a JSON document: it stays the same value, and nothing of it steers the terminal.
-    pub(crate) fn json(&mut self, text: &str) -> io::Result<()> {
-        self.end()?;
+    pub(crate) fn write_json(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
         writeln!(self.out, "{}", visible_json(text))?;
         self.out.flush()
     }
 
     /// Writes an error on one line.
-    pub(crate) fn error(&mut self, category: &str, text: &str) -> io::Result<()> {
-        self.end()?;
-        let word = self.paint(TextStyle::Wrong, "error").unwrap_or_else(|| "error".to_owned());
+    pub(crate) fn write_error(&mut self, category: &str, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        let word = self.apply_style(TextStyle::Wrong, "error").unwrap_or_else(|| "error".to_owned());
         writeln!(self.out, "{word}: {category}: {}", visible_text(text))?;
         self.out.flush()
     }
 
     /// Writes a warning on one line. A warning stops nothing.
-    pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
-        self.end()?;
-        let word = self.paint(TextStyle::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
+    pub(crate) fn write_warning(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        let word = self.apply_style(TextStyle::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
         writeln!(self.out, "{word}: {}", visible_text(&text.replace(['\n', '\r'], " ")))?;
         self.out.flush()
     }
 
     /// Writes the mistakes in a file: their number, then each mistake on lines of its own.
-    pub(crate) fn report(&mut self, category: &str, report: &ConfigReport) -> io::Result<()> {
+    pub(crate) fn write_config_report(&mut self, category: &str, report: &ConfigReport) -> io::Result<()> {
         let count = match report.mistakes.len() {
             1 => "1 mistake".to_owned(),
             many => format!("{many} mistakes"),
         };
-        self.error(category, &format!("{} has {count}", report.file))?;
-        self.line(&report.to_string())
+        self.write_error(category, &format!("{} has {count}", report.file))?;
+        self.write_line(&report.to_string())
     }
 
     /// Returns a text with its style, where there are styles.
-    pub(crate) fn paint(&self, style: TextStyle, text: &str) -> Option<String> {
-        (self.colours && style != TextStyle::Plain).then(|| format!("{}{text}\x1b[0m", style.start()))
+    pub(crate) fn apply_style(&self, style: TextStyle, text: &str) -> Option<String> {
+        (self.colours && style != TextStyle::Plain)
+            .then(|| format!("{}{text}\x1b[0m", style.escape_sequence()))
     }
 }
 
 /// Returns text of others as one line: a newline in it is an escape, too.
-pub(crate) fn one_line(text: &str) -> String {
+pub(crate) fn to_single_line(text: &str) -> String {
     visible_text(text).replace('\n', "\\n")
 }
 
 /// Finds out how many columns the standard output has.
-fn columns() -> Option<usize> {
+fn detect_columns() -> Option<usize> {
     let asked = std::env::var_os("COLUMNS").and_then(|value| value.to_str()?.parse().ok());
     let asked = asked.filter(|asked| *asked > 0);
     #[cfg(unix)]
@@ -268,7 +269,7 @@ fn columns() -> Option<usize> {
 }
 
 /// Says whether to colour: only in a terminal, and not where the user wants none (no-color.org).
-fn colours(terminal: bool) -> bool {
+fn wants_colours(terminal: bool) -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let plain = std::env::var_os("TERM").is_none_or(|value| value == "dumb");
     terminal && !unwanted && !plain
@@ -281,9 +282,9 @@ mod tests {
     #[test]
     fn text_without_spaces_is_written_as_it_comes_and_broken_between_letters() {
         let mut wrap = LineWrapper::default();
-        assert_eq!(wrap.push("日本", 8), "日");
-        assert_eq!(wrap.push("語。文", 8), "本語。");
+        assert_eq!(wrap.wrap_piece("日本", 8), "日");
+        assert_eq!(wrap.wrap_piece("語。文", 8), "本語。");
         // The closing stop stays with its letter.
-        assert_eq!(wrap.push("x\n", 8), "\n    文x\n");
+        assert_eq!(wrap.wrap_piece("x\n", 8), "\n    文x\n");
     }
 }

@@ -34,19 +34,19 @@ impl PromptEditor {
         let config = Config::builder()
             .max_history_size(HISTORY_MAX)
             .and_then(|max_history_size| max_history_size.history_ignore_dups(true));
-        let config = config.map_err(unreadable)?.auto_add_history(false).build();
-        let mut editor = Editor::with_config(config).map_err(unreadable)?;
+        let config = config.map_err(readline_error)?.auto_add_history(false).build();
+        let mut editor = Editor::with_config(config).map_err(readline_error)?;
         match editor.load_history(&history) {
             Ok(()) => {}
             // Nothing was typed yet.
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unreadable(error)),
+            Err(error) => return Err(readline_error(error)),
         }
         Ok(Self { editor: Some(editor), history })
     }
 
     /// Reads a line after a prompt, in its plain and its coloured form.
-    pub(crate) async fn read(&mut self, plain: &str, coloured: Option<String>) -> Result<PromptInput> {
+    pub(crate) async fn read_line(&mut self, plain: &str, coloured: Option<String>) -> Result<PromptInput> {
         let Some(mut editor) = self.editor.take() else { return Ok(PromptInput::Nothing) };
         let prompt = (plain.to_owned(), coloured.unwrap_or_else(|| plain.to_owned()));
         let reading = tokio::task::spawn_blocking(move || {
@@ -58,21 +58,21 @@ impl PromptEditor {
         match line {
             Ok(line) => Ok(PromptInput::Line(line.trim().to_owned())),
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => Ok(PromptInput::Nothing),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(readline_error(error)),
         }
     }
 
     /// Keeps a line for the arrow keys, also for the next time.
-    pub(crate) fn remember(&mut self, line: &str) -> Result<()> {
+    pub(crate) fn remember_line(&mut self, line: &str) -> Result<()> {
         let Some(editor) = &mut self.editor else { return Ok(()) };
-        if editor.add_history_entry(line).map_err(unreadable)? {
-            editor.append_history(&self.history).map_err(unreadable)?;
+        if editor.add_history_entry(line).map_err(readline_error)? {
+            editor.append_history(&self.history).map_err(readline_error)?;
         }
         Ok(())
     }
 }
 
-fn unreadable(error: ReadlineError) -> Error {
+fn readline_error(error: ReadlineError) -> Error {
     let source = match error {
         ReadlineError::Io(source) => source,
         other => io::Error::other(other),
@@ -81,7 +81,7 @@ fn unreadable(error: ReadlineError) -> Error {
 }
 
 /// Reads the next line of the standard input; none at its end.
-pub(crate) async fn next_line() -> Result<Option<String>> {
+pub(crate) async fn read_stdin_line() -> Result<Option<String>> {
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         let length = io::stdin().read_line(&mut line)?;

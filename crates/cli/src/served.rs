@@ -18,15 +18,15 @@ use singletree_protocol::native::{
 
 use self::turn_stream::TurnStart;
 use crate::args::AnswerArgument;
-use crate::command::not_failed;
+use crate::command::not_failed_error;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::json;
 use crate::operator;
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
-use crate::shell_word::quoted;
-use crate::who::variable;
+use crate::shell_word::quote_shell_word;
+use crate::who::read_env_variable;
 use crate::wire::Workspace;
 
 /// Which server is spoken to instead of a database.
@@ -67,29 +67,33 @@ pub(crate) struct ServedChat {
 ///
 /// # Errors
 /// Of opening the database, where no server says that it has it.
-pub(crate) async fn reach(
+pub(crate) async fn locate_chat(
     place: &DatabaseLocation,
     address: &ServerAddress,
     open: impl Future<Output = Result<Workspace>>,
 ) -> Result<ChatLocation> {
-    let key = key(address)?;
+    let key = read_server_key(address)?;
     if let Some(url) = &address.url {
-        let again = format!(" --url {}", quoted(url));
-        return Ok(ChatLocation::There(ServedChat::at(url, key, again)?));
+        let again = format!(" --url {}", quote_shell_word(url));
+        return Ok(ChatLocation::There(ServedChat::for_server_url(url, key, again)?));
     }
     match open.await {
         Ok(house) => Ok(ChatLocation::Here(Box::new(house))),
-        Err(Error::Open { source: source @ StoreError::Locked { .. } }) => match operator::served_at(place) {
-            Some(url) => Ok(ChatLocation::There(ServedChat::at(&url, key, place.again())?)),
-            None => Err(Error::Open { source }),
-        },
+        Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
+            match operator::find_server_url(place) {
+                Some(url) => {
+                    Ok(ChatLocation::There(ServedChat::for_server_url(&url, key, place.database_option())?))
+                }
+                None => Err(Error::Open { source }),
+            }
+        }
         Err(error) => Err(error),
     }
 }
 
-fn key(address: &ServerAddress) -> Result<Option<Secret>> {
+fn read_server_key(address: &ServerAddress) -> Result<Option<Secret>> {
     let name = address.server_key_env.as_deref();
-    let value = variable(name.unwrap_or(KEY)).filter(|value| !value.trim().is_empty());
+    let value = read_env_variable(name.unwrap_or(KEY)).filter(|value| !value.trim().is_empty());
     if name.is_some() && value.is_none() {
         // It may be the key itself: its name is not told.
         return Err(Error::Usage("the variable that --server-key-env names is not set".to_owned()));
@@ -98,19 +102,19 @@ fn key(address: &ServerAddress) -> Result<Option<Secret>> {
 }
 
 impl ServedChat {
-    fn at(url: &str, key: Option<Secret>, again: String) -> Result<Self> {
+    fn for_server_url(url: &str, key: Option<Secret>, again: String) -> Result<Self> {
         let transport = std::sync::Arc::new(HttpClient::new(HttpLimits::standard())?);
         let connection = Connection::new(transport, url, key)?;
         Ok(Self { client: Client::new(connection), url: url.to_owned(), again })
     }
 
     /// Returns where the server is.
-    pub(crate) fn url(&self) -> &str {
+    pub(crate) fn server_url(&self) -> &str {
         &self.url
     }
 
     /// Sends a message and shows the outcome of its turn.
-    pub(crate) async fn send(
+    pub(crate) async fn send_message(
         &self,
         session: &str,
         (text, agent, key): (String, Option<String>, Option<&str>),
@@ -120,14 +124,14 @@ impl ServedChat {
         let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy: None };
         if as_json {
             let outcome = self.client.send_message(session, &message, key).await?;
-            return self.tell(session, &outcome, (as_json, screen));
+            return self.print_turn_outcome(session, &outcome, (as_json, screen));
         }
-        let start = TurnStart::Message(&message, key.map_or_else(new_key, str::to_owned));
-        self.show_turn(session, start, screen).await
+        let start = TurnStart::Message(&message, key.map_or_else(draw_idempotency_key, str::to_owned));
+        self.start_and_show_turn(session, start, screen).await
     }
 
     /// Answers the pending wait of this signal, or the only pending wait where no signal is given.
-    pub(crate) async fn answer(
+    pub(crate) async fn answer_pending_wait(
         &self,
         (signal, session): (Option<String>, Option<String>),
         reply: AnswerArgument,
@@ -152,33 +156,36 @@ impl ServedChat {
         (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let answer = SignalAnswer {
-            payload: reply.payload(),
+            payload: reply.into_payload(),
             wait: wait.action.is_some().then_some(wait.number),
             action: wait.action.clone(),
         };
         if !as_json {
-            screen.status("  ...")?;
+            screen.show_status("  ...")?;
             let start = TurnStart::Answer(&wait.signal, &answer);
-            if let Some(outcome) = self.follow(&wait.session, &start, screen).await? {
-                return self.tell(&wait.session, &outcome, (as_json, screen));
+            if let Some(outcome) = self.follow_turn(&wait.session, &start, screen).await? {
+                return self.print_turn_outcome(&wait.session, &outcome, (as_json, screen));
             }
         }
         // An answer that is kept for later begins no turn; repeating the request gives the same result.
         match self.client.answer_wait(&wait.session, &wait.signal, &answer).await? {
             // It was kept a moment ago, and has been taken since.
             AnswerOutcome::Ended(_) if !as_json => {
-                self.show_turn(&wait.session, TurnStart::Answer(&wait.signal, &answer), screen).await
+                self.start_and_show_turn(&wait.session, TurnStart::Answer(&wait.signal, &answer), screen)
+                    .await
             }
-            AnswerOutcome::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
+            AnswerOutcome::Ended(outcome) => {
+                self.print_turn_outcome(&wait.session, &outcome, (as_json, screen))
+            }
             AnswerOutcome::Kept(kept) => {
-                screen.line(&format!("kept until something waits for it: {}", kept.signal))?;
+                screen.write_line(&format!("kept until something waits for it: {}", kept.signal))?;
                 Ok(COMPLETED)
             }
         }
     }
 
     /// Cancels a turn of a session.
-    pub(crate) async fn cancel(
+    pub(crate) async fn cancel_turn(
         &self,
         (session, turn): (&str, &str),
         (as_json, screen): (bool, &mut TerminalOutput),
@@ -189,15 +196,15 @@ impl ServedChat {
             Some(Outcome::Errored(errored)) if errored.category == "chat_turn_cancelled"
         );
         match (&ended.outcome, as_json) {
-            (Some(outcome), true) => json::print(screen, &document(session, outcome))?,
-            _ if is_cancelled => screen.line(&format!("cancelled: {turn}"))?,
-            _ => screen.line(&format!("had ended already: {turn}"))?,
+            (Some(outcome), true) => json::print_json(screen, &build_outcome_document(session, outcome))?,
+            _ if is_cancelled => screen.write_line(&format!("cancelled: {turn}"))?,
+            _ => screen.write_line(&format!("had ended already: {turn}"))?,
         }
         Ok(if is_cancelled { COMPLETED } else { ERRORED })
     }
 
     /// Retries a turn of a session and shows the outcome of the new one.
-    pub(crate) async fn retry(
+    pub(crate) async fn retry_turn(
         &self,
         (session, turn): (&str, &str),
         key: Option<&str>,
@@ -205,21 +212,21 @@ impl ServedChat {
     ) -> Result<u8> {
         if as_json {
             let outcome = self.client.retry_turn(session, turn, key).await?;
-            return self.tell(session, &outcome, (as_json, screen));
+            return self.print_turn_outcome(session, &outcome, (as_json, screen));
         }
-        let start = TurnStart::Retry(turn, key.map_or_else(new_key, str::to_owned));
-        self.show_turn(session, start, screen).await
+        let start = TurnStart::Retry(turn, key.map_or_else(draw_idempotency_key, str::to_owned));
+        self.start_and_show_turn(session, start, screen).await
     }
 
-    async fn show_turn(
+    async fn start_and_show_turn(
         &self,
         session: &str,
         start: TurnStart<'_>,
         screen: &mut TerminalOutput,
     ) -> Result<u8> {
-        screen.status("  ...")?;
-        match self.follow(session, &start, screen).await? {
-            Some(outcome) => self.tell(session, &outcome, (false, screen)),
+        screen.show_status("  ...")?;
+        match self.follow_turn(session, &start, screen).await? {
+            Some(outcome) => self.print_turn_outcome(session, &outcome, (false, screen)),
             None => Err(Error::Usage(format!("{} began no turn", self.url))),
         }
     }
@@ -228,7 +235,7 @@ impl ServedChat {
     ///
     /// # Errors
     /// `usage` where it did not fail; those of the server.
-    pub(crate) async fn last_failed(&self, session: &str) -> Result<String> {
+    pub(crate) async fn find_last_failed_turn(&self, session: &str) -> Result<String> {
         let (mut last, mut from) = (None, None);
         loop {
             let page = self.client.list_turns(session, from, Some(TURNS)).await?;
@@ -243,40 +250,45 @@ impl ServedChat {
         };
         Err(match last.status {
             TurnStatus::Errored => return Ok(last.id),
-            TurnStatus::Accepted => not_failed(session, StoredStatus::Accepted),
-            TurnStatus::Suspended => not_failed(session, StoredStatus::Suspended),
-            TurnStatus::Completed => not_failed(session, StoredStatus::Completed),
+            TurnStatus::Accepted => not_failed_error(session, StoredStatus::Accepted),
+            TurnStatus::Suspended => not_failed_error(session, StoredStatus::Suspended),
+            TurnStatus::Completed => not_failed_error(session, StoredStatus::Completed),
         })
     }
 
     /// Makes a session with the beginning of another one, and returns its id.
-    pub(crate) async fn fork(&self, session: &str, at: Option<u64>, to: Option<String>) -> Result<String> {
+    pub(crate) async fn fork_session(
+        &self,
+        session: &str,
+        at: Option<u64>,
+        to: Option<String>,
+    ) -> Result<String> {
         Ok(self.client.fork_session(session, &ForkSession { at, id: to }).await?.id)
     }
 
     /// Deletes a session.
-    pub(crate) async fn delete(&self, session: &str) -> Result<()> {
+    pub(crate) async fn delete_session(&self, session: &str) -> Result<()> {
         Ok(self.client.delete_session(session).await?)
     }
 
     /// Returns the pending waits of a session.
-    pub(crate) async fn waiting(&self, session: &str) -> Result<Vec<Wait>> {
+    pub(crate) async fn list_pending_waits(&self, session: &str) -> Result<Vec<Wait>> {
         Ok(self.client.list_pending_waits(Some(session)).await?.items)
     }
 
     /// Answers a wait at a terminal.
-    pub(crate) async fn decide(
+    pub(crate) async fn answer_at_terminal(
         &self,
         wait: &Wait,
         reply: AnswerArgument,
         screen: &mut TerminalOutput,
     ) -> Result<u8> {
-        screen.status("  ...")?;
+        screen.show_status("  ...")?;
         self.answer_wait(wait, reply, (false, screen)).await
     }
 
     /// Prints how a turn of a script ended, without the parts that were already shown while it ran.
-    fn tell(
+    fn print_turn_outcome(
         &self,
         session: &str,
         outcome: &Outcome,
@@ -288,18 +300,18 @@ impl ServedChat {
             Outcome::Errored(_) => ERRORED,
         };
         if as_json {
-            json::print(screen, &document(session, outcome))?;
+            json::print_json(screen, &build_outcome_document(session, outcome))?;
             return Ok(code);
         }
         let Outcome::Suspended(turn) = outcome else { return Ok(code) };
-        show_wait(&turn.wait, screen)?;
-        if !screen.is_live() {
+        show_remote_wait(&turn.wait, screen)?;
+        if !screen.is_interactive() {
             let forms =
                 if turn.wait.action.is_some() { ["approve", "reject"].as_slice() } else { &["'JSON'"] };
-            let (signal, session) = (quoted(&turn.wait.signal), quoted(session));
+            let (signal, session) = (quote_shell_word(&turn.wait.signal), quote_shell_word(session));
             for form in forms {
                 let line = format!("singletree answer {signal} {form} --session {session}{}", self.again);
-                screen.styled(TextStyle::Dim, &format!("    {line}"))?;
+                screen.write_styled_line(TextStyle::Dim, &format!("    {line}"))?;
             }
         }
         Ok(code)
@@ -307,13 +319,13 @@ impl ServedChat {
 }
 
 /// Draws an idempotency key, under which a request is sent again when its connection was lost.
-fn new_key() -> String {
-    RandomIds.uuid()
+fn draw_idempotency_key() -> String {
+    RandomIds.generate_uuid()
 }
 
 /// Shows a pending wait, with every argument of an action.
-pub(crate) fn show_wait(wait: &Wait, screen: &mut TerminalOutput) -> io::Result<()> {
-    crate::ask::show_parts(
+pub(crate) fn show_remote_wait(wait: &Wait, screen: &mut TerminalOutput) -> io::Result<()> {
+    crate::ask::show_wait_parts(
         (&wait.signal, wait.metadata.as_ref(), wait.action.is_some()),
         wait.deadline.as_ref().map(|deadline| deadline.0.clone()),
         screen,
@@ -321,7 +333,7 @@ pub(crate) fn show_wait(wait: &Wait, screen: &mut TerminalOutput) -> io::Result<
 }
 
 /// The document that `--json` prints: the same as for a turn that ran in this process.
-fn document(session: &str, outcome: &Outcome) -> Value {
+fn build_outcome_document(session: &str, outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Completed(turn) => json!({
             "session": session, "turn": turn.turn, "outcome": "completed", "replies": turn.replies,

@@ -19,9 +19,9 @@ use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::DatabaseLocation;
-use crate::system::{ServerUsage, connections_within, raise_descriptor_limit};
+use crate::system::{ServerUsage, limit_connections, raise_descriptor_limit};
 use crate::who::AgentSelection;
-use crate::wire::open_store;
+use crate::wire::open_writable_store;
 
 /// Where a server listens of which nothing is said.
 const LISTEN: &str = "127.0.0.1:8787";
@@ -55,31 +55,35 @@ pub(crate) struct ConfiguredServer {
 
 impl ConfiguredServer {
     /// Opens the database and makes the server.
-    pub(crate) async fn open(place: &DatabaseLocation, args: &Serve, cast: AgentSelection) -> Result<Self> {
-        let (log, telemetry) = start_log(&cast.serving, &cast.redactor)?;
+    pub(crate) async fn open_and_build(
+        place: &DatabaseLocation,
+        args: &Serve,
+        cast: AgentSelection,
+    ) -> Result<Self> {
+        let (log, telemetry) = start_error_log(&cast.serving, &cast.redactor)?;
         let descriptor_limit = raise_descriptor_limit();
-        let store = open_store(place, "serve").await?;
-        let cast = cast.over(&store, unoffered(&telemetry))?;
-        Self::build((place, args), cast, (telemetry, log, descriptor_limit), store)
+        let store = open_writable_store(place, "serve").await?;
+        let cast = cast.build_over_store(&store, build_unoffered_logger(&telemetry))?;
+        Self::build_over_store((place, args), cast, (telemetry, log, descriptor_limit), store)
     }
 
     /// Builds the server of another configuration over the same database, to find out whether that is possible. It must
     /// not serve; dropping it has no effect.
     ///
     /// # Errors
-    /// As [`ConfiguredServer::open`], but for the database.
-    pub(crate) fn try_next(
+    /// As [`ConfiguredServer::open_and_build`], but for the database.
+    pub(crate) fn try_build_next(
         &self,
         (place, args): (&DatabaseLocation, &Serve),
         cast: AgentSelection,
     ) -> Result<Self> {
         // Only a server that serves writes the log.
-        let observers = (Telemetry::silent(), None, self.descriptor_limit);
-        let cast = cast.over(&self.store, Arc::new(|_| {}))?;
-        Self::build((place, args), cast, observers, self.store.clone())
+        let observers = (Telemetry::without_log(), None, self.descriptor_limit);
+        let cast = cast.build_over_store(&self.store, Arc::new(|_| {}))?;
+        Self::build_over_store((place, args), cast, observers, self.store.clone())
     }
 
-    fn build(
+    fn build_over_store(
         (place, args): (&DatabaseLocation, &Serve),
         cast: AgentSelection,
         (telemetry, log, descriptor_limit): (Telemetry, Option<Arc<ErrorLog>>, Option<u64>),
@@ -98,10 +102,10 @@ impl ConfiguredServer {
             ..
         } = cast;
         let asks = args.auth || serving.key_required;
-        let mut bounds = server_limits(&serving);
-        bounds.connections = connections_within(bounds.connections, descriptor_limit);
+        let mut bounds = resolve_server_limits(&serving);
+        bounds.connections = limit_connections(bounds.connections, descriptor_limit);
         let documents = Arc::new(store.clone());
-        let narration = narration(args.narration, &serving, &redactor)?;
+        let narration = build_narration_log(args.narration, &serving, &redactor)?;
         let known = redactor.clone();
         let clean: Redact = Arc::new(move |text| known.redact(text).into_owned());
         let chat = agents
@@ -111,26 +115,26 @@ impl ConfiguredServer {
             .limits(limits)
             .narration(narration.sink())
             .narrate_in(serving.narration_language.unwrap_or_default())
-            .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
-            .notices(notices(&notify)?)
+            .blobs(Blobs::new(store.clone()).limits(resolve_blob_limits(&serving)))
+            .notices(build_notice_settings(&notify)?)
             .audit(bounds.audit_kept)
-            .watcher(telemetry.watcher());
+            .watcher(telemetry.turn_watcher());
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
-        let chat = chat.open(telemetry.metered(documents.clone()))?;
+        let chat = chat.open(telemetry.measure_store(documents.clone()))?;
         let server = Server::builder(chat, documents)
-            .agents(listed)
+            .listed_agents(listed)
             .limits(bounds)
             .redactor(redactor.clone())
             .narration(narration)
-            .fetching(Arc::new(HttpClient::public_only(HttpLimits::fetching())?))
+            .fetch_transport(Arc::new(HttpClient::public_only(HttpLimits::fetching())?))
             .environments(environments)
-            .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
-            .access(access_policy(&serving, asks))
+            .webhooks(notify.iter().map(build_webhook).collect::<Result<Vec<_>>>()?)
+            .access_policy(build_access_policy(&serving, asks))
             .telemetry(telemetry.clone())
             .revocation_log(Arc::new(ErasureLog(store.clone())))
-            .system(Arc::new(ServerUsage::new(place.db(), descriptor_limit, log)))
-            .quotas(quotas(&serving.quotas));
-        let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptors).build()?;
+            .system_probe(Arc::new(ServerUsage::new(place.database_path(), descriptor_limit, log)))
+            .quotas(resolve_quotas(&serving.quotas));
+        let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         let listen = args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self {
             server,
@@ -147,7 +151,7 @@ impl ConfiguredServer {
     }
 
     /// Closes the database, after the server has ended.
-    pub(crate) async fn close(self) {
+    pub(crate) async fn close_database(self) {
         let Self { server, store, .. } = self;
         drop(server);
         store.close().await;
@@ -155,14 +159,14 @@ impl ConfiguredServer {
 }
 
 /// Makes the narration log. The command line takes precedence over the file.
-pub(crate) fn narration(
+pub(crate) fn build_narration_log(
     asked: Option<Switch>,
     serving: &ServingSettings,
     redactor: &Redactor,
 ) -> Result<NarrationLog> {
     let is_on = asked.map_or(serving.narration.unwrap_or(true), |asked| asked == Switch::On);
     if !is_on {
-        return Ok(NarrationLog::off());
+        return Ok(NarrationLog::new_disabled());
     }
     let (limits, redactor, clock) = (NarrationLimits::default(), redactor.clone(), Arc::new(SystemClock));
     let Some(file) = &serving.narration_file else {
@@ -173,26 +177,29 @@ pub(crate) fn narration(
 }
 
 /// Starts the log, unless there is to be none.
-fn start_log(serving: &ServingSettings, redactor: &Redactor) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
+fn start_error_log(
+    serving: &ServingSettings,
+    redactor: &Redactor,
+) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
     if serving.log == Some(false) {
-        return Ok((None, Telemetry::silent()));
+        return Ok((None, Telemetry::without_log()));
     }
-    let log = ErrorLog::start().map_err(Error::Output)?;
+    let log = ErrorLog::start_thread().map_err(Error::Output)?;
     let telemetry = Telemetry::new(log.clone(), redactor.clone());
     Ok((Some(log), telemetry))
 }
 
 /// Takes down which tools the agents do not have.
-fn unoffered(telemetry: &Telemetry) -> OnUnoffered {
+fn build_unoffered_logger(telemetry: &Telemetry) -> OnUnoffered {
     let telemetry = telemetry.clone();
     Arc::new(move |it| {
         let about = (it.server.as_str(), it.tool.as_deref());
-        telemetry.tools_not_offered(about, (&it.why, it.hint.as_deref()), &SystemClock);
+        telemetry.log_tools_not_offered(about, (&it.why, it.hint.as_deref()), &SystemClock);
     })
 }
 
 /// Says how much is kept of pictures and files.
-pub(crate) fn blob_limits(serving: &ServingSettings) -> BlobLimits {
+pub(crate) fn resolve_blob_limits(serving: &ServingSettings) -> BlobLimits {
     let usual = BlobLimits::default();
     let bytes = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     BlobLimits {
@@ -204,15 +211,15 @@ pub(crate) fn blob_limits(serving: &ServingSettings) -> BlobLimits {
 }
 
 /// Says which notices are written.
-pub(crate) fn notices(settings: &[NotifySettings]) -> Result<NoticeSettings> {
-    settings
-        .iter()
-        .try_fold(NoticeSettings::new(), |notices, it| Ok(notices.of(tenant(it)?, it.events.iter().copied())))
+pub(crate) fn build_notice_settings(settings: &[NotifySettings]) -> Result<NoticeSettings> {
+    settings.iter().try_fold(NoticeSettings::new(), |notices, it| {
+        Ok(notices.with_tenant_types(parse_notify_tenant(it)?, it.events.iter().copied()))
+    })
 }
 
-fn webhook(settings: &NotifySettings) -> Result<Webhook> {
-    let webhook = Webhook::new(tenant(settings)?, &settings.url, &settings.secret)?
-        .types(settings.events.iter().copied())
+fn build_webhook(settings: &NotifySettings) -> Result<Webhook> {
+    let webhook = Webhook::new(parse_notify_tenant(settings)?, &settings.url, &settings.secret)?
+        .notice_types(settings.events.iter().copied())
         .private_network(settings.private_network);
     let webhook = match &settings.old_secret {
         Some(secret) => webhook.old_secret(secret)?,
@@ -220,22 +227,22 @@ fn webhook(settings: &NotifySettings) -> Result<Webhook> {
     };
     let webhook = settings.expiring_before.into_iter().fold(webhook, Webhook::expiring_before);
     let webhook = settings.give_up_after.into_iter().fold(webhook, Webhook::give_up_after);
-    Ok(settings.link.iter().fold(webhook, Webhook::link))
+    Ok(settings.link.iter().fold(webhook, Webhook::link_template))
 }
 
-fn tenant(settings: &NotifySettings) -> Result<TenantId> {
+fn parse_notify_tenant(settings: &NotifySettings) -> Result<TenantId> {
     TenantId::parse(&settings.tenant).map_err(|error| Error::Usage(error.to_string()))
 }
 
-fn access_policy(serving: &ServingSettings, asks: bool) -> AccessPolicy {
+fn build_access_policy(serving: &ServingSettings, asks: bool) -> AccessPolicy {
     AccessPolicy {
         required: asks,
         origins: serving.origins.clone(),
-        tokens: serving.tokens.as_ref().map(tokens),
+        tokens: serving.tokens.as_ref().map(build_token_policy),
     }
 }
 
-fn tokens(settings: &TokenSettings) -> TokenPolicy {
+fn build_token_policy(settings: &TokenSettings) -> TokenPolicy {
     TokenPolicy {
         key_set: settings.key_set.clone(),
         issuer: settings.issuer.clone(),
@@ -248,7 +255,7 @@ fn tokens(settings: &TokenSettings) -> TokenPolicy {
 }
 
 /// Says how much of the server a key and a tenant may use.
-fn quotas(settings: &QuotaSettings) -> Quotas {
+fn resolve_quotas(settings: &QuotaSettings) -> Quotas {
     let Quotas { key, tenant } = Quotas::default();
     let QuotaSettings { key: of_key, tenant: of_tenant, sign_ins, tokens, .. } = settings;
     Quotas {
@@ -271,17 +278,17 @@ fn quotas(settings: &QuotaSettings) -> Quotas {
     }
 }
 
-fn size(bytes: Option<u64>, usual: usize) -> usize {
+fn size_or_default(bytes: Option<u64>, usual: usize) -> usize {
     bytes.map_or(usual, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn server_limits(serving: &ServingSettings) -> ServerLimits {
+fn resolve_server_limits(serving: &ServingSettings) -> ServerLimits {
     let usual = ServerLimits::default();
     let time = |said: Option<Duration>, usual: Duration| said.unwrap_or(usual);
     ServerLimits {
-        body_bytes: size(serving.body_bytes, usual.body_bytes),
-        header_bytes: size(serving.header_bytes, usual.header_bytes),
-        connections: size(serving.connections, usual.connections),
+        body_bytes: size_or_default(serving.body_bytes, usual.body_bytes),
+        header_bytes: size_or_default(serving.header_bytes, usual.header_bytes),
+        connections: size_or_default(serving.connections, usual.connections),
         request_time: time(serving.request_time, usual.request_time),
         write_time: time(serving.write_time, usual.write_time),
         heartbeat: time(serving.heartbeat, usual.heartbeat),

@@ -9,9 +9,9 @@ use singletree::harness::MessageId;
 use singletree::llm::{Role, ToolCall};
 use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
-use crate::hint::hint;
+use crate::hint::hint_for_error;
 use crate::json;
-use crate::print::{TerminalOutput, TextStyle, one_line};
+use crate::print::{TerminalOutput, TextStyle, to_single_line};
 
 /// The sign of life while a model thinks.
 const THINKING: &str = "  ...";
@@ -64,24 +64,24 @@ struct ToolCallLine {
 
 impl TurnView {
     /// Makes a view that also shows the user's messages.
-    pub(crate) fn echoing() -> Self {
+    pub(crate) fn with_user_messages() -> Self {
         Self { echo: true, indents: true, ..Self::default() }
     }
 
     /// Makes a view for where lines of ours, such as prompts, stand between the texts.
-    pub(crate) fn indenting() -> Self {
+    pub(crate) fn with_indentation() -> Self {
         Self { indents: true, ..Self::default() }
     }
 
     /// Shows an event.
-    pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut TerminalOutput) -> io::Result<()> {
+    pub(crate) fn show_event(&mut self, event: &ChatEvent, screen: &mut TerminalOutput) -> io::Result<()> {
         if event.id.is_some() {
             self.at = Some(event.at);
         }
         let late = self.at.is_some_and(|it| event.at < it);
         match &event.what {
             ChatEventKind::TurnAccepted { message: Some(message) } if self.echo => {
-                screen.line(&hung(&format!("{PROMPT}{}", message.text())))
+                screen.write_line(&indent_later_lines(&format!("{PROMPT}{}", message.text())))
             }
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
             ChatEventKind::Delta { id, run, n, text, so_far, side: _, unrecorded: _ } => {
@@ -92,54 +92,57 @@ impl TurnView {
                     text: text.clone(),
                     again: None,
                 };
-                if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
+                if *so_far { self.show_text_so_far(delta, screen) } else { self.show_delta(delta, screen) }
             }
             ChatEventKind::MessageAppended { id, message, side } => {
-                self.message(Some(id), message, side.as_ref(), screen)
+                self.show_message(Some(id), message, side.as_ref(), screen)
             }
             ChatEventKind::ToolStarted { .. } | ChatEventKind::ToolFinished { .. } if late => Ok(()),
             ChatEventKind::ToolStarted { call, name, arguments } => {
-                let line = call_line(name, &arguments.to_string());
+                let line = format_call_line(name, &arguments.to_string());
                 self.calls.entry(call.clone()).or_default().line = Some(line);
-                self.tell_call(call, screen)
+                self.show_call_line(call, screen)
             }
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
-                self.result(call, content, Some(*success), screen)
+                self.show_tool_result(call, content, Some(*success), screen)
             }
             ChatEventKind::TurnErrored { outcome } => match outcome.as_ref() {
                 ChatTurnOutcome::Errored(turn) => {
                     let why = (turn.error_category.as_str(), turn.diagnostic.as_str());
-                    self.failed(&turn.reply.text(), why, screen)
+                    self.show_turn_failure(&turn.reply.text(), why, screen)
                 }
-                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => screen.end(),
+                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => screen.end_line(),
             },
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
-                screen.styled(TextStyle::Dim, &format!("  {signal}: {how}"))
+                screen.write_styled_line(TextStyle::Dim, &format!("  {signal}: {how}"))
             }
-            ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.status(THINKING),
-            ChatEventKind::TurnRestarted if screen.is_live() => {
-                screen.styled(TextStyle::Dim, "  (it runs again, from the last step that was kept)")?;
-                screen.status(THINKING)
+            ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.show_status(THINKING),
+            ChatEventKind::TurnRestarted if screen.is_interactive() => {
+                screen.write_styled_line(
+                    TextStyle::Dim,
+                    "  (it runs again, from the last step that was kept)",
+                )?;
+                screen.show_status(THINKING)
             }
-            ChatEventKind::TurnRetrying { attempt, until, category } if screen.is_live() => {
+            ChatEventKind::TurnRetrying { attempt, until, category } if screen.is_interactive() => {
                 let text = format!(
                     "  ({category}: attempt {attempt} failed, the next one is at {})",
-                    json::time(*until)
+                    json::format_time(*until)
                 );
-                screen.styled(TextStyle::Dim, &text)?;
-                screen.status(THINKING)
+                screen.write_styled_line(TextStyle::Dim, &text)?;
+                screen.show_status(THINKING)
             }
             ChatEventKind::TurnRestarted | ChatEventKind::TurnRetrying { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }
             | ChatEventKind::TurnCompleted { .. }
-            | ChatEventKind::SessionForked { .. } => screen.end(),
+            | ChatEventKind::SessionForked { .. } => screen.end_line(),
         }
     }
 
     /// Shows a recorded message: all of it, or the part that is not on the screen yet.
-    pub(crate) fn message(
+    pub(crate) fn show_message(
         &mut self,
         id: Option<&MessageId>,
         message: &ChatMessage,
@@ -151,66 +154,66 @@ impl TurnView {
         }
         match message.role {
             Role::User if self.echo && id.is_none() => {
-                screen.line(&hung(&format!("{PROMPT}{}", message.text())))
+                screen.write_line(&indent_later_lines(&format!("{PROMPT}{}", message.text())))
             }
             // Its turn's acceptance has told it already.
             Role::User => Ok(()),
-            Role::System => screen.styled(TextStyle::Dim, &hung(&message.text())),
+            Role::System => screen.write_styled_line(TextStyle::Dim, &indent_later_lines(&message.text())),
             Role::Assistant => {
                 let text = message.text().into_owned();
                 match id {
-                    Some(id) => self.reach(
+                    Some(id) => self.complete_shown_text(
                         PartialMessage { id: id.clone(), run: 0, next: 0, text, again: None },
                         screen,
                     )?,
-                    None => self.say(&text, screen)?,
+                    None => self.write_text_piece(&text, screen)?,
                 }
                 self.end_text(screen)?;
                 self.piece = None;
                 if side.is_some_and(|side| side["interrupted"] == true) {
-                    screen.styled(TextStyle::Dim, "  (interrupted)")?;
+                    screen.write_styled_line(TextStyle::Dim, "  (interrupted)")?;
                 }
                 self.calls.extend(
                     message
                         .tool_calls
                         .iter()
-                        .map(|tool_call| (tool_call.id.clone(), ToolCallLine::of(tool_call))),
+                        .map(|tool_call| (tool_call.id.clone(), ToolCallLine::from_tool_call(tool_call))),
                 );
-                self.release(screen)
+                self.release_held_text(screen)
             }
             Role::Tool => {
                 let (call, text) = (message.tool_call_id.as_deref().unwrap_or_default(), message.text());
                 let ran = side.and_then(|side| side["success"].as_bool());
-                self.result(call, &text, ran, screen)?;
-                self.release(screen)
+                self.show_tool_result(call, &text, ran, screen)?;
+                self.release_held_text(screen)
             }
         }
     }
 
     /// Takes the text so far, which may have overtaken the recorded messages before it.
-    fn so_far(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn show_text_so_far(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|piece| piece.id != all.id) {
             self.held = Some(all);
             return Ok(());
         }
-        self.reach(all, screen)
+        self.complete_shown_text(all, screen)
     }
 
     /// Shows the text that was held back, once it is its turn.
-    fn release(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn release_held_text(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
         match self.held.take_if(|held| held.id.k <= self.recorded) {
-            Some(all) if all.id.k == self.recorded => self.reach(all, screen),
+            Some(all) if all.id.k == self.recorded => self.complete_shown_text(all, screen),
             Some(_) | None => Ok(()),
         }
     }
 
-    fn delta(&mut self, delta: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn show_delta(&mut self, delta: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         // Deltas from the first one on contain the whole text; otherwise the text that was held back goes before
         // them.
         if let Some(all) = self.held.take_if(|held| held.id == delta.id && held.run == delta.run)
             && delta.next > 1
         {
-            self.reach(all, screen)?;
+            self.complete_shown_text(all, screen)?;
         }
         match &mut self.piece {
             Some(piece) if piece.id == delta.id && piece.run == delta.run => {
@@ -221,8 +224,8 @@ impl TurnView {
                 piece.next = delta.next;
                 piece.text.push_str(&delta.text);
                 match piece.again.take() {
-                    None => self.say(&delta.text, screen),
-                    Some(shown) => self.say_again(shown, screen),
+                    None => self.write_text_piece(&delta.text, screen),
+                    Some(shown) => self.show_restarted_text(shown, screen),
                 }
             }
             Some(piece) if piece.id == delta.id && piece.run > delta.run => Ok(()),
@@ -230,11 +233,11 @@ impl TurnView {
                 // A higher run replaces the text of a lower one, unless it repeats it.
                 let shown = piece.again.take().unwrap_or_else(|| std::mem::take(&mut piece.text));
                 self.piece = Some(delta);
-                self.say_again(shown, screen)
+                self.show_restarted_text(shown, screen)
             }
             Some(_) | None => {
                 self.end_text(screen)?;
-                let said = self.say(&delta.text, screen);
+                let said = self.write_text_piece(&delta.text, screen);
                 self.piece = Some(delta);
                 said
             }
@@ -243,7 +246,7 @@ impl TurnView {
 
     /// Shows only the new text of a run that was restarted: nothing while it repeats the previous run, and all of it
     /// once it differs.
-    fn say_again(&mut self, shown: String, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn show_restarted_text(&mut self, shown: String, screen: &mut TerminalOutput) -> io::Result<()> {
         let Some(piece) = &mut self.piece else { return Ok(()) };
         if shown.starts_with(piece.text.as_str()) {
             piece.again = Some(shown);
@@ -251,26 +254,26 @@ impl TurnView {
         }
         let text = piece.text.clone();
         match text.strip_prefix(shown.as_str()) {
-            Some(missing) => self.say(missing, screen),
+            Some(missing) => self.write_text_piece(missing, screen),
             None => {
                 self.end_text(screen)?;
-                self.say(&text, screen)
+                self.write_text_piece(&text, screen)
             }
         }
     }
 
     /// Brings a message on the screen to this text: adds the missing part, or writes the whole text where it differs.
-    fn reach(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn complete_shown_text(&mut self, all: PartialMessage, screen: &mut TerminalOutput) -> io::Result<()> {
         let before = self.piece.as_ref().filter(|piece| piece.id == all.id);
         let shown = before.map(|piece| piece.again.as_deref().unwrap_or(&piece.text));
         match shown.and_then(|shown| all.text.strip_prefix(shown)) {
             Some(missing) => {
                 let missing = missing.to_owned();
-                self.say(&missing, screen)?;
+                self.write_text_piece(&missing, screen)?;
             }
             None => {
                 self.end_text(screen)?;
-                self.say(&all.text, screen)?;
+                self.write_text_piece(&all.text, screen)?;
             }
         }
         self.piece = Some(all);
@@ -278,9 +281,9 @@ impl TurnView {
     }
 
     /// Writes a piece of a text.
-    fn say(&mut self, text: &str, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn write_text_piece(&mut self, text: &str, screen: &mut TerminalOutput) -> io::Result<()> {
         if !self.indents {
-            return screen.piece(text);
+            return screen.write_piece(text);
         }
         let rest = text.trim_end_matches('\n');
         let breaks = text.len() - rest.len();
@@ -289,21 +292,21 @@ impl TurnView {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.breaks, breaks);
-        screen.piece(&hung(&format!("{}{rest}", "\n".repeat(before))))
+        screen.write_piece(&indent_later_lines(&format!("{}{rest}", "\n".repeat(before))))
     }
 
     /// Ends the text that was written by pieces, if one was.
     fn end_text(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
         self.breaks = 0;
-        screen.end()
+        screen.end_line()
     }
 
-    fn tell_call(&mut self, id: &str, screen: &mut TerminalOutput) -> io::Result<()> {
+    fn show_call_line(&mut self, id: &str, screen: &mut TerminalOutput) -> io::Result<()> {
         let call = self.calls.entry(id.to_owned()).or_default();
         match &call.line {
             Some(line) if !call.told => {
                 call.told = true;
-                screen.styled(TextStyle::Dim, line)
+                screen.write_styled_line(TextStyle::Dim, line)
             }
             Some(_) | None => Ok(()),
         }
@@ -311,57 +314,57 @@ impl TurnView {
 
     /// Shows the result of a tool call. `ran` is its success, where the call is known to have run: then no content
     /// counts as a call that was closed without running.
-    fn result(
+    fn show_tool_result(
         &mut self,
         id: &str,
         content: &str,
         ran: Option<bool>,
         screen: &mut TerminalOutput,
     ) -> io::Result<()> {
-        let closed = if ran.is_none() { closed(content) } else { None };
+        let closed = if ran.is_none() { parse_closed_call(content) } else { None };
         let success = ran.unwrap_or(!content.starts_with(FAILED));
         if closed.is_none() {
-            self.tell_call(id, screen)?;
+            self.show_call_line(id, screen)?;
         }
         let call = self.calls.entry(id.to_owned()).or_default();
         if std::mem::replace(&mut call.ended, true) {
             return Ok(());
         }
         if let Some(closed) = closed {
-            return screen.styled(TextStyle::Dim, &format!("  ! {}", one_line(&closed)));
+            return screen.write_styled_line(TextStyle::Dim, &format!("  ! {}", to_single_line(&closed)));
         }
         let mark = if success { '=' } else { '!' };
         for (at, line) in content.lines().take(RESULT_LINES_MAX).enumerate() {
             let mark = if at == 0 { mark } else { ' ' };
-            screen.styled(TextStyle::Dim, &format!("  {mark} {line}"))?;
+            screen.write_styled_line(TextStyle::Dim, &format!("  {mark} {line}"))?;
         }
         match content.lines().count().saturating_sub(RESULT_LINES_MAX) {
             0 => Ok(()),
-            more => screen.styled(TextStyle::Dim, &format!("    ({more} more lines)")),
+            more => screen.write_styled_line(TextStyle::Dim, &format!("    ({more} more lines)")),
         }
     }
 
     /// Shows that the turn failed: the reply for the user, then the category and the diagnostic.
-    pub(crate) fn failed(
+    pub(crate) fn show_turn_failure(
         &mut self,
         reply: &str,
         (category, diagnostic): (&str, &str),
         screen: &mut TerminalOutput,
     ) -> io::Result<()> {
         self.end_text(screen)?;
-        screen.styled(TextStyle::Wrong, reply)?;
-        screen.styled(TextStyle::Dim, &format!("  ({category}: {diagnostic})"))?;
-        match hint(category) {
-            Some(hint) => screen.styled(TextStyle::Dim, &format!("  hint: {hint}")),
+        screen.write_styled_line(TextStyle::Wrong, reply)?;
+        screen.write_styled_line(TextStyle::Dim, &format!("  ({category}: {diagnostic})"))?;
+        match hint_for_error(category) {
+            Some(hint) => screen.write_styled_line(TextStyle::Dim, &format!("  hint: {hint}")),
             None => Ok(()),
         }
     }
 }
 
 impl ToolCallLine {
-    fn of(call: &ToolCall) -> Self {
+    fn from_tool_call(call: &ToolCall) -> Self {
         let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
-        Self { line: Some(call_line(&call.name, &arguments.to_string())), ..Self::default() }
+        Self { line: Some(format_call_line(&call.name, &arguments.to_string())), ..Self::default() }
     }
 }
 
@@ -371,12 +374,12 @@ const FAILED: &str = "error: ";
 /// The prefix of a user's message.
 pub(crate) const PROMPT: &str = "you> ";
 
-fn call_line(name: &str, arguments: &str) -> String {
-    format!("  * {} {arguments}", one_line(name))
+fn format_call_line(name: &str, arguments: &str) -> String {
+    format!("  * {} {arguments}", to_single_line(name))
 }
 
 /// Indents the lines of a text after its first one.
-pub(crate) fn hung(text: &str) -> String {
+pub(crate) fn indent_later_lines(text: &str) -> String {
     let mut lines = text.split('\n');
     let mut hung = lines.next().unwrap_or_default().to_owned();
     for line in lines {
@@ -390,7 +393,7 @@ pub(crate) fn hung(text: &str) -> String {
 }
 
 /// Reads the content of a call that was closed without a result (D8).
-fn closed(content: &str) -> Option<String> {
+fn parse_closed_call(content: &str) -> Option<String> {
     let object: serde_json::Map<String, Value> = serde_json::from_str(content).ok()?;
     let text = |name| object.get(name).and_then(Value::as_str);
     let (status, reason) = (text("status")?, text("reason")?);

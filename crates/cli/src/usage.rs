@@ -5,13 +5,13 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::Args;
 
 /// Parses the command line; ends the process where there is nothing to run.
-pub(crate) fn parse() -> Args {
+pub(crate) fn parse_arguments() -> Args {
     let told = |error: clap::Error| -> ! { error.exit() };
     let line = || std::env::args_os();
     let args = Args::command().try_get_matches_from(line());
     // The full usages take time to build, so they are built only after a mistake.
     let args: Result<ArgMatches, clap::Error> = match args {
-        Err(error) if error.use_stderr() => plain_usages(Args::command()).try_get_matches_from(line()),
+        Err(error) if error.use_stderr() => set_plain_usages(Args::command()).try_get_matches_from(line()),
         parsed => parsed,
     };
     let args = args.unwrap_or_else(|args| told(args));
@@ -21,13 +21,13 @@ pub(crate) fn parse() -> Args {
 
 /// Gives every command the usage of its help. Otherwise an error shows a usage made of the typed arguments, which
 /// lists options as if they were required.
-fn plain_usages(mut root: Command) -> Command {
+fn set_plain_usages(mut root: Command) -> Command {
     root.build();
-    with_usage(root)
+    with_help_usage(root)
 }
 
-fn with_usage(mut command: Command) -> Command {
+fn with_help_usage(mut command: Command) -> Command {
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim_start().to_owned();
-    command.override_usage(usage).mut_subcommands(with_usage)
+    command.override_usage(usage).mut_subcommands(with_help_usage)
 }

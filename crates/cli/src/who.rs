@@ -20,7 +20,7 @@ use singletree::{Agent, SqliteStore};
 use singletree_server::Environments;
 
 use crate::error::{Error, Result};
-use crate::shell_word::quoted;
+use crate::shell_word::quote_shell_word;
 use crate::wire::TokioSleep;
 
 /// The file that is looked for where none is named.
@@ -107,38 +107,40 @@ pub(crate) struct AgentSelection {
 
 impl AgentSelection {
     /// Finds those who are asked for.
-    pub(crate) async fn of(who: &Who) -> Result<Self> {
+    pub(crate) async fn from_arguments(who: &Who) -> Result<Self> {
         if let Some(model) = &who.model {
             let about =
                 format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
-            let config = Config::from_model(bare(model, who)?);
-            return Self::built(config, (about, String::new()));
+            let config = Config::from_model(build_bare_model(model, who)?);
+            return Self::build_from_config(config, (about, String::new()));
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
-        let Some(file) = file else { return Self::demo() };
-        let config = load(&file).await?;
+        let Some(file) = file else { return Self::with_demo_agent() };
+        let config = load_config(&file).await?;
         let listed = config.listed_agent_names().join(", ");
-        let again =
-            who.config.as_ref().map(|config| format!(" --config {}", quoted(&config.display().to_string())));
-        Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
+        let again = who
+            .config
+            .as_ref()
+            .map(|config| format!(" --config {}", quote_shell_word(&config.display().to_string())));
+        Self::build_from_config(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
     /// Returns the configuration that the agents were built from; `None` for the demo.
-    pub(crate) fn configuration(&self) -> Option<LoadedConfiguration> {
+    pub(crate) fn loaded_configuration(&self) -> Option<LoadedConfiguration> {
         let (config, _) = self.made_of.as_ref()?;
         let (about, again) = (self.about.clone().unwrap_or_default(), self.again.clone());
         Some(LoadedConfiguration { config: config.clone(), about, again })
     }
 
     /// Builds the agents of a configuration that was read before.
-    pub(crate) fn of_configuration(loaded: LoadedConfiguration) -> Result<Self> {
+    pub(crate) fn from_configuration(loaded: LoadedConfiguration) -> Result<Self> {
         let LoadedConfiguration { config, about, again } = loaded;
-        Self::built(config, (about, again))
+        Self::build_from_config(config, (about, again))
     }
 
     /// The demo: a script that needs no key and no network.
-    pub(crate) fn demo() -> Result<Self> {
-        let agent = demo_agent(&Arc::new(UnavailableStore))?;
+    pub(crate) fn with_demo_agent() -> Result<Self> {
+        let agent = build_demo_agent(&Arc::new(UnavailableStore))?;
         let listed = vec![ChatAgent {
             description: Some("A script with real tools: needs no key and no network.".to_owned()),
             other: Map::from_iter([("examples".to_owned(), json!(demo::EXAMPLES))]),
@@ -166,33 +168,33 @@ impl AgentSelection {
     /// Builds the agents over a database: their models are shown the artifacts that people approved there, and their
     /// tools keep notes and messages in it. That there are agents was checked before the database was opened.
     /// `unoffered` is told of tools that the agents do not have.
-    pub(crate) fn over(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
-        let documents = tool_documents(store);
+    pub(crate) fn build_over_store(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
+        let documents = build_tool_documents(store);
         self.agents = match self.made_of.take() {
             Some((config, means)) => {
                 let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
                 let means = AgentDependencies {
                     artifacts: Some(Arc::new(artifacts)),
                     tool_documents: Some(documents),
-                    definition_pins: Some(Arc::new(definition_pins(store))),
+                    definition_pins: Some(Arc::new(build_definition_pins(store))),
                     unoffered: Some(unoffered),
                     ..means
                 };
                 config.build(&means)?.agents
             }
-            None => vec![demo_agent(&documents)?],
+            None => vec![build_demo_agent(&documents)?],
         };
         Ok(self)
     }
 
-    fn built(config: Config, (about, again): (String, String)) -> Result<Self> {
+    fn build_from_config(config: Config, (about, again): (String, String)) -> Result<Self> {
         let environments = Arc::new(Environments::default());
         let means = AgentDependencies {
             tool_documents: None,
             definition_pins: None,
             now: Arc::new(|| SystemClock.now().to_system_time()),
             pace: Arc::new(TokioSleep),
-            fraction: Arc::new(fraction),
+            fraction: Arc::new(draw_fraction),
             snapshots: Some(environments.clone()),
             artifacts: None,
             unoffered: None,
@@ -219,65 +221,67 @@ impl AgentSelection {
 }
 
 /// Keeps notes and messages of tools in a database.
-pub(crate) fn tool_documents(store: &SqliteStore) -> Arc<ToolDocuments> {
+pub(crate) fn build_tool_documents(store: &SqliteStore) -> Arc<ToolDocuments> {
     Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)))
 }
 
 /// Keeps definitions of MCP servers in a database.
-pub(crate) fn definition_pins(store: &SqliteStore) -> DocumentPins {
+pub(crate) fn build_definition_pins(store: &SqliteStore) -> DocumentPins {
     DocumentPins::new(Arc::new(store.clone()))
 }
 
-fn demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Result<Agent> {
+fn build_demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Result<Agent> {
     let parts = DemoParts {
         notes: store.clone(),
         outbox: store.clone(),
         now: Box::new(|| SystemClock.now().to_system_time()),
         pace: Arc::new(TokioSleep),
     };
-    demo::agent(parts).map_err(|source| Error::Agent { source })
+    demo::build_demo_agent(parts).map_err(|source| Error::Agent { source })
 }
 
 /// Reads and checks a file.
-pub(crate) async fn load(file: &Path) -> Result<Config> {
-    let folder = folder_of(file);
-    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable }).await?)
+pub(crate) async fn load_config(file: &Path) -> Result<Config> {
+    let folder = folder_of_file(file);
+    Ok(Config::load(file, &Surroundings { folder: &folder, env: &read_env_variable }).await?)
 }
 
 /// As [`load`], for who looks for mistakes: also at its MCP servers.
-pub(crate) async fn inspect(file: &Path, depth: InspectionDepth) -> Result<Config> {
-    let folder = folder_of(file);
-    Ok(Config::inspect(file, &Surroundings { folder: &folder, env: &variable }, depth).await?)
+pub(crate) async fn inspect_config(file: &Path, depth: InspectionDepth) -> Result<Config> {
+    let folder = folder_of_file(file);
+    Ok(Config::inspect(file, &Surroundings { folder: &folder, env: &read_env_variable }, depth).await?)
 }
 
-fn folder_of(file: &Path) -> PathBuf {
+fn folder_of_file(file: &Path) -> PathBuf {
     let folder = std::path::absolute(file).ok().and_then(|absolute| absolute.parent().map(Path::to_owned));
     folder.unwrap_or_default()
 }
 
-fn bare(model: &ModelArgument, who: &Who) -> Result<BareModel> {
+fn build_bare_model(model: &ModelArgument, who: &Who) -> Result<BareModel> {
     let key = match (&who.key_env, &who.base_url) {
-        (Some(name), _) => Some(key(name).ok_or_else(|| {
+        (Some(name), _) => Some(read_key_variable(name).ok_or_else(|| {
             // It may be the key itself.
             Error::Usage("the variable that --key-env names is not set".to_owned())
         })?),
         // A vendor's key is not for other servers.
         (None, Some(_)) => None,
         (None, None) => {
-            let name = key_name(model.wire);
+            let name = key_variable_name(model.wire);
             let hint = "name another variable by --key-env, or a server that wants no key by --base-url";
             let missing = || Error::Usage(format!("the environment variable {name} is not set; {hint}"));
-            Some(key(name).ok_or_else(missing)?)
+            Some(read_key_variable(name).ok_or_else(missing)?)
         }
     };
     Ok(BareModel { wire: model.wire, name: model.name.clone(), base_url: who.base_url.clone(), key })
 }
 
-fn key(name: &str) -> Option<Secret> {
-    variable(name).filter(|variable| !variable.trim().is_empty()).map(|variable| Secret::new(variable.trim()))
+fn read_key_variable(name: &str) -> Option<Secret> {
+    read_env_variable(name)
+        .filter(|variable| !variable.trim().is_empty())
+        .map(|variable| Secret::new(variable.trim()))
 }
 
-fn key_name(wire: Wire) -> &'static str {
+fn key_variable_name(wire: Wire) -> &'static str {
     match wire {
         Wire::OpenAi => "OPENAI_API_KEY",
         Wire::Anthropic => "ANTHROPIC_API_KEY",
@@ -285,7 +289,7 @@ fn key_name(wire: Wire) -> &'static str {
     }
 }
 
-pub(crate) fn variable(name: &str) -> Option<String> {
+pub(crate) fn read_env_variable(name: &str) -> Option<String> {
     // No name that the system takes is asked for otherwise: it would panic on some.
     if name.is_empty() || name.contains(['=', '\0']) {
         return None;
@@ -294,8 +298,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 /// Draws from 0 up to 1.
-fn fraction() -> f64 {
-    let uuid = RandomIds.uuid();
+fn draw_fraction() -> f64 {
+    let uuid = RandomIds.generate_uuid();
     let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     u32::from_str_radix(&digits, 16)
         .map_or(0.5, |from_str_radix| f64::from(from_str_radix) / (f64::from(u32::MAX) + 1.0))
@@ -319,6 +323,6 @@ mod tests {
 
     #[test]
     fn chance_is_between_nothing_and_one() {
-        assert!((0..100).map(|_| fraction()).all(|it| (0.0..1.0).contains(&it)));
+        assert!((0..100).map(|_| draw_fraction()).all(|it| (0.0..1.0).contains(&it)));
     }
 }

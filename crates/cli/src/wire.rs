@@ -15,7 +15,7 @@ use crate::ask::AnswerInstructions;
 use crate::error::{Error, Result};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
-use crate::serving::{blob_limits, notices};
+use crate::serving::{build_notice_settings, resolve_blob_limits};
 use crate::who::{AgentSelection, Who};
 
 /// How long running turns may take to end before the process does; the next process finishes the others.
@@ -37,103 +37,107 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     /// Opens the database for writing; a second process is refused, with `command` in its error.
-    pub(crate) async fn open(place: &DatabaseLocation, who: &Who, command: &str) -> Result<Self> {
+    pub(crate) async fn open_with_agents(place: &DatabaseLocation, who: &Who, command: &str) -> Result<Self> {
         // A wrong file is reported before a database is created. A person at a terminal sees pending waits: no
         // notices are sent.
-        let cast = AgentSelection { notify: Vec::new(), ..AgentSelection::of(who).await? };
-        Self::write(place, cast, command).await
+        let cast = AgentSelection { notify: Vec::new(), ..AgentSelection::from_arguments(who).await? };
+        Self::open_writable(place, cast, command).await
     }
 
-    /// As [`Workspace::open`], for commands that need no agent.
-    pub(crate) async fn open_empty(place: &DatabaseLocation, command: &str) -> Result<Self> {
-        Self::write(place, AgentSelection::demo()?, command).await
+    /// As [`Workspace::open_with_agents`], for commands that need no agent.
+    pub(crate) async fn open_without_agents(place: &DatabaseLocation, command: &str) -> Result<Self> {
+        Self::open_writable(place, AgentSelection::with_demo_agent()?, command).await
     }
 
     /// Opens the database for reading, beside a writer or alone.
-    pub(crate) async fn look(place: &DatabaseLocation) -> Result<Self> {
-        Self::over(AgentSelection::demo()?, read_store(place).await?, place)
+    pub(crate) async fn open_read_only(place: &DatabaseLocation) -> Result<Self> {
+        Self::build_over_store(AgentSelection::with_demo_agent()?, open_read_only_store(place).await?, place)
     }
 
-    /// As [`Workspace::look`], for commands that show which agents could go on. A wrong file does not fail the command
+    /// As [`Workspace::open_read_only`], for commands that show which agents could go on. A wrong file does not fail the command
     /// unless it was named on the command line.
-    pub(crate) async fn look_as(place: &DatabaseLocation, who: &Who) -> Result<Self> {
-        let store = read_store(place).await?;
-        match AgentSelection::of(who).await {
-            Ok(cast) => Self::over(AgentSelection { notify: Vec::new(), ..cast }, store, place),
+    pub(crate) async fn open_read_only_with_agents(place: &DatabaseLocation, who: &Who) -> Result<Self> {
+        let store = open_read_only_store(place).await?;
+        match AgentSelection::from_arguments(who).await {
+            Ok(cast) => Self::build_over_store(AgentSelection { notify: Vec::new(), ..cast }, store, place),
             Err(Error::Config(_)) if who.config.is_none() => {
-                let house = Self::over(AgentSelection::demo()?, store, place)?;
+                let house = Self::build_over_store(AgentSelection::with_demo_agent()?, store, place)?;
                 Ok(Self { here: AnswerInstructions { agents: None, ..house.here }, ..house })
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn write(place: &DatabaseLocation, cast: AgentSelection, command: &str) -> Result<Self> {
-        Self::over(cast, open_store(place, command).await?, place)
+    async fn open_writable(place: &DatabaseLocation, cast: AgentSelection, command: &str) -> Result<Self> {
+        Self::build_over_store(cast, open_writable_store(place, command).await?, place)
     }
 
-    fn over(cast: AgentSelection, store: SqliteStore, place: &DatabaseLocation) -> Result<Self> {
-        let unoffered = warner(cast.redactor.clone());
+    fn build_over_store(cast: AgentSelection, store: SqliteStore, place: &DatabaseLocation) -> Result<Self> {
+        let unoffered = build_unoffered_warner(cast.redactor.clone());
         let AgentSelection { agents, limits, serving, notify, redactor, about, again, .. } =
-            cast.over(&store, unoffered)?;
+            cast.build_over_store(&store, unoffered)?;
         let builder = Chat::builder()
             .limits(limits)
-            .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
-            .notices(notices(&notify)?);
+            .blobs(Blobs::new(store.clone()).limits(resolve_blob_limits(&serving)))
+            .notices(build_notice_settings(&notify)?);
         let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
         let agents = Some(chat.agents().map(str::to_owned).collect());
-        let here = AnswerInstructions { again: format!("{again}{}", place.again()), agents };
+        let here = AnswerInstructions { again: format!("{again}{}", place.database_option()), agents };
         Ok(Self { chat, redactor, about, here, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers
     /// there, or any of those that are here; else a new one.
-    pub(crate) async fn session(
+    pub(crate) async fn choose_session(
         &self,
         named: Option<String>,
         last: Option<String>,
         agent: Option<&str>,
     ) -> Result<String> {
         let Some(last) = named.is_none().then_some(last).flatten() else {
-            return Ok(named.unwrap_or_else(fresh));
+            return Ok(named.unwrap_or_else(draw_session_id));
         };
         let answers = |name: &str| {
             agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name)
         };
         match self.chat.session_info(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
-            Ok(_) => Ok(fresh()),
+            Ok(_) => Ok(draw_session_id()),
             Err(harness::Error::SessionUnknown { .. }) => Ok(last),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Takes keys out of an error.
-    pub(crate) fn clean<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.redacted(&self.redactor))
+    pub(crate) fn redact_result<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.into_redacted(&self.redactor))
     }
 
     /// Refuses the name of an agent that is not here.
     pub(crate) fn check_agent(&self, name: Option<&str>) -> Result<()> {
         match name.filter(|name| !self.chat.agents().any(|agent| agent == *name)) {
-            Some(name) => Err(no_agent(name, self.chat.agents())),
+            Some(name) => Err(unknown_agent_error(name, self.chat.agents())),
             None => Ok(()),
         }
     }
 
     /// Finds the action that a signal was last about in a session, answered or not: the number of its wait and the
     /// action's digest. Who answers again must name them too.
-    pub(crate) async fn action(&self, session: &str, signal: &str) -> Result<Option<(u64, String)>> {
+    pub(crate) async fn find_last_action(
+        &self,
+        session: &str,
+        signal: &str,
+    ) -> Result<Option<(u64, String)>> {
         let session = SessionId::parse(session).map_err(|error| Error::Usage(error.to_string()))?;
         let key = SessionKey::new(TenantId::single(), session);
-        let waits = self.store.waits(&WaitRowQuery::Signal(key, signal.to_owned())).await;
+        let waits = self.store.read_waits(&WaitRowQuery::Signal(key, signal.to_owned())).await;
         let waits = waits.map_err(harness::Error::from)?;
         let last = waits.into_iter().map(|(_, wait)| wait).max_by_key(|it| it.no);
         Ok(last.and_then(|last| Some((last.no, last.action?))))
     }
 
     /// Lets running turns end, and closes the database.
-    pub(crate) async fn close(self) {
+    pub(crate) async fn close_gracefully(self) {
         let Self { chat, store, .. } = self;
         // A turn that did not end in time is taken over at the next start.
         chat.shutdown(GRACE).await;
@@ -144,40 +148,41 @@ impl Workspace {
 
 /// Opens a database for writing, and creates it if it does not exist; a second process is refused, with `command` in
 /// its error.
-pub(crate) async fn open_store(place: &DatabaseLocation, command: &str) -> Result<SqliteStore> {
-    place.make()?;
-    let options = SqliteStore::options(place.db()).list_erasures().command(format!("singletree {command}"));
+pub(crate) async fn open_writable_store(place: &DatabaseLocation, command: &str) -> Result<SqliteStore> {
+    place.create_folder()?;
+    let options =
+        SqliteStore::options(place.database_path()).list_erasures().command(format!("singletree {command}"));
     options.open().await.map_err(|source| Error::Open { source })
 }
 
 /// Says on the standard error which tools the agents do not have: the standard output is the conversation's alone.
-fn warner(redactor: Redactor) -> OnUnoffered {
+fn build_unoffered_warner(redactor: Redactor) -> OnUnoffered {
     Arc::new(move |it| {
         // Where nobody reads, nobody can be told.
-        TerminalOutput::err().warning(&redactor.redact(&it.to_string())).unwrap_or_default();
+        TerminalOutput::standard_error().write_warning(&redactor.redact(&it.to_string())).unwrap_or_default();
     })
 }
 
-async fn read_store(place: &DatabaseLocation) -> Result<SqliteStore> {
-    SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })
+async fn open_read_only_store(place: &DatabaseLocation) -> Result<SqliteStore> {
+    SqliteStore::open_read_only(place.database_path()).await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
-pub(crate) async fn outline(name: &str, who: &Who) -> Result<GraphOutline> {
-    let agents = AgentSelection::of(who).await?.agents;
+pub(crate) async fn describe_graph(name: &str, who: &Who) -> Result<GraphOutline> {
+    let agents = AgentSelection::from_arguments(who).await?.agents;
     let found = agents.iter().find(|agent| agent.name() == name);
-    let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
+    let found = found.ok_or_else(|| unknown_agent_error(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())
 }
 
-fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+fn unknown_agent_error<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", ")))
 }
 
 /// Makes the id of a new session: short, for people type it.
-pub(crate) fn fresh() -> String {
-    let uuid = RandomIds.uuid();
+pub(crate) fn draw_session_id() -> String {
+    let uuid = RandomIds.generate_uuid();
     let first = uuid.split('-').next().unwrap_or(&uuid);
     format!("chat-{first}")
 }
@@ -187,7 +192,7 @@ pub(crate) fn fresh() -> String {
 pub(crate) struct TokioSleep;
 
 impl AsyncSleep for TokioSleep {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(length))
     }
 }

@@ -187,7 +187,11 @@ impl Config {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|server| &server.name);
             if let (Some(name), Err(error)) = (name, server::build_mcp_server(self, ready, None)) {
-                faults.add_mistake(name.at, MistakeKind::Value, singletree_engine::chain(&error));
+                faults.add_mistake(
+                    name.at,
+                    MistakeKind::Value,
+                    singletree_engine::format_error_chain(&error),
+                );
             }
         }
     }

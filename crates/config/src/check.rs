@@ -170,7 +170,7 @@ impl<'a> ConfigChecker<'a> {
             .any(|tool| match tool {
                 ToolSelector::Server(_) | ToolSelector::ServerTool(..) => true,
                 ToolSelector::Builtin(_) | ToolSelector::Tool { .. } => {
-                    tool.tool_effects(&self.file.servers).into_iter().any(Effect::changes)
+                    tool.tool_effects(&self.file.servers).into_iter().any(Effect::has_side_effects)
                 }
             })
     }

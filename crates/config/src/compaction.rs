@@ -30,9 +30,9 @@ impl CompactionTable {
 
     /// Makes the policy.
     pub(crate) fn to_compaction(&self) -> Compaction {
-        let compaction = Compaction::keeping(self.keep);
+        let compaction = Compaction::with_kept_messages(self.keep);
         match self.every {
-            Some(every) => compaction.every(every),
+            Some(every) => compaction.summarise_every(every),
             None => compaction,
         }
     }

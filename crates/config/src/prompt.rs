@@ -85,7 +85,7 @@ async fn render_prompt(
             let what = format!(
                 "the prompt `{}` cannot be used: {}",
                 printable_name(name),
-                singletree_engine::chain(&error)
+                singletree_engine::format_error_chain(&error)
             );
             return Err(unfit(MistakeKind::Unavailable, what, hint));
         }

@@ -46,7 +46,7 @@ impl Config {
         // Why one cannot even be made was told before.
         let Ok(Some(server)) = build::build_mcp_server(self, ready, None) else { return Vec::new() };
         let name = table.name.value.as_str();
-        let offer = server.tools().await;
+        let offer = server.offer_tools().await;
         server.disconnect().await;
         let tools = match offer {
             Ok(tools) => tools,

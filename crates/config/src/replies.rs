@@ -22,7 +22,7 @@ impl RepliesTable {
             FailureBucket::RetryableTransient,
             FailureBucket::UserCorrectable,
         ];
-        let keys = buckets.map(FailureBucket::as_str).into_iter().chain(BucketTable::categories());
+        let keys = buckets.map(FailureBucket::as_str).into_iter().chain(BucketTable::listed_categories());
         let texts = keys.filter_map(|key| Some((key, section.read_text(key)?.value))).collect();
         section.report_unknown_keys();
         Self { language, texts }
@@ -33,8 +33,8 @@ impl RepliesTable {
     pub(crate) fn merge_error_replies(of_all: Option<&Self>, own: Option<&Self>) -> ErrorReplies {
         let language = [own, of_all].into_iter().flatten().find_map(|table| table.language);
         let texts = [of_all, own].into_iter().flatten().flat_map(|table| &table.texts);
-        let built_in = ErrorReplies::of_language(language.unwrap_or_default());
-        texts.fold(built_in, |replies, (key, text)| replies.with(key, text.as_str()))
+        let built_in = ErrorReplies::for_language(language.unwrap_or_default());
+        texts.fold(built_in, |replies, (key, text)| replies.with_text(key, text.as_str()))
     }
 }
 
@@ -66,11 +66,11 @@ mod tests {
             [of("provider_rate_limit"), of("provider_authentication"), replies.user_correctable.clone()]
         };
         let [english, german] = [Locale::English, Locale::German].map(|language| {
-            ErrorReplies::of_language(language).by_category["provider_authentication"].clone()
+            ErrorReplies::for_language(language).by_category["provider_authentication"].clone()
         });
         assert_eq!(told(&replies[0]), ["Kurz warten.".to_owned(), english, "Not so.".to_owned()]);
         assert_eq!(told(&replies[1]), ["Kurz warten.".to_owned(), german, "So nicht.".to_owned()]);
         let none = RepliesTable::merge_error_replies(None, None);
-        assert_eq!(none.by_category, ErrorReplies::of_language(Locale::English).by_category);
+        assert_eq!(none.by_category, ErrorReplies::for_language(Locale::English).by_category);
     }
 }

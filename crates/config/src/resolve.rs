@@ -144,7 +144,7 @@ fn load_script(
     match Script::from_json(&text) {
         Ok(script) => Some(script),
         Err(error) => {
-            let why = singletree_engine::chain(&error);
+            let why = singletree_engine::format_error_chain(&error);
             faults.add_mistake(path.at, MistakeKind::Value, format!("the script cannot be used: {why}"));
             None
         }

@@ -74,7 +74,7 @@ pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
                 Some(documents) => documents.clone(),
                 None => Arc::new(UnavailableStore),
             };
-            Notes::new(store).tools()
+            Notes::new(store).build_tools()
         },
     },
     BuiltinToolset {
@@ -93,7 +93,7 @@ pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
         tools: &[("http_get", Effect::Read)],
         build: |with| {
             Ok(vec![Arc::new(match &with.settings.hosts {
-                Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
+                Some(hosts) => HttpGet::with_allowed_hosts(hosts.iter().map(String::as_str))?,
                 None => HttpGet::new()?,
             })])
         },

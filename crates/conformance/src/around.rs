@@ -9,7 +9,7 @@ use singletree::NodeError;
 use singletree::durable::BoxFuture;
 use singletree::engine::{
     FailureIsolation, Middleware, MonotonicClock, Next, Retry, RetryBackoff, Signal, Snapshot, StateUpdate,
-    Timing, suspend,
+    Timing, suspend_invocation,
 };
 
 use crate::middleware::{
@@ -78,7 +78,7 @@ struct TickingClock {
 }
 
 impl MonotonicClock for TickingClock {
-    fn elapsed(&self) -> Duration {
+    fn elapsed_since_origin(&self) -> Duration {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         *read += 1;
         self.tick * *read
@@ -97,8 +97,8 @@ fn build_timing(node: Option<&str>, tape: &CaseRecorder, tick: Option<Duration>)
         std::future::ready(Ok(()))
     };
     let timing = match node {
-        Some(node) => Timing::of(node, complete),
-        None => Timing::each(complete),
+        Some(node) => Timing::for_node(node, complete),
+        None => Timing::for_each_site(complete),
     };
     match tick {
         Some(tick) => timing.clock(Arc::new(TickingClock { tick, read: Mutex::new(0) })),
@@ -110,7 +110,7 @@ fn build_isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolatio
     let mut isolation = match spec.degraded.clone() {
         DegradedResultSpec::Update(update) => FailureIsolation::new(&spec.event_name, update),
         DegradedResultSpec::Template { template, target } => {
-            FailureIsolation::by(&spec.event_name, move |state| {
+            FailureIsolation::single_node(&spec.event_name, move |state| {
                 Ok(StateUpdate::new()
                     .with_json(target.clone(), Value::String(fill_template(&template, state)?)))
             })
@@ -187,7 +187,7 @@ impl Middleware for RecordingMiddleware {
 }
 
 fn update_to_json(update: &StateUpdate) -> Result<Map<String, Value>, NodeError> {
-    let fields = update.entries().map(|(field, slot)| Ok((field.to_owned(), slot.to_json()?)));
+    let fields = update.iter_entries().map(|(field, slot)| Ok((field.to_owned(), slot.to_json()?)));
     fields.collect()
 }
 
@@ -272,7 +272,7 @@ struct SuspendingMiddleware(Signal);
 impl Middleware for SuspendingMiddleware {
     fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
         Box::pin(async move {
-            let refused = suspend(self.0.clone()).await;
+            let refused = suspend_invocation(self.0.clone()).await;
             // A middleware that ignores the refusal goes on; the invocation ends all the same.
             drop(refused);
             next.run(state).await

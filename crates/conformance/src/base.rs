@@ -177,8 +177,8 @@ fn build_inbound_request(
     inbound.intent = from.intent;
     inbound.signal = match (signal_id, invocation, from.signal.clone()) {
         (None, None, None) => None,
-        (Some(id), None, signal) => Some(SignalArrival::of_signal(id, signal.unwrap_or_default())),
-        (None, Some(id), signal) => Some(SignalArrival::of_invocation(id, signal.unwrap_or_default())),
+        (Some(id), None, signal) => Some(SignalArrival::for_signal(id, signal.unwrap_or_default())),
+        (None, Some(id), signal) => Some(SignalArrival::for_invocation(id, signal.unwrap_or_default())),
         _ => {
             return Err(CaseFailure::reader_error(
                 "payload",
@@ -403,12 +403,12 @@ impl SignalCoordinator for RecordingCoordinator {
         self.inner.subscribe(descriptor, invocation)
     }
 
-    fn resolve<'a>(
+    fn resolve_signal<'a>(
         &'a self,
         target: &'a SignalTarget,
     ) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>> {
         Box::pin(async move {
-            let found = self.inner.resolve(target).await?;
+            let found = self.inner.resolve_signal(target).await?;
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.1.extend(found.as_ref().map(ToString::to_string));
             Ok(found)

@@ -227,7 +227,7 @@ fn parse_session_shape(spot: LocatedNode) -> Outcome<SessionShape> {
     let mut block = spot.into_map_reader()?;
     let fields = block.take_required("fields")?.into_texts()?;
     block.reject_remaining_keys()?;
-    Ok(SessionShape::fields(fields.iter().map(String::as_str)))
+    Ok(SessionShape::from_field_names(fields.iter().map(String::as_str)))
 }
 
 fn parse_clock_tick(spot: LocatedNode) -> Outcome<Duration> {

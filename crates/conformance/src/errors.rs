@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 use singletree::durable::MigrationError;
-use singletree::engine::{Error, NodeError, chain, classify, is_transient};
+use singletree::engine::{Error, NodeError, classify_error, format_error_chain, is_transient_error};
 
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
@@ -16,7 +16,7 @@ use crate::sessions::MissingKeyError;
 /// Tells an error in one line.
 #[must_use]
 pub(crate) fn describe_error(error: &Error) -> String {
-    format!("{} ({})", chain(error), error.category())
+    format!("{} ({})", format_error_chain(error), error.category())
 }
 
 /// Asserts the expectations of a fixture about an error. `surface` is for `expected_error`, whose category is the
@@ -40,13 +40,14 @@ pub(crate) fn check_error(
     let actual = if is_derived { error.derived_category() } else { error.category() };
     checker.check_exact(&category, actual.to_owned());
     if let Some(it) = wanted.take_value("raised_from") {
-        checker.check_exact(&it, error.place().map(|place| place.node.as_ref().to_owned()));
+        checker.check_exact(&it, error.node_location().map(|place| place.node.as_ref().to_owned()));
     }
     if let Some(it) = wanted.take_value("message") {
         checker.check_exact(&it, error_message(error));
     }
     if let Some(it) = wanted.take_value("recoverable_state") {
-        let state = error.state().map(|state| state.to_json().map(Value::Object).unwrap_or_default());
+        let state =
+            error.recoverable_state().map(|state| state.to_json().map(Value::Object).unwrap_or_default());
         checker.check_exact(&it, state.unwrap_or_default());
     }
     if let Some(it) = wanted.take_value("execution_order") {
@@ -82,15 +83,15 @@ fn check_container_error(
     if let Some(it) = wanted.take_value("transient") {
         let transient = match error {
             Error::Node { source, .. } if source.is_transient() => true,
-            _ => is_transient(&NodeError::new("").with_category(error.derived_category())),
+            _ => is_transient_error(&NodeError::new("").with_category(error.derived_category())),
         };
         checker.check_exact(&it, transient);
     }
     if let Some(it) = wanted.take_value("cause_message") {
-        checker.check_exact(&it, classify(error).message);
+        checker.check_exact(&it, classify_error(error).message);
     }
     if let Some(it) = wanted.take_value("branch_name") {
-        checker.check_exact(&it, error.branch_name());
+        checker.check_exact(&it, error.failed_branch_name());
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ pub(crate) fn check_event_list(
             *error = error["category"].clone();
         }
         checker.check_value(wanted, &actual, ExtraKeyPolicy::Allowed);
-        if !names_error && let Some(error) = event.error() {
+        if !names_error && let Some(error) = event.attempt_error() {
             checker.check_result(
                 &wanted.path,
                 Err(format!("the attempt failed ({}): {}", error.category, error.message)),

@@ -151,7 +151,7 @@ fn check_run_key(
         "descriptor" => return check_suspension_descriptor(checker, spot, run),
         "suspending_node" => match &run.ended {
             // R15: the node of the outermost graph that is suspended as a consequence.
-            Ok(Ended::Suspended(it)) => checker.check_exact(&spot, it.outer_node()),
+            Ok(Ended::Suspended(it)) => checker.check_exact(&spot, it.outermost_node_name()),
             _ => checker.check_result(&spot.path, Err(format!("it {}", run.outcome_word()))),
         },
         "drain_summary" => match &run.drained {
@@ -186,14 +186,14 @@ fn check_run_key(
 fn ensure_empty_phases_refused() -> Result<(), String> {
     struct SilentObserver;
     impl singletree::engine::Observer for SilentObserver {
-        fn observe<'a>(
+        fn observe_event<'a>(
             &'a self,
             _event: &'a singletree::engine::GraphEvent,
         ) -> singletree::durable::BoxFuture<'a, Result<(), singletree::durable::BoxError>> {
             Box::pin(std::future::ready(Ok(())))
         }
     }
-    let made = Subscription::new(SilentObserver).phases(Vec::<AttemptPhase>::new());
+    let made = Subscription::new(SilentObserver).limit_to_phases(Vec::<AttemptPhase>::new());
     ensure(made.is_err(), || "an observer of no phase was registered".into())
 }
 

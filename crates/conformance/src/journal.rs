@@ -50,11 +50,11 @@ impl CountingJournal {
 impl JournalLayer for CountingJournal {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.inner
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.count_call();
         if self.spec.save_raises.is_some() {
             Self::simulate_outage("write a batch")
@@ -63,7 +63,7 @@ impl JournalLayer for CountingJournal {
         }
     }
 
-    fn read<'a, T: Send + 'a>(
+    fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         read: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -98,7 +98,7 @@ impl JournalLayer for CountingJournal {
 impl MaintenanceLayer for CountingJournal {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.inner
     }
 }

@@ -14,12 +14,16 @@ impl CustomReducer for KeepLarger {
         NAME
     }
 
-    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(
+        &self,
+        prior: &FieldContent,
+        update: FieldContent,
+    ) -> Result<FieldContent, ReducerFault> {
         let (before, after) = (slot_to_number(prior)?, slot_to_number(&update)?);
         Ok(if after > before { update } else { prior.clone() })
     }
 
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         Some(true)
     }
 }

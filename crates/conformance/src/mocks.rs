@@ -113,7 +113,7 @@ pub(crate) fn build_node_error(raised: &MockErrorSpec) -> NodeError {
         error = error.with_category(category.clone());
     }
     if raised.transient {
-        error = error.transient();
+        error = error.mark_transient();
     }
     match &raised.cause {
         Some(cause) => error.caused_by(build_node_error(cause)),

@@ -45,8 +45,12 @@ impl MutationSummary {
 /// Draws seeds.
 #[must_use]
 pub fn draw_seeds(count: usize) -> Vec<u64> {
-    let draw =
-        |_| RandomIds.uuid().bytes().fold(0, |seed: u64, it| seed.wrapping_mul(31).wrapping_add(it.into()));
+    let draw = |_| {
+        RandomIds
+            .generate_uuid()
+            .bytes()
+            .fold(0, |seed: u64, it| seed.wrapping_mul(31).wrapping_add(it.into()))
+    };
     (0..count).map(draw).collect()
 }
 

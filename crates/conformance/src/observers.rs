@@ -81,7 +81,7 @@ impl ObserverSpec {
         let subscription = Subscription::new(ear);
         match &self.phases {
             None => Ok(subscription),
-            Some(phases) => subscription.phases(phases.iter().copied()).map_err(|error| {
+            Some(phases) => subscription.limit_to_phases(phases.iter().copied()).map_err(|error| {
                 CaseFailure::build_error(format!("observers.{}", self.name), error.to_string())
             }),
         }
@@ -109,7 +109,7 @@ pub(crate) fn attach_to_graphs(
                 )
             })?,
         };
-        let id = graph.attach(spec.build_subscription(tape, is_first)?);
+        let id = graph.attach_observer(spec.build_subscription(tape, is_first)?);
         attached.0.push((graph.clone(), id));
     }
     Ok(attached)
@@ -144,7 +144,7 @@ impl AttachedObservers {
     /// Takes them off.
     pub(crate) fn detach(self) {
         for (graph, id) in self.0 {
-            graph.detach(id);
+            graph.detach_observer(id);
         }
     }
 }
@@ -181,7 +181,7 @@ struct RecordingObserver {
 }
 
 impl Observer for RecordingObserver {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             if !self.sleep.is_zero() {
                 tokio::time::sleep(self.sleep).await;

@@ -237,7 +237,7 @@ impl InvocationResult {
     pub(crate) fn last_state(&self) -> Option<&Snapshot> {
         match &self.ended {
             Ok(ended) => Some(ended.state()),
-            Err(error) => error.state(),
+            Err(error) => error.recoverable_state(),
         }
     }
 

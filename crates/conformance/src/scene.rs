@@ -26,7 +26,7 @@ pub(crate) struct CaseClock(pub(crate) Instant);
 
 impl Clock for CaseClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000_000_000).after(self.0.elapsed())
+        Timestamp::from_millis(1_000_000_000_000).saturating_add(self.0.elapsed())
     }
 }
 

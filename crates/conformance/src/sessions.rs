@@ -128,7 +128,7 @@ pub(crate) fn parse_seeded_record(spot: LocatedNode, version: &str) -> Outcome<S
     let schema_version = block.take_text("schema_version")?.unwrap_or_else(|| version.to_owned());
     let mut state = BTreeMap::new();
     for (field, value) in parse_literals(block.take_required("state")?)? {
-        let value = JsonDocument::of(&value)
+        let value = JsonDocument::from_serializable(&value)
             .map_err(|error| CaseFailure::build_error("seeded_session", error.to_string()))?;
         state.insert(field, value);
     }

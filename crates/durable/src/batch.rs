@@ -14,7 +14,7 @@ pub enum BatchPrecondition {
     /// The session exists and its state was committed this often.
     SessionVersion(u64),
     /// The next free numbers of the session are these, whether it exists or was deleted
-    /// ([`Journal::numbers`](crate::Journal::numbers)): nobody took one since they were read.
+    /// ([`Journal::read_counters`](crate::Journal::read_counters)): nobody took one since they were read.
     Counters(Counters),
     /// The turn exists and is at this status.
     Turn {

@@ -32,14 +32,14 @@ impl BatchedCheckpointer {
         Self { inner, flush_every, kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<(TenantId, InvocationId), u64>> {
+    fn lock_kept_counts(&self) -> MutexGuard<'_, BTreeMap<(TenantId, InvocationId), u64>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether this save is kept back.
-    fn keeps(&self, tenant: &TenantId, record: &CheckpointRecord) -> bool {
+    fn should_keep_back(&self, tenant: &TenantId, record: &CheckpointRecord) -> bool {
         let key = (tenant.clone(), record.invocation_id.clone());
-        let mut kept = self.kept();
+        let mut kept = self.lock_kept_counts();
         if !record.is_fan_out_internal() {
             kept.remove(&key);
             return false;
@@ -56,7 +56,7 @@ impl BatchedCheckpointer {
 
 impl Checkpointer for BatchedCheckpointer {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
-        if self.keeps(tenant, record) {
+        if self.should_keep_back(tenant, record) {
             return Box::pin(std::future::ready(Ok(())));
         }
         self.inner.save(tenant, record)
@@ -79,12 +79,12 @@ impl Checkpointer for BatchedCheckpointer {
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        self.kept().remove(&(tenant.clone(), invocation.clone()));
+        self.lock_kept_counts().remove(&(tenant.clone(), invocation.clone()));
         self.inner.delete(tenant, invocation)
     }
 
-    fn backend(&self) -> &str {
-        self.inner.backend()
+    fn backend_name(&self) -> &str {
+        self.inner.backend_name()
     }
 
     fn supports_state_migration(&self) -> bool {

@@ -56,7 +56,7 @@ impl CheckpointRecord {
 
     /// Returns the entry of the record in a listing.
     #[must_use]
-    pub fn summary(&self) -> CheckpointSummary {
+    pub fn to_summary(&self) -> CheckpointSummary {
         CheckpointSummary {
             invocation_id: self.invocation_id.clone(),
             correlation_id: self.correlation_id.clone(),
@@ -135,7 +135,7 @@ pub struct InstanceProgress {
 impl InstanceProgress {
     /// An instance that contributes nothing yet.
     #[must_use]
-    pub fn at(state: InstanceState) -> Self {
+    pub fn with_state(state: InstanceState) -> Self {
         Self {
             state,
             result: None,
@@ -173,7 +173,7 @@ pub struct CheckpointFilter {
 impl CheckpointFilter {
     /// Tells whether a listing shows this one.
     #[must_use]
-    pub fn passes(&self, summary: &CheckpointSummary) -> bool {
+    pub fn matches_summary(&self, summary: &CheckpointSummary) -> bool {
         self.correlation_id.as_ref().is_none_or(|correlation_id| *correlation_id == summary.correlation_id)
             && self.saved_after.is_none_or(|saved_after| summary.last_saved_at > saved_after)
             && self.saved_before.is_none_or(|saved_before| summary.last_saved_at < saved_before)
@@ -214,7 +214,7 @@ pub trait Checkpointer: fmt::Debug + Send + Sync {
 
     /// Names the kind of store, for people who read when runs were saved (pipeline-utilities §10.8): a short word, the
     /// same each time.
-    fn backend(&self) -> &str {
+    fn backend_name(&self) -> &str {
         "custom"
     }
 

@@ -19,11 +19,11 @@ impl Checksum {
 
     /// Begins the checksum of a part; the same values in another part have another checksum.
     #[must_use]
-    pub fn of_part(part: u64) -> Self {
-        Self(0).word(part.wrapping_add(1))
+    pub fn for_part(part: u64) -> Self {
+        Self(0).mix_word(part.wrapping_add(1))
     }
 
-    fn word(self, word: u64) -> Self {
+    fn mix_word(self, word: u64) -> Self {
         // For a given state every word leads to another state, so that a change of one word is never lost on the way.
         let mixed = (self.0 ^ word).wrapping_mul(FACTOR);
         Self((mixed ^ (mixed >> 29)).wrapping_add(FACTOR))
@@ -31,28 +31,28 @@ impl Checksum {
 
     /// Adds a value that is absent.
     #[must_use]
-    pub fn null(self) -> Self {
-        self.word(0)
+    pub fn add_null(self) -> Self {
+        self.mix_word(0)
     }
 
     /// Adds a number.
     #[must_use]
-    pub fn number(self, number: i64) -> Self {
-        self.word(1).word(number.cast_unsigned())
+    pub fn add_number(self, number: i64) -> Self {
+        self.mix_word(1).mix_word(number.cast_unsigned())
     }
 
     /// Adds a text or bytes.
     #[must_use]
-    pub fn bytes(self, bytes: &[u8]) -> Self {
+    pub fn add_bytes(self, bytes: &[u8]) -> Self {
         let whole = bytes.chunks_exact(8);
         let rest = whole.remainder();
-        let mut state = self.word(2).word(bytes.len() as u64);
+        let mut state = self.mix_word(2).mix_word(bytes.len() as u64);
         for chunk in whole {
-            state = state.word(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+            state = state.mix_word(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        state.word(u64::from_le_bytes(last))
+        state.mix_word(u64::from_le_bytes(last))
     }
 
     /// Returns the checksum.
@@ -64,13 +64,13 @@ impl Checksum {
 
 /// Returns the checksum of a row from those of its parts.
 #[must_use]
-pub fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
+pub fn sum_part_checksums(parts: impl IntoIterator<Item = u64>) -> u64 {
     parts.into_iter().fold(0, |sum, part| (sum + part) & Checksum::MASK)
 }
 
 /// Returns the difference to add to the checksum of a row when one of its parts changes.
 #[must_use]
-pub fn change(old: u64, new: u64) -> u64 {
+pub fn checksum_difference(old: u64, new: u64) -> u64 {
     new.wrapping_sub(old) & Checksum::MASK
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn texts(texts: &[&str]) -> u64 {
-        texts.iter().fold(Checksum::of_part(0), |it, text| it.bytes(text.as_bytes())).finish()
+        texts.iter().fold(Checksum::for_part(0), |it, text| it.add_bytes(text.as_bytes())).finish()
     }
 
     #[test]
@@ -88,10 +88,10 @@ mod tests {
         for other in [["a", "bc"], ["c", "ab"], ["ab", "d"], ["ab", "c\0"], ["abc", ""]] {
             assert_ne!(texts(&same), texts(&other), "{other:?}");
         }
-        let one = |part| Checksum::of_part(part).number(1).finish();
-        let absent = Checksum::of_part(0).null().finish();
-        let text = Checksum::of_part(0).bytes(b"1").finish();
-        for other in [one(1), absent, text, Checksum::of_part(0).number(-1).finish()] {
+        let one = |part| Checksum::for_part(part).add_number(1).finish();
+        let absent = Checksum::for_part(0).add_null().finish();
+        let text = Checksum::for_part(0).add_bytes(b"1").finish();
+        for other in [one(1), absent, text, Checksum::for_part(0).add_number(-1).finish()] {
             assert_ne!(one(0), other);
         }
     }
@@ -99,18 +99,24 @@ mod tests {
     #[test]
     fn a_change_of_one_part_is_added() {
         let [first, old, new] = ["x", "y", "z"].map(|item| texts(&[item]));
-        assert_eq!(sum([sum([first, old]), change(old, new)]), sum([first, new]));
-        assert_eq!(sum([sum([first, new]), change(new, old)]), sum([first, old]));
+        assert_eq!(
+            sum_part_checksums([sum_part_checksums([first, old]), checksum_difference(old, new)]),
+            sum_part_checksums([first, new])
+        );
+        assert_eq!(
+            sum_part_checksums([sum_part_checksums([first, new]), checksum_difference(new, old)]),
+            sum_part_checksums([first, old])
+        );
     }
 
     #[test]
     fn every_bit_of_a_text_counts() {
         let text = b"{\"role\":\"user\",\"content\":\"pay ten\"}".to_vec();
-        let whole = Checksum::of_part(0).bytes(&text).finish();
+        let whole = Checksum::for_part(0).add_bytes(&text).finish();
         for bit in 0..text.len() * 8 {
             let mut changed = text.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(Checksum::of_part(0).bytes(&changed).finish(), whole, "bit {bit}");
+            assert_ne!(Checksum::for_part(0).add_bytes(&changed).finish(), whole, "bit {bit}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl fmt::Debug for StoredBlob {
 impl StoredBlob {
     /// Returns its digest, media type and size.
     #[must_use]
-    pub fn info(&self) -> BlobMetadata {
+    pub fn metadata(&self) -> BlobMetadata {
         let (digest, media_type) = (self.digest.clone(), self.media_type.clone());
         BlobMetadata { digest, media_type, bytes: self.bytes.len() as u64 }
     }
@@ -138,10 +138,10 @@ pub struct TenantBlobTotals {
 /// every clause. This trait is not under semantic versioning.
 pub trait DocumentStore: fmt::Debug + Send + Sync {
     /// Reads a document.
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>>;
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>>;
 
     /// Reads the documents of a kind, ordered by id, from past the given id on, at most `limit`.
-    fn documents<'a>(
+    fn read_documents<'a>(
         &'a self,
         tenant: &'a TenantId,
         kind: &'a str,
@@ -150,10 +150,10 @@ pub trait DocumentStore: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<StoredDocument>>>;
 
     /// Changes documents, all or none.
-    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>>;
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>>;
 
     /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
-    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
 
     /// Commits a small change in the same way as every other write, to check whether the store can be written now. The
     /// stored data mean the same afterwards. The default implementation removes nothing, through [`Self::expire`].
@@ -161,7 +161,7 @@ pub trait DocumentStore: fmt::Debug + Send + Sync {
     /// Errors by category: those of the trait, and `store_full`, `store_fenced`, `store_displaced` where a store can
     /// tell.
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
-        let expiry = self.expire(Timestamp::from_millis(i64::MIN), 0);
+        let expiry = self.expire_documents(Timestamp::from_millis(i64::MIN), 0);
         Box::pin(async move { expiry.await.map(drop) })
     }
 
@@ -184,24 +184,28 @@ pub trait DocumentStore: fmt::Debug + Send + Sync {
     }
 
     /// Returns the bytes of a tenant's blobs, and of those of one holder. The cost should not grow with their number.
-    fn blob_account<'a>(
+    fn read_blob_totals<'a>(
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<TenantBlobTotals>>;
 
     /// Reads a blob that a session uses.
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>>;
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>>;
 
     /// Describes a blob that a session uses. The default implementation reads the whole blob.
-    fn blob_info<'a>(
+    fn read_blob_metadata<'a>(
         &'a self,
         key: &'a SessionKey,
         digest: &'a str,
     ) -> BoxFuture<'a, Result<Option<BlobMetadata>>> {
-        Box::pin(async move { Ok(self.blob(key, digest).await?.as_ref().map(StoredBlob::info)) })
+        Box::pin(async move { Ok(self.read_blob(key, digest).await?.as_ref().map(StoredBlob::metadata)) })
     }
 
     /// Returns how many bytes of blobs a session uses.
-    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>>;
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>>;
 }

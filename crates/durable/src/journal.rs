@@ -150,21 +150,21 @@ pub trait Journal: fmt::Debug + Send + Sync {
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>>;
 
     /// Reads a session with its fields, without its items.
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
 
     /// Reads the data of a session that a writer needs before it continues the session, at the price of one read. The
     /// default implementation reads the parts one after the other, so they may come from different moments; a writer
     /// whose batch is refused reads them again.
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
-        Box::pin(dossier::gather(self, key))
+    fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
+        Box::pin(dossier::gather_snapshot(self, key))
     }
 
     /// Reads the next free numbers of a session; of one that is absent those which one of its name left when it was
     /// deleted, and with which the next one will begin. A writer that makes a session numbers its rows from them.
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>>;
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>>;
 
     /// Reads a page of a tenant's sessions, from this id on.
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
@@ -174,7 +174,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Reads a tenant's sessions, ordered by the time of the last write of their state, newest first; among equal times
     /// the greater id comes first. Starts after the given place and returns at most `limit`. Meant for people who look
     /// for their latest conversation: a store may go through all sessions of the tenant.
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
@@ -182,47 +182,52 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>>;
 
     /// Reads items.
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
     ) -> BoxFuture<'a, Result<Vec<ListItemRow>>>;
 
     /// Reads turns.
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>>;
 
     /// Finds the session that an invocation of a tenant belongs to.
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>>;
 
     /// Reads waits.
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+    fn read_waits<'a>(&'a self, query: &'a WaitRowQuery)
+    -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
 
     /// Reads the early signals that a session keeps, ordered by signal id.
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>>;
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>>;
 
     /// Reads where an invocation stands.
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>>;
 
     /// Reads all positions of a session, ordered by invocation: also those of which no turn tells.
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>>;
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>>;
 
     /// Reads the records of a turn, ordered by name.
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>>;
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>>;
 
     /// Reads events with a sequence number of at least `from`, ordered, at most `limit`.
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
@@ -230,7 +235,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
 
     /// Reads the usage of models, ordered by model. The cost does not depend on the number of turns or sessions.
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
 }
 
 /// The calls that look across tenants: sweep, deadlines, retention, doctor. Their results name the tenant (INV-14).
@@ -240,19 +245,23 @@ pub trait Journal: fmt::Debug + Send + Sync {
 pub trait JournalMaintenance: fmt::Debug + Send + Sync {
     /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
     /// the given one on.
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>>;
 
     /// Reads pending waits that have a deadline, the earliest first.
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
 
     /// Reads the tenants that have sessions, ordered, from past the given one on, at most `limit`.
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>>;
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>>;
 }

@@ -43,11 +43,11 @@ impl JournalSessions {
 
     async fn load_record(&self, key: &SessionKey) -> Result<Option<(SessionRecord, RecordVersion)>> {
         for _ in 0..ATTEMPTS_MAX {
-            let Some(row) = self.journal.session(key).await? else { return Ok(None) };
+            let Some(row) = self.journal.read_session(key).await? else { return Ok(None) };
             let state = self.read_fields(&row).await;
             // Rows of a generation never change, but the session may be deleted between two reads.
             let has_lists = row.fields.iter().any(|field| matches!(field.value, FieldValue::List { .. }));
-            if has_lists && self.journal.session(key).await?.as_ref() != Some(&row) {
+            if has_lists && self.journal.read_session(key).await?.as_ref() != Some(&row) {
                 continue;
             }
             let SessionRow { head, .. } = row;
@@ -58,7 +58,7 @@ impl JournalSessions {
             };
             return Ok(Some((record, RecordVersion(head.version))));
         }
-        Err(too_busy("load a session"))
+        Err(contention_error("load a session"))
     }
 
     async fn read_fields(&self, row: &SessionRow) -> Result<BTreeMap<String, JsonDocument>> {
@@ -86,7 +86,7 @@ impl JournalSessions {
             return Ok(JsonDocument::from_text("[]"));
         }
         let range = ItemRange::List { field: field.to_owned(), generation, from: 0, limit: len };
-        let items = self.journal.items(key, &range).await?;
+        let items = self.journal.read_items(key, &range).await?;
         if u64::try_from(items.len()) != Ok(len) {
             let what = format!("list {field:?} of session {} has {} of {len} rows", key.session, items.len());
             return Err(Error::Corrupt { what, source: None });
@@ -102,9 +102,9 @@ impl JournalSessions {
         expected: ExpectedVersion,
     ) -> Result<RecordVersion> {
         let mut before: Option<Option<SessionRow>> = None;
-        let mut refusal = too_busy("save a session");
+        let mut refusal = contention_error("save a session");
         for _ in 0..ATTEMPTS_MAX {
-            let row = self.journal.session(key).await?;
+            let row = self.journal.read_session(key).await?;
             let found = row.as_ref().map(|row| RecordVersion(row.head.version));
             if !is_expected(expected, found) || !self.is_idle(key).await? {
                 return Err(Error::Conflict { key: key.clone(), expected, found });
@@ -116,9 +116,10 @@ impl JournalSessions {
             }
             let numbers = match &row {
                 Some(row) => row.counters,
-                None => self.journal.numbers(key).await?,
+                None => self.journal.read_counters(key).await?,
             };
-            let (batch, version) = save_batch((key, self.journal.fence()), record, row.as_ref(), numbers)?;
+            let (batch, version) =
+                build_save_batch((key, self.journal.fence()), record, row.as_ref(), numbers)?;
             match self.journal.apply(batch).await {
                 Ok(()) => return Ok(version),
                 Err(it @ Error::Refused { .. }) => (before, refusal) = (Some(row), it),
@@ -129,8 +130,8 @@ impl JournalSessions {
     }
 
     async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.journal.turns(key, &TurnRowQuery::Open).await?.is_empty()
-            && self.journal.waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
+        Ok(self.journal.read_turns(key, &TurnRowQuery::Open).await?.is_empty()
+            && self.journal.read_waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
     }
 
     async fn delete_record(&self, key: &SessionKey) -> Result<()> {
@@ -142,8 +143,10 @@ impl JournalSessions {
     async fn list_records(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<Vec<SessionSummary>> {
         let (mut found, mut from) = (Vec::new(), None);
         loop {
-            let page = self.journal.sessions(tenant, from.as_ref(), PAGE).await?;
-            found.extend(page.sessions.into_iter().map(summary).filter(|it| passes(filter, it)));
+            let page = self.journal.read_session_page(tenant, from.as_ref(), PAGE).await?;
+            found.extend(
+                page.sessions.into_iter().map(summarize_session).filter(|it| matches_filter(filter, it)),
+            );
             from = page.next;
             if from.is_none() {
                 return Ok(found);
@@ -182,7 +185,7 @@ impl SessionStore for JournalSessions {
     }
 }
 
-fn too_busy(doing: &'static str) -> Error {
+fn contention_error(doing: &'static str) -> Error {
     Error::Unavailable { doing, source: "others kept writing to it".into() }
 }
 
@@ -195,13 +198,13 @@ fn is_expected(expected: ExpectedVersion, found: Option<RecordVersion>) -> bool 
 }
 
 /// Returns the batch that makes `record` the session's state, provided that the stored row is still `stored`.
-fn save_batch(
+fn build_save_batch(
     (key, fence): (&SessionKey, FencingToken),
     record: &SessionRecord,
     stored: Option<&SessionRow>,
     mut counters: Counters,
 ) -> Result<(Batch, RecordVersion)> {
-    let head = next_head(record, stored.map(|stored| &stored.head));
+    let head = next_session_head(record, stored.map(|stored| &stored.head));
     let version = head.version;
     let mut batch = Batch::new(key.clone(), fence)
         .require(BatchPrecondition::Idle)
@@ -227,7 +230,7 @@ fn save_batch(
     Ok((batch, RecordVersion(version)))
 }
 
-fn next_head(record: &SessionRecord, stored: Option<&SessionHead>) -> SessionHead {
+fn next_session_head(record: &SessionRecord, stored: Option<&SessionHead>) -> SessionHead {
     let new = SessionHead {
         agent: String::new(),
         graph: String::new(),
@@ -277,12 +280,12 @@ fn put_field(
     Ok(())
 }
 
-fn summary(row: SessionRow) -> SessionSummary {
+fn summarize_session(row: SessionRow) -> SessionSummary {
     let SessionHead { schema_version, created_at, updated_at, .. } = row.head;
     SessionSummary { key: row.key, schema_version, created_at, updated_at }
 }
 
-fn passes(filter: &SessionFilter, it: &SessionSummary) -> bool {
+fn matches_filter(filter: &SessionFilter, it: &SessionSummary) -> bool {
     filter.updated_after.is_none_or(|after| it.updated_at > after)
         && filter.created_after.is_none_or(|after| it.created_at > after)
         && filter.schema_version.as_ref().is_none_or(|version| *version == it.schema_version)

@@ -17,7 +17,7 @@ impl JsonDocument {
     ///
     /// # Errors
     /// Whatever `serde_json` finds unrepresentable: NaN, infinities, maps with keys that are not strings.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
+    pub fn from_serializable<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         serde_json::to_string(value).map(|text| Self(text.into_boxed_str()))
     }
 
@@ -42,7 +42,7 @@ impl JsonDocument {
     /// Returns the depth of nested arrays and objects in a JSON text, in one pass: 0 for a number or a text.
     /// `serde_json` reads 127 levels and refuses more, so stored values must stay below.
     #[must_use]
-    pub fn levels(text: &str) -> usize {
+    pub fn nesting_depth(text: &str) -> usize {
         let (mut level, mut deepest) = (0_usize, 0);
         let (mut is_text, mut is_escaped) = (false, false);
         for byte in text.bytes() {
@@ -97,7 +97,7 @@ mod tests {
             (r#"[{"[":"]]]"},[]]"#, 2),
         ];
         for (text, levels) in cases {
-            assert_eq!(JsonDocument::levels(text), levels, "{text}");
+            assert_eq!(JsonDocument::nesting_depth(text), levels, "{text}");
         }
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(JsonDocument::from_text(deep(127)).decode::<Value>().is_ok());

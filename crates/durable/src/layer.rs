@@ -12,41 +12,41 @@ use crate::{
 /// Which read of a store is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalRead {
-    /// [`Journal::session`].
+    /// [`Journal::read_session`].
     Session,
-    /// [`Journal::dossier`].
+    /// [`Journal::read_session_snapshot`].
     Dossier,
-    /// [`Journal::numbers`].
+    /// [`Journal::read_counters`].
     Numbers,
-    /// [`Journal::sessions`].
+    /// [`Journal::read_session_page`].
     Sessions,
-    /// [`Journal::recent`].
+    /// [`Journal::read_recent_sessions`].
     Recent,
-    /// [`Journal::items`].
+    /// [`Journal::read_items`].
     Items,
-    /// [`Journal::turns`].
+    /// [`Journal::read_turns`].
     Turns,
-    /// [`Journal::session_of`].
+    /// [`Journal::find_session_of_invocation`].
     SessionOf,
-    /// [`Journal::waits`].
+    /// [`Journal::read_waits`].
     Waits,
-    /// [`Journal::mail`].
+    /// [`Journal::read_early_signals`].
     Mail,
-    /// [`Journal::position`].
+    /// [`Journal::read_position`].
     Position,
-    /// [`Journal::positions`].
+    /// [`Journal::read_positions`].
     Positions,
-    /// [`Journal::records`].
+    /// [`Journal::read_turn_records`].
     Records,
-    /// [`Journal::events`].
+    /// [`Journal::read_events`].
     Events,
-    /// [`Journal::usage`].
+    /// [`Journal::read_model_usage`].
     Usage,
-    /// [`JournalMaintenance::ownerless`].
+    /// [`JournalMaintenance::read_ownerless_turns`].
     Ownerless,
-    /// [`JournalMaintenance::deadlines`].
+    /// [`JournalMaintenance::read_waits_by_deadline`].
     Deadlines,
-    /// [`JournalMaintenance::tenants`].
+    /// [`JournalMaintenance::read_tenants`].
     Tenants,
 }
 
@@ -57,18 +57,18 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
     type Journal: Journal + ?Sized;
 
     /// Returns the journal below.
-    fn journal(&self) -> &Self::Journal;
+    fn inner_journal(&self) -> &Self::Journal;
 
     /// Writes a batch; as it is, unless this is overridden.
     ///
     /// # Errors
     /// Those of the store below.
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        self.journal().apply(batch)
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        self.inner_journal().apply(batch)
     }
 
     /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
-    fn read<'a, T: Send + 'a>(
+    fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -78,138 +78,152 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
 }
 
 /// A [`JournalLayer`] that also forwards the calls across tenants: the implementation of [`JournalMaintenance`] follows
-/// from this one, and its reads pass [`JournalLayer::read`].
+/// from this one, and its reads pass [`JournalLayer::wrap_read`].
 pub trait MaintenanceLayer: JournalLayer {
     /// The store below.
     type Maintenance: JournalMaintenance + ?Sized;
 
     /// Returns the store below.
-    fn maintenance(&self) -> &Self::Maintenance;
+    fn inner_maintenance(&self) -> &Self::Maintenance;
 }
 
 impl<L: JournalLayer> Journal for L {
     fn fence(&self) -> FencingToken {
-        self.journal().fence()
+        self.inner_journal().fence()
     }
 
     fn log_epoch(&self) -> &str {
-        self.journal().log_epoch()
+        self.inner_journal().log_epoch()
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        self.write(batch)
+        self.write_batch(batch)
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
-        self.read(JournalRead::Session, self.journal().session(key))
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        self.wrap_read(JournalRead::Session, self.inner_journal().read_session(key))
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
-        self.read(JournalRead::Dossier, self.journal().dossier(key))
+    fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
+        self.wrap_read(JournalRead::Dossier, self.inner_journal().read_session_snapshot(key))
     }
 
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
-        self.read(JournalRead::Numbers, self.journal().numbers(key))
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.wrap_read(JournalRead::Numbers, self.inner_journal().read_counters(key))
     }
 
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
-        self.read(JournalRead::Sessions, self.journal().sessions(tenant, from, limit))
+        self.wrap_read(JournalRead::Sessions, self.inner_journal().read_session_page(tenant, from, limit))
     }
 
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
-        self.read(JournalRead::Recent, self.journal().recent(tenant, past, limit))
+        self.wrap_read(JournalRead::Recent, self.inner_journal().read_recent_sessions(tenant, past, limit))
     }
 
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
     ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
-        self.read(JournalRead::Items, self.journal().items(key, range))
+        self.wrap_read(JournalRead::Items, self.inner_journal().read_items(key, range))
     }
 
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
-        self.read(JournalRead::Turns, self.journal().turns(key, query))
+        self.wrap_read(JournalRead::Turns, self.inner_journal().read_turns(key, query))
     }
 
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
-        self.read(JournalRead::SessionOf, self.journal().session_of(tenant, invocation))
+        self.wrap_read(
+            JournalRead::SessionOf,
+            self.inner_journal().find_session_of_invocation(tenant, invocation),
+        )
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read(JournalRead::Waits, self.journal().waits(query))
+    fn read_waits<'a>(
+        &'a self,
+        query: &'a WaitRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        self.wrap_read(JournalRead::Waits, self.inner_journal().read_waits(query))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
-        self.read(JournalRead::Mail, self.journal().mail(key))
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+        self.wrap_read(JournalRead::Mail, self.inner_journal().read_early_signals(key))
     }
 
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
-        self.read(JournalRead::Position, self.journal().position(key, invocation))
+        self.wrap_read(JournalRead::Position, self.inner_journal().read_position(key, invocation))
     }
 
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
-        self.read(JournalRead::Positions, self.journal().positions(key))
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        self.wrap_read(JournalRead::Positions, self.inner_journal().read_positions(key))
     }
 
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
-        self.read(JournalRead::Records, self.journal().records(key, turn))
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        self.wrap_read(JournalRead::Records, self.inner_journal().read_turn_records(key, turn))
     }
 
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
-        self.read(JournalRead::Events, self.journal().events(key, from, limit))
+        self.wrap_read(JournalRead::Events, self.inner_journal().read_events(key, from, limit))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
-        self.read(JournalRead::Usage, self.journal().usage(of))
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        self.wrap_read(JournalRead::Usage, self.inner_journal().read_model_usage(of))
     }
 }
 
 impl<L: MaintenanceLayer> JournalMaintenance for L {
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.read(JournalRead::Ownerless, self.maintenance().ownerless(past, limit))
+        self.wrap_read(JournalRead::Ownerless, self.inner_maintenance().read_ownerless_turns(past, limit))
     }
 
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.read(JournalRead::Deadlines, self.maintenance().deadlines(until, limit))
+        self.wrap_read(JournalRead::Deadlines, self.inner_maintenance().read_waits_by_deadline(until, limit))
     }
 
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
-        self.read(JournalRead::Tenants, self.maintenance().tenants(past, limit))
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        self.wrap_read(JournalRead::Tenants, self.inner_maintenance().read_tenants(past, limit))
     }
 }

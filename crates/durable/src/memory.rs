@@ -70,7 +70,7 @@ impl MemoryStore {
     /// through older handles is taken.
     #[must_use]
     pub fn reopen(&self) -> Self {
-        let mut state = self.state();
+        let mut state = self.lock_tables();
         state.fence = FencingToken(state.fence.0 + 1);
         Self { state: self.state.clone(), fence: state.fence, epoch: self.epoch.clone() }
     }
@@ -84,21 +84,21 @@ impl MemoryStore {
     /// Returns the audit rows, in the order in which they were written.
     #[must_use]
     pub fn audit(&self) -> Vec<AuditRow> {
-        self.state().audit.clone()
+        self.lock_tables().audit.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, MemoryTables> {
+    fn lock_tables(&self) -> MutexGuard<'_, MemoryTables> {
         // Nothing that runs under the lock panics half way through a write, so poison tells of no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the data for writing, unless a newer handle was opened.
-    fn writable(&self) -> Result<MutexGuard<'_, MemoryTables>> {
-        let state = self.state();
+    fn lock_for_writing(&self) -> Result<MutexGuard<'_, MemoryTables>> {
+        let state = self.lock_tables();
         if state.fence == self.fence {
             return Ok(state);
         }
-        Err(refused(format!("fence {} is the newest (found {})", self.fence.0, state.fence.0)))
+        Err(refusal_error(format!("fence {} is the newest (found {})", self.fence.0, state.fence.0)))
     }
 }
 
@@ -117,12 +117,12 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-fn refused(requirement: String) -> Error {
+fn refusal_error(requirement: String) -> Error {
     Error::Refused { requirement }
 }
 
 /// Returns a future that has its answer.
-fn now<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
+fn ready_future<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
     Box::pin(ready(answer))
 }
 
@@ -136,119 +136,130 @@ impl Journal for MemoryStore {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        now(self.writable().and_then(|mut state| {
-            check::check(&state, &batch)?;
-            state.write(batch);
+        ready_future(self.lock_for_writing().and_then(|mut state| {
+            check::check_batch(&state, &batch)?;
+            state.write_batch(batch);
             Ok(())
         }))
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
-        now(Ok(read::session(&self.state(), key)))
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        ready_future(Ok(read::read_session(&self.lock_tables(), key)))
     }
 
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
-        now(Ok(self.state().numbers(key)))
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        ready_future(Ok(self.lock_tables().find_counters(key)))
     }
 
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
-        now(Ok(read::sessions(&self.state(), tenant, from, limit)))
+        ready_future(Ok(read::read_session_page(&self.lock_tables(), tenant, from, limit)))
     }
 
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
-        now(Ok(read::recent(&self.state(), tenant, past, limit)))
+        ready_future(Ok(read::read_recent_sessions(&self.lock_tables(), tenant, past, limit)))
     }
 
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
     ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
-        now(Ok(read::items(&self.state(), key, range)))
+        ready_future(Ok(read::read_items(&self.lock_tables(), key, range)))
     }
 
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
-        now(Ok(read::turns(&self.state(), key, query)))
+        ready_future(Ok(read::read_turns(&self.lock_tables(), key, query)))
     }
 
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
-        now(Ok(read::session_of(&self.state(), tenant, invocation)))
+        ready_future(Ok(read::find_session_of_invocation(&self.lock_tables(), tenant, invocation)))
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        now(Ok(read::waits(&self.state(), query)))
+    fn read_waits<'a>(
+        &'a self,
+        query: &'a WaitRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        ready_future(Ok(read::read_waits(&self.lock_tables(), query)))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
-        now(Ok(read::mail(&self.state(), key)))
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+        ready_future(Ok(read::read_early_signals(&self.lock_tables(), key)))
     }
 
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
-        now(Ok(read::position(&self.state(), key, invocation)))
+        ready_future(Ok(read::read_position(&self.lock_tables(), key, invocation)))
     }
 
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
-        now(Ok(read::positions(&self.state(), key)))
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        ready_future(Ok(read::read_positions(&self.lock_tables(), key)))
     }
 
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
-        now(Ok(read::records(&self.state(), key, turn)))
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        ready_future(Ok(read::read_turn_records(&self.lock_tables(), key, turn)))
     }
 
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
-        now(Ok(read::events(&self.state(), key, from, limit)))
+        ready_future(Ok(read::read_events(&self.lock_tables(), key, from, limit)))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
-        now(Ok(read::usage(&self.state(), of)))
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        ready_future(Ok(read::read_model_usage(&self.lock_tables(), of)))
     }
 }
 
 impl JournalMaintenance for MemoryStore {
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        now(Ok(read::ownerless(&self.state(), self.fence, past, limit)))
+        ready_future(Ok(read::read_ownerless_turns(&self.lock_tables(), self.fence, past, limit)))
     }
 
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        now(Ok(read::deadlines(&self.state(), until, limit)))
+        ready_future(Ok(read::read_waits_by_deadline(&self.lock_tables(), until, limit)))
     }
 
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
-        now(Ok(read::tenants(&self.state(), past, limit)))
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        ready_future(Ok(read::read_tenants(&self.lock_tables(), past, limit)))
     }
 }

@@ -139,7 +139,7 @@ impl StateMigrations {
 
     /// Tells how many migrations are registered.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub fn count_registered(&self) -> usize {
         self.edges.len()
     }
 
@@ -148,12 +148,12 @@ impl StateMigrations {
     /// # Errors
     /// [`MigrationError::Ambiguous`]: a pair was registered twice, or two versions have several shortest chains.
     pub fn check(&self) -> Result<(), MigrationError> {
-        self.check_pairs()?;
+        self.check_unique_pairs()?;
         let sources: BTreeSet<&str> = self.edges.iter().map(|edge| edge.from.as_str()).collect();
         for from in sources {
-            let reached = self.reach(from);
+            let reached = self.reach_versions(from);
             if let Some((to, _)) = reached.iter().find(|(_, it)| it.is_ambiguous) {
-                return Err(ambiguous(from, to));
+                return Err(ambiguous_error(from, to));
             }
         }
         Ok(())
@@ -173,28 +173,34 @@ impl StateMigrations {
         if from == to {
             return Ok(state);
         }
-        self.check_pairs()?;
-        self.chain(from, to)?.into_iter().try_fold(state, |state, edge| edge.apply(state))
+        self.check_unique_pairs()?;
+        self.find_shortest_chain(from, to)?
+            .into_iter()
+            .try_fold(state, |state, edge| edge.run_migration(state))
     }
 
-    fn check_pairs(&self) -> Result<(), MigrationError> {
+    fn check_unique_pairs(&self) -> Result<(), MigrationError> {
         let mut seen = BTreeSet::new();
         match self.edges.iter().find(|edge| !seen.insert((&edge.from, &edge.to))) {
-            Some(twice) => Err(ambiguous(&twice.from, &twice.to)),
+            Some(twice) => Err(ambiguous_error(&twice.from, &twice.to)),
             None => Ok(()),
         }
     }
 
     /// Finds the one shortest chain.
-    fn chain<'a>(&'a self, from: &'a str, to: &'a str) -> Result<Vec<&'a MigrationEdge>, MigrationError> {
-        let reached = self.reach(from);
+    fn find_shortest_chain<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+    ) -> Result<Vec<&'a MigrationEdge>, MigrationError> {
+        let reached = self.reach_versions(from);
         if reached.get(to).is_some_and(|reached| reached.is_ambiguous) {
-            return Err(ambiguous(from, to));
+            return Err(ambiguous_error(from, to));
         }
         let (mut chain, mut at) = (Vec::new(), to);
         while at != from {
             let Some(edge) = reached.get(at).and_then(|it| it.by) else {
-                return Err(self.missing(from, to));
+                return Err(self.missing_error(from, to));
             };
             chain.push(edge);
             at = &edge.from;
@@ -204,7 +210,7 @@ impl StateMigrations {
     }
 
     /// Walks breadth first from a version: how each version is reached by the fewest migrations.
-    fn reach<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, ReachedVersion<'a>> {
+    fn reach_versions<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, ReachedVersion<'a>> {
         let start = ReachedVersion { distance: 0, by: None, is_ambiguous: false };
         let mut reached = BTreeMap::from([(from, start)]);
         let mut queue = VecDeque::from([from]);
@@ -231,7 +237,7 @@ impl StateMigrations {
         reached
     }
 
-    fn missing(&self, from: &str, to: &str) -> MigrationError {
+    fn missing_error(&self, from: &str, to: &str) -> MigrationError {
         MigrationError::Missing {
             from_version: from.to_owned(),
             to_version: to.to_owned(),
@@ -250,9 +256,10 @@ struct ReachedVersion<'a> {
 }
 
 impl MigrationEdge {
-    fn apply(&self, state: State) -> Result<State, MigrationError> {
+    fn run_migration(&self, state: State) -> Result<State, MigrationError> {
         let answer = catch_unwind(AssertUnwindSafe(|| (self.migrate)(state)));
-        let answer = answer.unwrap_or_else(|panic| Err(Box::new(MigrationPanic(said(panic.as_ref())))));
+        let answer =
+            answer.unwrap_or_else(|panic| Err(Box::new(MigrationPanic(panic_message(panic.as_ref())))));
         answer.map_err(|source| MigrationError::Failed {
             from_version: self.from.clone(),
             to_version: self.to.clone(),
@@ -261,12 +268,12 @@ impl MigrationEdge {
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
 }
 
-fn ambiguous(from: &str, to: &str) -> MigrationError {
+fn ambiguous_error(from: &str, to: &str) -> MigrationError {
     MigrationError::Ambiguous { from_version: Some(from.to_owned()), to_version: Some(to.to_owned()) }
 }
 

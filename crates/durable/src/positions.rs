@@ -50,7 +50,7 @@ impl PositionHistory {
         Self::default()
     }
 
-    fn line(&self) -> MutexGuard<'_, Vec<PositionEntry>> {
+    fn lock_entries(&self) -> MutexGuard<'_, Vec<PositionEntry>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,9 +68,9 @@ impl PositionHistory {
 
     /// Appends one. Lists that were cloned off this one stay as they are.
     pub fn push(&mut self, position: NodePosition) {
-        let mut line = self.line();
+        let mut line = self.lock_entries();
         let before = self.len.checked_sub(1).map_or(OFFSET, |at| line[at].digest);
-        let entry = PositionEntry { digest: digest(before, &position), position };
+        let entry = PositionEntry { digest: extend_digest(before, &position), position };
         if line.len() > self.len {
             // Somebody else has gone on from here.
             let mut own = line[..self.len].to_vec();
@@ -87,29 +87,29 @@ impl PositionHistory {
     /// Returns the last one.
     #[must_use]
     pub fn last(&self) -> Option<NodePosition> {
-        self.len.checked_sub(1).map(|at| self.line()[at].position.clone())
+        self.len.checked_sub(1).map(|at| self.lock_entries()[at].position.clone())
     }
 
     /// Returns those from a number on.
     #[must_use]
-    pub fn from(&self, first: usize) -> Vec<NodePosition> {
-        let line = self.line();
+    pub fn positions_from(&self, first: usize) -> Vec<NodePosition> {
+        let line = self.lock_entries();
         line[first.min(self.len)..self.len].iter().map(|it| it.position.clone()).collect()
     }
 
     /// Returns them all.
     #[must_use]
     pub fn to_vec(&self) -> Vec<NodePosition> {
-        self.from(0)
+        self.positions_from(0)
     }
 
     /// Returns a digest of the first `len` positions, or nothing when there are fewer: lists that begin alike have the
     /// same one, in any process.
     #[must_use]
-    pub fn digest(&self, len: usize) -> Option<u64> {
+    pub fn prefix_digest(&self, len: usize) -> Option<u64> {
         match len.checked_sub(1) {
             None => Some(OFFSET),
-            Some(at) => (len <= self.len).then(|| self.line()[at].digest),
+            Some(at) => (len <= self.len).then(|| self.lock_entries()[at].digest),
         }
     }
 }
@@ -118,7 +118,7 @@ impl PositionHistory {
 const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-fn digest(before: u64, position: &NodePosition) -> u64 {
+fn extend_digest(before: u64, position: &NodePosition) -> u64 {
     let bytes = |hash: u64, bytes: &[u8]| {
         let hash = bytes.iter().fold(hash, |hash, it| (hash ^ u64::from(*it)).wrapping_mul(PRIME));
         // 0xFF occurs in no UTF-8 text, so it marks the end of one.
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(common.to_vec(), [at(0), at(1), at(2)]);
         assert_eq!(one.to_vec(), [at(0), at(1), at(2), at(3)]);
         assert_eq!(other.to_vec(), [at(0), at(1), at(2), at(7), at(8)]);
-        assert_eq!(one.from(2), [at(2), at(3)]);
+        assert_eq!(one.positions_from(2), [at(2), at(3)]);
         assert_eq!((common.last(), PositionHistory::new().last()), (Some(at(2)), None));
     }
 
@@ -198,15 +198,18 @@ mod tests {
         let (one, other): (PositionHistory, PositionHistory) =
             ((0..4).map(at).collect(), [0, 1, 5].map(at).into_iter().collect());
         assert_eq!(
-            (0..=2).map(|it| one.digest(it)).collect::<Vec<_>>(),
-            (0..=2).map(|it| other.digest(it)).collect::<Vec<_>>()
+            (0..=2).map(|it| one.prefix_digest(it)).collect::<Vec<_>>(),
+            (0..=2).map(|it| other.prefix_digest(it)).collect::<Vec<_>>()
         );
-        assert_ne!(one.digest(3), other.digest(3));
-        assert_eq!(other.digest(4), None);
+        assert_ne!(one.prefix_digest(3), other.prefix_digest(3));
+        assert_eq!(other.prefix_digest(4), None);
         let inner = NodePosition { fan_out_index: Some(0), ..at(0) };
         let shifted = NodePosition { namespace: Vec::new(), node_name: "outernode 0".into(), ..at(0) };
         for changed in [inner, shifted] {
-            assert_ne!([changed].into_iter().collect::<PositionHistory>().digest(1), one.digest(1));
+            assert_ne!(
+                [changed].into_iter().collect::<PositionHistory>().prefix_digest(1),
+                one.prefix_digest(1)
+            );
         }
     }
 

@@ -26,40 +26,43 @@ impl<'de> Deserialize<'de> for EmbeddedJson {
 
 type Map = BTreeMap<String, JsonDocument>;
 
-fn bare(map: BTreeMap<String, EmbeddedJson>) -> Map {
+fn unwrap_embedded(map: BTreeMap<String, EmbeddedJson>) -> Map {
     map.into_iter().map(|(name, it)| (name, it.0)).collect()
 }
 
-fn dressed(map: &Map) -> BTreeMap<&str, EmbeddedJson> {
+fn wrap_embedded(map: &Map) -> BTreeMap<&str, EmbeddedJson> {
     map.iter().map(|(name, it)| (name.as_str(), EmbeddedJson(it.clone()))).collect()
 }
 
 /// A map of documents.
 pub(crate) mod map {
     use super::{
-        BTreeMap, Deserialize, Deserializer, EmbeddedJson, Map, Serialize, Serializer, bare, dressed,
+        BTreeMap, Deserialize, Deserializer, EmbeddedJson, Map, Serialize, Serializer, unwrap_embedded,
+        wrap_embedded,
     };
 
     pub(crate) fn serialize<S: Serializer>(map: &Map, serializer: S) -> Result<S::Ok, S::Error> {
-        dressed(map).serialize(serializer)
+        wrap_embedded(map).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map, D::Error> {
-        BTreeMap::<String, EmbeddedJson>::deserialize(deserializer).map(bare)
+        BTreeMap::<String, EmbeddedJson>::deserialize(deserializer).map(unwrap_embedded)
     }
 }
 
 /// Several maps of documents.
 pub(crate) mod maps {
-    use super::{BTreeMap, Deserialize, Deserializer, EmbeddedJson, Map, Serializer, bare, dressed};
+    use super::{
+        BTreeMap, Deserialize, Deserializer, EmbeddedJson, Map, Serializer, unwrap_embedded, wrap_embedded,
+    };
 
     pub(crate) fn serialize<S: Serializer>(maps: &[Map], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(maps.iter().map(dressed))
+        serializer.collect_seq(maps.iter().map(wrap_embedded))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Map>, D::Error> {
         let maps = Vec::<BTreeMap<String, EmbeddedJson>>::deserialize(deserializer)?;
-        Ok(maps.into_iter().map(bare).collect())
+        Ok(maps.into_iter().map(unwrap_embedded).collect())
     }
 }
 

@@ -135,7 +135,7 @@ pub struct ListItemRow {
 impl ListItemRow {
     /// Returns the bytes of the body and of the side record.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub fn count_bytes(&self) -> u64 {
         let side = self.side.as_ref().map_or(0, |side| side.as_str().len());
         (self.body.as_str().len() + side) as u64
     }
@@ -336,7 +336,7 @@ pub struct UsageRow {
 
 impl UsageRow {
     /// Adds the usage of another row of the same model.
-    pub fn add(&mut self, other: &Self) {
+    pub fn add_usage(&mut self, other: &Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);

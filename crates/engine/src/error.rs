@@ -221,14 +221,14 @@ impl Error {
     /// `suspension_persistence_failed` (suspension §8.6), not `node_exception`.
     #[must_use]
     pub fn category(&self) -> &'static str {
-        match self.wrapped() {
+        match self.wrapped_fault() {
             Some(fault) if fault.is_failed_suspension() => "suspension_persistence_failed",
             _ => self.surface_category(),
         }
     }
 
     /// Returns the wrapped fault, when the engine put this error around a failure.
-    pub(crate) fn wrapped(&self) -> Option<&NodeFault> {
+    pub(crate) fn wrapped_fault(&self) -> Option<&NodeFault> {
         match self {
             Self::Node { source, .. } => Some(source),
             Self::Branch { source, .. } => Some(source),
@@ -268,7 +268,7 @@ impl Error {
     }
 
     /// Says which error of a node a failed merge is.
-    pub(crate) fn of_merge(fault: MergeFault, place: &NodeLocation, state: &Snapshot) -> Self {
+    pub(crate) fn from_merge_fault(fault: MergeFault, place: &NodeLocation, state: &Snapshot) -> Self {
         let (place, state) = (place.clone(), state.clone());
         match fault {
             MergeFault::Reducer { field, reducer, fault } => {
@@ -283,7 +283,7 @@ impl Error {
     /// Returns the state that can be recovered from the failure (graph-engine §4): before the node for a failed node or
     /// merge, after its update for a failed edge, as it was there for a suspend where none is allowed.
     #[must_use]
-    pub fn state(&self) -> Option<&Snapshot> {
+    pub fn recoverable_state(&self) -> Option<&Snapshot> {
         match self {
             Self::Node { state, .. }
             | Self::Branch { state, .. }
@@ -313,7 +313,7 @@ impl Error {
 
     /// Returns the node that the error is about, when it is about one.
     #[must_use]
-    pub fn place(&self) -> Option<&NodeLocation> {
+    pub fn node_location(&self) -> Option<&NodeLocation> {
         match self {
             Self::Node { place, .. }
             | Self::Branch { place, .. }
@@ -344,14 +344,14 @@ impl Error {
 
     /// Returns the name of the branch that failed, when the error is about one.
     #[must_use]
-    pub fn branch_name(&self) -> Option<&str> {
+    pub fn failed_branch_name(&self) -> Option<&str> {
         if let Self::Branch { branch, .. } = self { Some(branch) } else { None }
     }
 
     /// Returns the category of the cause: a node's own category when it has one, else the error's.
     #[must_use]
     pub fn derived_category(&self) -> &str {
-        self.wrapped().and_then(NodeFault::category).unwrap_or_else(|| self.category())
+        self.wrapped_fault().and_then(NodeFault::category).unwrap_or_else(|| self.category())
     }
 }
 

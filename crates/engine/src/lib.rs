@@ -56,11 +56,11 @@ pub use plan::policy::ErrorPolicy;
 pub use plan::problem::{GraphProblem, GraphProblemKind, GraphWarning, GraphWarningKind};
 pub use plan::projection::Projection;
 pub use plan::session::SessionShape;
-pub use run::ambient::{current, current_metadata, suspend};
+pub use run::ambient::{current_identity, current_metadata, suspend_invocation};
 pub use run::branches::{Branch, Branches};
 pub use run::builder::GraphBuilder;
 pub use run::chain::Next;
-pub use run::classify::{Classification, ErrorLink, classify};
+pub use run::classify::{Classification, ErrorLink, classify_error};
 pub use run::context::Ctx;
 pub use run::event::{
     AttemptEnd, AttemptPhase, BranchesConfig, CheckpointEvent, ContainerConfig, EventError, FanOutConfig,
@@ -74,14 +74,14 @@ pub use run::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
 pub use run::limit::Limits;
 pub use run::middleware::around::{FunctionMiddleware, around};
 pub use run::middleware::isolation::FailureIsolation;
-pub use run::middleware::retry::{Retry, RetryBackoff, is_transient};
+pub use run::middleware::retry::{Retry, RetryBackoff, is_transient_error};
 pub use run::middleware::timing::{TimedOutcome, Timing, TimingRecord};
 pub use run::middleware::{Middleware, MiddlewareSite};
 pub use run::migrate::migrate_session;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
 pub use run::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 pub use run::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
-pub use run::scope::chain;
+pub use run::scope::format_error_chain;
 pub use run::signal::Signal;
 pub use singletree_durable::{MigrationError, StateMigrations};
 pub use singletree_env::{

@@ -33,7 +33,7 @@ impl Env {
     /// Returns the real environment: the operating system's clocks and random numbers, tokio's timers and tasks, and no
     /// faults. Its timer and spawner need a tokio runtime where they are used, not here.
     #[must_use]
-    pub fn system() -> Self {
+    pub fn from_system() -> Self {
         use crate::system::{
             RandomIds, RuntimeTimer, SystemClock, SystemMonotonicClock, SystemRandomSource, TokioSpawner,
         };
@@ -45,7 +45,7 @@ impl Env {
             rng: Arc::new(SystemRandomSource),
             ids: Arc::new(RandomIds),
             spawner: Arc::new(TokioSpawner),
-            faults: FaultPoints::none(),
+            faults: FaultPoints::without_faults(),
         }
     }
 }

@@ -16,5 +16,5 @@ pub trait Clock: fmt::Debug + Send + Sync {
 /// Measures spans of time. It never goes backwards, and its origin has no meaning outside of the process.
 pub trait MonotonicClock: fmt::Debug + Send + Sync {
     /// Returns the time since the origin of the clock.
-    fn elapsed(&self) -> Duration;
+    fn elapsed_since_origin(&self) -> Duration;
 }

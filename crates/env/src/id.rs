@@ -5,5 +5,5 @@ use std::fmt;
 /// Generates identifiers.
 pub trait IdGenerator: fmt::Debug + Send + Sync {
     /// Returns a new UUID of version 4, in its usual text form.
-    fn uuid(&self) -> String;
+    fn generate_uuid(&self) -> String;
 }

@@ -1,7 +1,7 @@
 //! The environment: everything that a run depends on beside its input (INV-11).
 //!
 //! Time, timers, randomness, identifiers, background tasks and injected faults are traits here. An [`Env`] bundles one
-//! implementation of each. [`Env::system`] is the real one; a test or a simulation brings its own.
+//! implementation of each. [`Env::from_system`] is the real one; a test or a simulation brings its own.
 //!
 //! This crate performs no I/O and depends on no other crate of the workspace. The implementations over the operating
 //! system and tokio are behind the feature `system`, so that crates which must not depend on tokio can use the traits.

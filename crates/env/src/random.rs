@@ -12,19 +12,19 @@ const PRECISION: u32 = f64::MANTISSA_DIGITS;
 /// predict, such as `SystemRandomSource`.
 pub trait RandomSource: fmt::Debug + Send + Sync {
     /// Fills the slice with random bytes.
-    fn fill(&self, bytes: &mut [u8]);
+    fn fill_bytes(&self, bytes: &mut [u8]);
 
     /// Returns a number of which all 64 bits are random.
-    fn next(&self) -> u64 {
+    fn draw_u64(&self) -> u64 {
         let mut bytes = [0; 8];
-        self.fill(&mut bytes);
+        self.fill_bytes(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 
     /// Returns a number from 0 up to, but not including, 1.
     #[expect(clippy::cast_precision_loss, reason = "a fraction has 53 bits")]
-    fn fraction(&self) -> f64 {
-        (self.next() >> (u64::BITS - PRECISION)) as f64 / (1_u64 << PRECISION) as f64
+    fn draw_fraction(&self) -> f64 {
+        (self.draw_u64() >> (u64::BITS - PRECISION)) as f64 / (1_u64 << PRECISION) as f64
     }
 }
 
@@ -41,13 +41,13 @@ impl SeededRandomSource {
 }
 
 impl RandomSource for SeededRandomSource {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.draw_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    fn next(&self) -> u64 {
+    fn draw_u64(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_published_numbers_of_splitmix64() {
         let source = SeededRandomSource::new(1_234_567);
-        let numbers: Vec<u64> = (0..3).map(|_| source.next()).collect();
+        let numbers: Vec<u64> = (0..3).map(|_| source.draw_u64()).collect();
         assert_eq!(
             numbers,
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn bytes_are_those_of_the_numbers_whatever_the_length() {
         let numbers = SeededRandomSource::new(7);
-        let wanted: Vec<u8> = (0..3).flat_map(|_| numbers.next().to_le_bytes()).collect();
+        let wanted: Vec<u8> = (0..3).flat_map(|_| numbers.draw_u64().to_le_bytes()).collect();
         for length in 0..=wanted.len() {
             let mut bytes = vec![0; length];
-            SeededRandomSource::new(7).fill(&mut bytes);
+            SeededRandomSource::new(7).fill_bytes(&mut bytes);
             assert_eq!(bytes, wanted[..length]);
         }
     }
@@ -85,16 +85,16 @@ mod tests {
     struct AllBits(u8);
 
     impl RandomSource for AllBits {
-        fn fill(&self, bytes: &mut [u8]) {
+        fn fill_bytes(&self, bytes: &mut [u8]) {
             bytes.fill(self.0);
         }
     }
 
     #[test]
     fn a_fraction_is_below_one() {
-        assert_eq!(AllBits(0).fraction().to_bits(), 0.0_f64.to_bits());
-        let highest = AllBits(u8::MAX).fraction();
+        assert_eq!(AllBits(0).draw_fraction().to_bits(), 0.0_f64.to_bits());
+        let highest = AllBits(u8::MAX).draw_fraction();
         assert!(highest < 1.0 && highest > 0.999_999, "{highest}");
-        assert_eq!(AllBits(u8::MAX).next(), u64::MAX);
+        assert_eq!(AllBits(u8::MAX).draw_u64(), u64::MAX);
     }
 }

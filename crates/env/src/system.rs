@@ -38,7 +38,7 @@ impl Default for SystemMonotonicClock {
 }
 
 impl MonotonicClock for SystemMonotonicClock {
-    fn elapsed(&self) -> Duration {
+    fn elapsed_since_origin(&self) -> Duration {
         self.origin.elapsed()
     }
 }
@@ -48,7 +48,7 @@ impl MonotonicClock for SystemMonotonicClock {
 pub struct RuntimeTimer;
 
 impl Timer for RuntimeTimer {
-    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, span: Duration) -> BoxFuture<'_, ()> {
         // Without tokio's budget: a future that uses up the budget at each poll must not keep its timeout from ending.
         Box::pin(unconstrained(tokio::time::sleep(span)))
     }
@@ -59,7 +59,7 @@ impl Timer for RuntimeTimer {
 pub struct RandomIds;
 
 impl IdGenerator for RandomIds {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         Uuid::new_v4().to_string()
     }
 }
@@ -71,7 +71,7 @@ pub struct SystemRandomSource;
 impl RandomSource for SystemRandomSource {
     /// # Panics
     /// When the operating system has no random numbers: then no secret could be made.
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system has random numbers");
     }
 }
@@ -83,7 +83,7 @@ pub struct TokioSpawner;
 impl Spawner for TokioSpawner {
     /// # Panics
     /// Outside of a tokio runtime.
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
+    fn spawn_task(&self, task: BoxFuture<'static, ()>) {
         drop(tokio::spawn(task));
     }
 }
@@ -100,27 +100,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timeout_ends_also_beside_a_future_that_is_always_busy() {
-        let env = Env::system();
-        let begin = env.monotonic.elapsed();
+        let env = Env::from_system();
+        let begin = env.monotonic.elapsed_since_origin();
         let span = Duration::from_secs(3);
         let busy = async {
             for _ in 0..100_000 {
                 tokio::task::consume_budget().await;
             }
         };
-        env.spawner.spawn(Box::pin(tokio::time::advance(span)));
-        assert!(env.timer.timeout(span, busy).await.is_err());
-        assert!(env.monotonic.elapsed() - begin >= span);
+        env.spawner.spawn_task(Box::pin(tokio::time::advance(span)));
+        assert!(env.timer.run_with_timeout(span, busy).await.is_err());
+        assert!(env.monotonic.elapsed_since_origin() - begin >= span);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_timeout_counts_from_the_first_wait() {
-        let env = Env::system();
-        let begin = env.monotonic.elapsed();
-        let late = env.timer.timeout(Duration::from_secs(3), future::pending::<()>()).await;
+        let env = Env::from_system();
+        let begin = env.monotonic.elapsed_since_origin();
+        let late = env.timer.run_with_timeout(Duration::from_secs(3), future::pending::<()>()).await;
         assert!(late.is_err());
-        assert_eq!((env.monotonic.elapsed() - begin).as_secs(), 3);
-        assert_eq!(env.timer.timeout(Duration::ZERO, async { 1 }).await, Ok(1));
+        assert_eq!((env.monotonic.elapsed_since_origin() - begin).as_secs(), 3);
+        assert_eq!(env.timer.run_with_timeout(Duration::ZERO, async { 1 }).await, Ok(1));
     }
 
     /// Reports when it is dropped.
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_aborted_task_is_dropped_and_others_go_on() {
-        let env = Env::system();
+        let env = Env::from_system();
         let (report, dropped) = oneshot::channel();
         let held = DropReport(Some(report));
         let handle = env.spawner.spawn_abortable(async move {
@@ -146,17 +146,17 @@ mod tests {
         let (done, ended) = oneshot::channel();
         drop(env.spawner.spawn_abortable(async move { done.send(7).expect("the test waits") }));
         assert_eq!(ended.await, Ok(7), "a dropped handle does not stop its task");
-        handle.abort();
+        handle.abort_task();
         assert_eq!(dropped.await, Ok(()));
     }
 
     #[test]
     fn the_system_is_random_and_its_clock_is_past_2020() {
-        let env = Env::system();
-        assert_ne!(env.rng.next(), env.rng.next());
-        assert_ne!(env.ids.uuid(), env.ids.uuid());
+        let env = Env::from_system();
+        assert_ne!(env.rng.draw_u64(), env.rng.draw_u64());
+        assert_ne!(env.ids.generate_uuid(), env.ids.generate_uuid());
         assert!(env.clock.now() > Timestamp::from_millis(1_577_836_800_000));
         let other = Env { clock: Arc::new(SystemClock), ..env };
-        assert!(!other.faults.hit("any"));
+        assert!(!other.faults.is_fault_due("any"));
     }
 }

@@ -14,7 +14,7 @@ pub trait Timer: fmt::Debug + Send + Sync {
     ///
     /// # Cancellation
     /// Dropping the future ends the wait and has no other effect.
-    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()>;
+    fn sleep_for(&self, span: Duration) -> BoxFuture<'_, ()>;
 }
 
 impl dyn Timer {
@@ -26,14 +26,14 @@ impl dyn Timer {
     ///
     /// # Cancellation
     /// Dropping the returned future drops the inner one.
-    pub async fn timeout<F: Future>(&self, span: Duration, work: F) -> Result<F::Output, Elapsed> {
+    pub async fn run_with_timeout<F: Future>(&self, span: Duration, work: F) -> Result<F::Output, Elapsed> {
         let mut work = pin!(work);
         let mut sleep = None;
         poll_fn(|context| {
             if let Poll::Ready(output) = work.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
-            let sleep = sleep.get_or_insert_with(|| self.sleep(span));
+            let sleep = sleep.get_or_insert_with(|| self.sleep_for(span));
             sleep.as_mut().poll(context).map(|()| Err(Elapsed(())))
         })
         .await
@@ -57,7 +57,7 @@ impl error::Error for Elapsed {}
 pub struct InstantTimer;
 
 impl Timer for InstantTimer {
-    fn sleep(&self, _span: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, _span: Duration) -> BoxFuture<'_, ()> {
         Box::pin(future::ready(()))
     }
 }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn a_future_that_is_ready_wins_against_the_timer() {
         let timer: &dyn Timer = &InstantTimer;
-        assert_eq!(timer.timeout(Duration::ZERO, async { 7 }).now_or_never(), Some(Ok(7)));
-        let late = timer.timeout(Duration::from_secs(1), future::pending::<u8>()).now_or_never();
+        assert_eq!(timer.run_with_timeout(Duration::ZERO, async { 7 }).now_or_never(), Some(Ok(7)));
+        let late = timer.run_with_timeout(Duration::from_secs(1), future::pending::<u8>()).now_or_never();
         let late = late.expect("the timer takes no time").unwrap_err();
         assert_eq!(late.to_string(), "deadline has elapsed");
     }

@@ -25,13 +25,13 @@ impl Timestamp {
 
     /// Returns this time moved by `span` into the future, ending at the last representable one.
     #[must_use]
-    pub fn after(self, span: Duration) -> Self {
+    pub fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// Returns how long it is from `earlier` to this time; zero when this time is not later.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Duration {
+    pub fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 

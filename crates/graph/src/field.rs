@@ -65,7 +65,7 @@ pub trait StateListField: StateField {
 }
 
 fn decode<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Result<Arc<T>, String> {
-    item.typed::<T>().map_err(|error| error.to_string())
+    item.decode_shared::<T>().map_err(|error| error.to_string())
 }
 
 fn one(slot: &FieldContent) -> Result<&Item, String> {
@@ -77,21 +77,21 @@ fn one(slot: &FieldContent) -> Result<&Item, String> {
 
 fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<ValueCheck> {
     let reads_back = AtomicBool::new(false);
-    Some(Arc::new(move |item: &Item| check_item::<T>(item, &reads_back)))
+    Some(Arc::new(move |item: &Item| check_typed_item::<T>(item, &reads_back)))
 }
 
 /// Checks that an item is a `T`, and that a typed value can be stored. The first value that is written is read back: a
 /// type that cannot read its own output would be found by the next process only.
-fn check_item<T>(item: &Item, reads_back: &AtomicBool) -> Result<(), String>
+fn check_typed_item<T>(item: &Item, reads_back: &AtomicBool) -> Result<(), String>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    match item.typed_ref::<T>() {
-        Some(_) if item.is_encoded() => Ok(()),
+    match item.borrow_typed_value::<T>() {
+        Some(_) if item.has_json_form() => Ok(()),
         Some(value) => {
-            finite::check(value).map_err(|error| error.to_string())?;
+            finite::check_finite_numbers(value).map_err(|error| error.to_string())?;
             if !reads_back.load(Ordering::Relaxed) {
-                let text = item.text().map_err(|error| error.to_string())?;
+                let text = item.json_text().map_err(|error| error.to_string())?;
                 // Nesting that is too deep for the reader is a fault of this value, not of the type.
                 if let Some(error) = serde_json::from_str::<T>(text).err().filter(|error| error.is_data()) {
                     return Err(format!("its type does not read what it writes: {error}"));
@@ -185,14 +185,14 @@ impl<T: StateField + Serialize + DeserializeOwned> StateField for Option<T> {
     }
     fn check() -> Option<ValueCheck> {
         let inner = T::check()?;
-        Some(Arc::new(move |item| match item.typed_ref::<T>() {
+        Some(Arc::new(move |item| match item.borrow_typed_value::<T>() {
             None if item.is_null() => Ok(()),
             _ => inner(item),
         }))
     }
     fn read(slot: &FieldContent) -> Result<Self, String> {
         match slot {
-            FieldContent::One(item) if item.typed_ref::<T>().is_none() && item.is_null() => Ok(None),
+            FieldContent::One(item) if item.borrow_typed_value::<T>().is_none() && item.is_null() => Ok(None),
             other => T::read(other).map(Some),
         }
     }
@@ -281,7 +281,7 @@ where
     /// becomes the node's error.
     #[must_use]
     pub fn get(&self, position: u64) -> Option<Arc<T>> {
-        self.list.get(position).map(element)
+        self.list.get(position).map(decode_element)
     }
 
     /// Returns the last element.
@@ -290,7 +290,7 @@ where
     /// As [`SharedList::get`].
     #[must_use]
     pub fn last(&self) -> Option<Arc<T>> {
-        self.list.last().map(element)
+        self.list.last().map(decode_element)
     }
 
     /// Iterates over the elements from a position on.
@@ -298,7 +298,7 @@ where
     /// # Panics
     /// As [`SharedList::get`].
     pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
-        self.list.iter_from(position).map(element)
+        self.list.iter_from(position).map(decode_element)
     }
 
     /// Iterates over the elements that are held.
@@ -306,18 +306,18 @@ where
     /// # Panics
     /// As [`SharedList::get`].
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
-        self.iter_from(self.list.first_held())
+        self.iter_from(self.list.first_held_position())
     }
 
     /// Returns the list underneath.
     #[must_use]
-    pub fn list(&self) -> &PersistentList {
+    pub fn persistent_list(&self) -> &PersistentList {
         &self.list
     }
 }
 
-fn element<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Arc<T> {
-    match item.typed() {
+fn decode_element<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Arc<T> {
+    match item.decode_shared() {
         Ok(element) => element,
         Err(error) => panic!("INV-13: a stored list element is damaged: {error}"),
     }

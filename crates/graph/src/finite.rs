@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{self, Error as _};
 
 /// Fails when a value contains NaN or an infinity anywhere. Allocates nothing.
-pub(crate) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), NonFiniteNumber> {
+pub(crate) fn check_finite_numbers<T: Serialize + ?Sized>(value: &T) -> Result<(), NonFiniteNumber> {
     value.serialize(FiniteNumberSerializer)
 }
 
@@ -28,7 +28,7 @@ impl ser::Error for NonFiniteNumber {
     }
 }
 
-fn finite(value: f64) -> Result<(), NonFiniteNumber> {
+fn check_finite_float(value: f64) -> Result<(), NonFiniteNumber> {
     if value.is_finite() {
         Ok(())
     } else {
@@ -99,11 +99,11 @@ impl ser::Serializer for FiniteNumberSerializer {
     }
 
     fn serialize_f32(self, value: f32) -> Result<(), NonFiniteNumber> {
-        finite(value.into())
+        check_finite_float(value.into())
     }
 
     fn serialize_f64(self, value: f64) -> Result<(), NonFiniteNumber> {
-        finite(value)
+        check_finite_float(value)
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NonFiniteNumber> {
@@ -208,7 +208,7 @@ mod tests {
 
     use serde::Serialize;
 
-    use super::check;
+    use super::check_finite_numbers;
 
     #[derive(Serialize)]
     enum Shape {
@@ -222,14 +222,14 @@ mod tests {
         let square = |side, y| Shape::Square { side, at: (0, y) };
         let map = |it: Shape| BTreeMap::from([("a", Some(vec![Shape::Dot, it]))]);
         for fine in [Shape::Dot, Shape::Round(1.5), square(1.0, -2.0)] {
-            assert!(check(&map(fine)).is_ok());
+            assert!(check_finite_numbers(&map(fine)).is_ok());
         }
         for (bad, why) in [
             (Shape::Round(f32::NAN), "NaN is no JSON number"),
             (square(f64::INFINITY, 0.0), "inf is no JSON number"),
             (square(0.0, f64::NEG_INFINITY), "-inf is no JSON number"),
         ] {
-            assert_eq!(check(&map(bad)).unwrap_err().to_string(), why);
+            assert_eq!(check_finite_numbers(&map(bad)).unwrap_err().to_string(), why);
         }
     }
 }

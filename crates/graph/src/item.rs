@@ -30,14 +30,14 @@ struct TypedItemValue {
     encode: fn(&(dyn Any + Send + Sync)) -> serde_json::Result<String>,
 }
 
-fn encode<T: Serialize + Any>(value: &(dyn Any + Send + Sync)) -> serde_json::Result<String> {
+fn encode_typed_value<T: Serialize + Any>(value: &(dyn Any + Send + Sync)) -> serde_json::Result<String> {
     let value = value.downcast_ref::<T>().expect("an item is encoded by the encoder of its own type");
-    finite::check(value).map_err(serde::ser::Error::custom)?;
+    finite::check_finite_numbers(value).map_err(serde::ser::Error::custom)?;
     serde_json::to_string(value)
 }
 
 /// Sets a cell unless another thread has set it, and returns its content.
-fn settle<T>(cell: &OnceLock<T>, value: T) -> &T {
+fn get_or_init_cell<T>(cell: &OnceLock<T>, value: T) -> &T {
     cell.get_or_init(|| value)
 }
 
@@ -58,13 +58,13 @@ impl Item {
     /// Makes an item of a typed value. It is encoded when it is first stored or looked at as JSON.
     #[must_use]
     pub fn from_typed<T: Serialize + Send + Sync + 'static>(value: T) -> Self {
-        Self::from_shared(Arc::new(value))
+        Self::from_shared_value(Arc::new(value))
     }
 
     /// Makes an item of a typed value that is shared already.
     #[must_use]
-    pub fn from_shared<T: Serialize + Send + Sync + 'static>(value: Arc<T>) -> Self {
-        let typed = TypedItemValue { value, encode: encode::<T> };
+    pub fn from_shared_value<T: Serialize + Send + Sync + 'static>(value: Arc<T>) -> Self {
+        let typed = TypedItemValue { value, encode: encode_typed_value::<T> };
         Self(Arc::new(ItemEncodings { typed: OnceLock::from(typed), ..ItemEncodings::default() }))
     }
 
@@ -72,7 +72,7 @@ impl Item {
     ///
     /// # Errors
     /// When a typed value cannot be represented in JSON: NaN, infinities, maps with keys that are not text.
-    pub fn text(&self) -> serde_json::Result<&str> {
+    pub fn json_text(&self) -> serde_json::Result<&str> {
         if let Some(text) = self.0.text.get() {
             return Ok(text);
         }
@@ -81,7 +81,7 @@ impl Item {
             (None, Some(json)) => json.to_string(),
             (None, None) => unreachable!("an item has at least one form"),
         };
-        Ok(settle(&self.0.text, text.into_boxed_str()).as_ref())
+        Ok(get_or_init_cell(&self.0.text, text.into_boxed_str()).as_ref())
     }
 
     /// Returns the item as a JSON value.
@@ -92,8 +92,8 @@ impl Item {
         if let Some(json) = self.0.json.get() {
             return Ok(json);
         }
-        let json = serde_json::from_str(self.text()?)?;
-        Ok(settle(&self.0.json, json))
+        let json = serde_json::from_str(self.json_text()?)?;
+        Ok(get_or_init_cell(&self.0.json, json))
     }
 
     /// Returns the item as a value of type `T`, shared.
@@ -102,67 +102,67 @@ impl Item {
     ///
     /// # Errors
     /// When the item is not of this shape.
-    pub fn typed<T>(&self) -> serde_json::Result<Arc<T>>
+    pub fn decode_shared<T>(&self) -> serde_json::Result<Arc<T>>
     where
         T: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        if let Some(found) = self.as_typed() {
+        if let Some(found) = self.held_typed_value() {
             return Ok(found);
         }
-        let value = Arc::new(self.decode::<T>()?);
-        let typed = TypedItemValue { value: value.clone(), encode: encode::<T> };
-        settle(&self.0.typed, typed);
+        let value = Arc::new(self.decode_uncached::<T>()?);
+        let typed = TypedItemValue { value: value.clone(), encode: encode_typed_value::<T> };
+        get_or_init_cell(&self.0.typed, typed);
         Ok(value)
     }
 
     /// Returns the value of type `T` that the item holds already.
     #[must_use]
-    pub fn as_typed<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn held_typed_value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.typed.get().and_then(|it| it.value.clone().downcast::<T>().ok())
     }
 
     /// Tells whether the item is null.
     pub(crate) fn is_null(&self) -> bool {
-        match (self.0.json.get(), self.text()) {
+        match (self.0.json.get(), self.json_text()) {
             (Some(json), _) => json.is_null(),
             (None, text) => text.is_ok_and(|text| text == "null"),
         }
     }
 
     /// Tells whether the item has been JSON already, so that it can be JSON again.
-    pub(crate) fn is_encoded(&self) -> bool {
+    pub(crate) fn has_json_form(&self) -> bool {
         self.0.text.get().is_some() || self.0.json.get().is_some()
     }
 
     /// Borrows the value of type `T` that the item holds already.
-    pub(crate) fn typed_ref<T: 'static>(&self) -> Option<&T> {
+    pub(crate) fn borrow_typed_value<T: 'static>(&self) -> Option<&T> {
         self.0.typed.get().and_then(|it| it.value.downcast_ref::<T>())
     }
 
-    fn decode<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+    fn decode_uncached<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         match (self.0.text.get(), self.0.json.get()) {
             (Some(text), _) => serde_json::from_str(text),
             (None, Some(json)) => T::deserialize(json),
-            (None, None) => serde_json::from_str(self.text()?),
+            (None, None) => serde_json::from_str(self.json_text()?),
         }
     }
 
     /// Tells whether both are one and the same item, not merely equal.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
+    pub fn is_same_item(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Returns an address that is this item's own for as long as somebody holds it.
     #[must_use]
-    pub fn address(&self) -> usize {
+    pub fn shared_address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 }
 
 impl fmt::Debug for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.text() {
+        match self.json_text() {
             Ok(text) => f.write_str(text),
             Err(error) => write!(f, "<{error}>"),
         }
@@ -172,6 +172,6 @@ impl fmt::Debug for Item {
 /// Items are equal when their JSON is.
 impl PartialEq for Item {
     fn eq(&self, other: &Self) -> bool {
-        self.same(other) || matches!((self.json(), other.json()), (Ok(a), Ok(b)) if a == b)
+        self.is_same_item(other) || matches!((self.json(), other.json()), (Ok(a), Ok(b)) if a == b)
     }
 }

@@ -28,7 +28,7 @@ mod wait;
 
 pub use cursor::{CursorFrame, FramePosition, GraphCursor};
 pub use field::{FieldFault, JsonField, SharedList, StateField, StateListField, declare_field, read_field};
-pub use guard::caught;
+pub use guard::catch_panic;
 pub use item::Item;
 pub use lineage::{LineageBoundary, NodeLineage};
 pub use list::PersistentList;

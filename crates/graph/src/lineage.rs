@@ -40,41 +40,41 @@ impl NodeLineage {
 
     /// Returns the lineage one boundary further in.
     #[must_use]
-    pub fn below(&self, boundary: LineageBoundary) -> Self {
+    pub fn with_inner_boundary(&self, boundary: LineageBoundary) -> Self {
         Self(self.0.iter().cloned().chain([boundary]).collect())
     }
 
     /// Returns the index of the innermost fan-out instance, if there is one.
     #[must_use]
     pub fn fan_out_index(&self) -> Option<u64> {
-        self.0.iter().rev().find_map(index)
+        self.0.iter().rev().find_map(instance_index)
     }
 
     /// Returns the name of the innermost parallel branch, if there is one.
     #[must_use]
     pub fn branch_name(&self) -> Option<&str> {
-        self.0.iter().rev().find_map(branch)
+        self.0.iter().rev().find_map(branch_of_boundary)
     }
 
     /// Returns the index of the fan-out instance at each boundary, or none where it is no fan-out.
     pub fn fan_out_index_chain(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
-        self.0.iter().map(index)
+        self.0.iter().map(instance_index)
     }
 
     /// Returns the name of the parallel branch at each boundary, or none where it dispatches no branches.
     pub fn branch_name_chain(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
-        self.0.iter().map(branch)
+        self.0.iter().map(branch_of_boundary)
     }
 }
 
-fn index(boundary: &LineageBoundary) -> Option<u64> {
+fn instance_index(boundary: &LineageBoundary) -> Option<u64> {
     match boundary {
         LineageBoundary::Instance(index) => Some(*index),
         LineageBoundary::Subgraph | LineageBoundary::Branch(_) => None,
     }
 }
 
-fn branch(boundary: &LineageBoundary) -> Option<&str> {
+fn branch_of_boundary(boundary: &LineageBoundary) -> Option<&str> {
     match boundary {
         LineageBoundary::Branch(name) => Some(name),
         LineageBoundary::Subgraph | LineageBoundary::Instance(_) => None,

@@ -50,21 +50,21 @@ struct StampedItem {
 
 impl Default for PersistentList {
     fn default() -> Self {
-        Self::window(0, [])
+        Self::from_window(0, [])
     }
 }
 
 impl PersistentList {
     /// Makes a list of these items.
     pub fn new(items: impl IntoIterator<Item = Item>) -> Self {
-        Self::window(0, items)
+        Self::from_window(0, items)
     }
 
     /// Makes a list that had `first` items more before these, which are not held.
-    pub fn window(first: u64, items: impl IntoIterator<Item = Item>) -> Self {
+    pub fn from_window(first: u64, items: impl IntoIterator<Item = Item>) -> Self {
         let (tree, last, line) = Default::default();
         let empty = Self { tree, span: WIDTH, last, held: 0, first, line };
-        empty.append(items)
+        empty.append_items(items)
     }
 
     /// Returns how many items the list has, held or not.
@@ -81,22 +81,22 @@ impl PersistentList {
 
     /// Returns the position of the first item that is held.
     #[must_use]
-    pub fn first_held(&self) -> u64 {
+    pub fn first_held_position(&self) -> u64 {
         self.first
     }
 
     /// Returns the item at an absolute position, if it is held.
     #[must_use]
     pub fn get(&self, position: u64) -> Option<&Item> {
-        self.entry(position).map(|it| &it.item)
+        self.find_entry(position).map(|it| &it.item)
     }
 
-    fn entry(&self, position: u64) -> Option<&StampedItem> {
-        self.held_at(usize::try_from(position.checked_sub(self.first)?).ok()?)
+    fn find_entry(&self, position: u64) -> Option<&StampedItem> {
+        self.find_held_entry(usize::try_from(position.checked_sub(self.first)?).ok()?)
     }
 
     /// Returns the n-th entry that is held.
-    fn held_at(&self, at: usize) -> Option<&StampedItem> {
+    fn find_held_entry(&self, at: usize) -> Option<&StampedItem> {
         if let Some(at) = at.checked_sub(self.held - self.last.len()) {
             return self.last.get(at);
         }
@@ -118,7 +118,7 @@ impl PersistentList {
     /// Iterates over the items from an absolute position on; held ones only.
     pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
         let start = usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.held);
-        (start..self.held).map(|at| match self.held_at(at) {
+        (start..self.held).map(|at| match self.find_held_entry(at) {
             Some(entry) => &entry.item,
             None => unreachable!("every position below the length is held"),
         })
@@ -131,7 +131,7 @@ impl PersistentList {
 
     /// Returns this list with more items at its end.
     #[must_use]
-    pub fn append(&self, items: impl IntoIterator<Item = Item>) -> Self {
+    pub fn append_items(&self, items: impl IntoIterator<Item = Item>) -> Self {
         let mut items = items.into_iter().peekable();
         if items.peek().is_none() {
             return self.clone();
@@ -139,7 +139,7 @@ impl PersistentList {
         let mut grown = self.clone();
         while items.peek().is_some() {
             if grown.last.len() == WIDTH {
-                grown.hang();
+                grown.move_chunk_into_tree();
             }
             // Allocated at full capacity, so that the chunk is not moved again when it grows.
             let coming = items.size_hint().0.max(1);
@@ -155,7 +155,7 @@ impl PersistentList {
     }
 
     /// Moves the full last chunk into the tree, and starts an empty one.
-    fn hang(&mut self) {
+    fn move_chunk_into_tree(&mut self) {
         let chunk = std::mem::take(&mut self.last);
         let before = self.held - chunk.len();
         if before == self.span * WIDTH {
@@ -163,20 +163,20 @@ impl PersistentList {
             self.tree = Arc::new(vec![ChunkTreeNode::Branch(full)]);
             self.span *= WIDTH;
         }
-        hang(&mut self.tree, (self.span, before), chunk);
+        append_chunk_to_branch(&mut self.tree, (self.span, before), chunk);
     }
 
     /// Tells whether this list is `earlier` with zero or more items appended, in constant time.
     ///
     /// Equal content that was built separately does not count.
     #[must_use]
-    pub fn extends(&self, earlier: &Self) -> bool {
+    pub fn is_extension_of(&self, earlier: &Self) -> bool {
         if !Arc::ptr_eq(&self.line, &earlier.line) || self.len() < earlier.len() {
             return false;
         }
         match earlier.len().checked_sub(1) {
             None => true,
-            Some(last) => match (self.entry(last), earlier.entry(last)) {
+            Some(last) => match (self.find_entry(last), earlier.find_entry(last)) {
                 (Some(ours), Some(theirs)) => ours.stamp == theirs.stamp,
                 (None, None) => earlier.held == 0,
                 (Some(_), None) | (None, Some(_)) => false,
@@ -186,8 +186,8 @@ impl PersistentList {
 
     /// Tells whether both are one and the same list.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.extends(other)
+    pub fn is_same_list(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.is_extension_of(other)
     }
 
     /// Returns the held items as a JSON array.
@@ -201,16 +201,20 @@ impl PersistentList {
 }
 
 /// Hangs a chunk behind the `before` items of a branch whose children have room for `span` each.
-fn hang(branch: &mut Arc<Vec<ChunkTreeNode>>, (span, before): (usize, usize), chunk: ItemChunk) {
+fn append_chunk_to_branch(
+    branch: &mut Arc<Vec<ChunkTreeNode>>,
+    (span, before): (usize, usize),
+    chunk: ItemChunk,
+) {
     let nodes = Arc::make_mut(branch);
     match nodes.last_mut() {
         Some(ChunkTreeNode::Branch(last)) if !before.is_multiple_of(span) => {
-            hang(last, (span / WIDTH, before % span), chunk);
+            append_chunk_to_branch(last, (span / WIDTH, before % span), chunk);
         }
         _ if span == WIDTH => nodes.push(ChunkTreeNode::Leaf(chunk)),
         _ => {
             let mut below = Arc::default();
-            hang(&mut below, (span / WIDTH, 0), chunk);
+            append_chunk_to_branch(&mut below, (span / WIDTH, 0), chunk);
             nodes.push(ChunkTreeNode::Branch(below));
         }
     }
@@ -228,7 +232,7 @@ impl fmt::Debug for PersistentList {
 /// Lists are equal when they have the same length and hold equal items.
 impl PartialEq for PersistentList {
     fn eq(&self, other: &Self) -> bool {
-        self.same(other)
+        self.is_same_list(other)
             || (self.len() == other.len() && self.held == other.held && self.iter().eq(other.iter()))
     }
 }
@@ -255,7 +259,7 @@ mod tests {
     #[test]
     fn an_append_leaves_the_earlier_list_as_it_was() {
         let one = PersistentList::new(numbers(0..70));
-        let two = one.append(numbers(70..5000));
+        let two = one.append_items(numbers(70..5000));
         assert_eq!((one.len(), two.len()), (70, 5000));
         assert_eq!(one.to_json().unwrap(), json!((0..70).collect::<Vec<_>>()));
         assert_eq!(two.get(4999), Some(&Item::from_json(json!(4999))));
@@ -290,7 +294,7 @@ mod tests {
             let mut long = PersistentList::new(numbers(0..len));
             let (mut sum, mut most) = (0, 0);
             for at in len..len + 64 {
-                let longer = long.append(numbers(at..at + 1));
+                let longer = long.append_items(numbers(at..at + 1));
                 let copied = copied(&longer, &long);
                 (sum, most) = (sum + copied, most.max(copied));
                 long = longer;
@@ -304,17 +308,19 @@ mod tests {
     fn only_descendants_extend_a_list() {
         let base = PersistentList::new(numbers(0..3));
         let shared = Item::from_json(json!("same"));
-        let left = base.append([Item::from_json(json!("a")), shared.clone()]);
-        let right = base.append([Item::from_json(json!("b")), shared]);
-        assert!(left.extends(&base) && right.extends(&base) && base.extends(&base));
-        assert!(!left.extends(&right) && !right.extends(&left) && !base.extends(&left));
-        assert!(!PersistentList::new(numbers(0..3)).extends(&base));
+        let left = base.append_items([Item::from_json(json!("a")), shared.clone()]);
+        let right = base.append_items([Item::from_json(json!("b")), shared]);
+        assert!(left.is_extension_of(&base) && right.is_extension_of(&base) && base.is_extension_of(&base));
+        assert!(
+            !left.is_extension_of(&right) && !right.is_extension_of(&left) && !base.is_extension_of(&left)
+        );
+        assert!(!PersistentList::new(numbers(0..3)).is_extension_of(&base));
     }
 
     #[test]
     fn a_window_counts_from_the_first_item_that_ever_was() {
-        let window = PersistentList::window(1000, numbers(1000..1003)).append(numbers(1003..1004));
-        assert_eq!((window.len(), window.first_held()), (1004, 1000));
+        let window = PersistentList::from_window(1000, numbers(1000..1003)).append_items(numbers(1003..1004));
+        assert_eq!((window.len(), window.first_held_position()), (1004, 1000));
         assert_eq!(window.get(999), None);
         assert_eq!(window.get(1003), Some(&Item::from_json(json!(1003))));
         assert_eq!(window.iter_from(1002).len(), 2);
@@ -325,8 +331,8 @@ mod tests {
         fn a_list_is_what_a_vector_is(parts in prop::collection::vec(0usize..700, 0..30)) {
             let (mut list, mut model) = (PersistentList::default(), Vec::new());
             for part in parts {
-                let next = list.append(numbers(model.len()..model.len() + part));
-                prop_assert!(next.extends(&list));
+                let next = list.append_items(numbers(model.len()..model.len() + part));
+                prop_assert!(next.is_extension_of(&list));
                 model.extend(model.len()..model.len() + part);
                 list = next;
             }

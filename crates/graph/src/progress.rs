@@ -125,7 +125,7 @@ impl PausedRun {
     ///
     /// # Errors
     /// A value that is not of its field's type.
-    pub fn accepts(&self, payload: &Map<String, Value>) -> Result<(), FieldFault> {
+    pub fn check_payload(&self, payload: &Map<String, Value>) -> Result<(), FieldFault> {
         let frames = &self.progress.frames;
         let mut taking = frames.first().into_iter().chain(frames.last());
         taking.try_for_each(|frame| frame.overlay_payload(payload).map(drop))

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::guard::caught;
+use crate::guard::catch_panic;
 use crate::item::Item;
 use crate::list::PersistentList;
-use crate::shape::{FieldShape, found};
+use crate::shape::{FieldShape, describe_value_type};
 use crate::slot::FieldContent;
 
 pub use keyed::KeyExtractor;
@@ -47,11 +47,12 @@ pub trait CustomReducer: Send + Sync {
     ///
     /// # Errors
     /// Surfaces as `reducer_error` that names field, reducer and node. A panic does, too.
-    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault>;
+    fn reduce_update(&self, prior: &FieldContent, update: FieldContent)
+    -> Result<FieldContent, ReducerFault>;
 
     /// Tells whether merging a value that was merged already changes nothing, when that is known. `Some(false)` makes
     /// the compiler warn of projections that send a field round (graph-engine §2).
-    fn round_trip_idempotent(&self) -> Option<bool>;
+    fn is_round_trip_idempotent(&self) -> Option<bool>;
 }
 
 /// How updates to a field are merged: the eight canonical reducers and custom ones (graph-engine §2).
@@ -96,7 +97,7 @@ impl Reducer {
 
     /// Tells whether a list under this reducer only ever grows at its end, so that stores keep it as rows (INV-4).
     #[must_use]
-    pub fn only_extends(&self) -> bool {
+    pub fn only_appends_items(&self) -> bool {
         match self {
             Self::Append | Self::ConcatFlatten | Self::DedupeAppend(_) => true,
             Self::LastWriteWins
@@ -114,13 +115,13 @@ impl Reducer {
         match self {
             Self::Append | Self::ConcatFlatten | Self::BoundedAppend(_) | Self::MergeAll => true,
             Self::LastWriteWins | Self::Merge | Self::DedupeAppend(_) | Self::MergeByKey(_) => false,
-            Self::Custom(custom) => custom.round_trip_idempotent() == Some(false),
+            Self::Custom(custom) => custom.is_round_trip_idempotent() == Some(false),
         }
     }
 
     /// Tells whether the reducer adds the items of an update to a list.
     #[must_use]
-    pub fn extends(&self) -> bool {
+    pub fn adds_list_items(&self) -> bool {
         match self {
             Self::Append
             | Self::BoundedAppend(_)
@@ -133,8 +134,8 @@ impl Reducer {
 
     /// Returns the shape of the updates that a field of this shape takes.
     #[must_use]
-    pub fn takes(&self, field: &FieldShape) -> FieldShape {
-        match (self, field.element()) {
+    pub fn update_shape_for(&self, field: &FieldShape) -> FieldShape {
+        match (self, field.element_shape()) {
             (Self::Custom(_), _) => FieldShape::Any,
             (Self::ConcatFlatten, Some(element)) => element.clone().list().list(),
             (Self::MergeAll, _) => field.clone().list(),
@@ -153,7 +154,7 @@ impl Reducer {
 
     /// Returns a message when the parameters are not valid.
     #[must_use]
-    pub fn misconfigured(&self) -> Option<String> {
+    pub fn configuration_problem(&self) -> Option<String> {
         match self {
             Self::BoundedAppend(max) if *max < 1 => Some(format!("max_len must be at least 1, is {max}")),
             Self::MergeByKey(None) => Some("merge_by_key needs a key".into()),
@@ -170,30 +171,38 @@ impl Reducer {
     }
 
     /// Merges an update into the prior value.
-    pub(crate) fn reduce(
+    pub(crate) fn reduce_update(
         &self,
         prior: &FieldContent,
         update: FieldContent,
     ) -> Result<FieldContent, ReducerFault> {
         match self {
             Self::LastWriteWins => Ok(update),
-            Self::Append => Ok(FieldContent::Many(list("prior", prior)?.append(items("update", update)?))),
-            Self::Merge => merge(prior, [update]),
-            Self::MergeAll => merge(prior, items("update", update)?.into_iter().map(FieldContent::One)),
+            Self::Append => Ok(FieldContent::Many(
+                expect_list("prior", prior)?.append_items(expect_items("update", update)?),
+            )),
+            Self::Merge => merge_maps(prior, [update]),
+            Self::MergeAll => {
+                merge_maps(prior, expect_items("update", update)?.into_iter().map(FieldContent::One))
+            }
             Self::ConcatFlatten => concat_flatten(prior, update),
             Self::BoundedAppend(max) => bounded_append(prior, update, *max),
             // These three call functions of the application's; one that panics has refused.
-            Self::DedupeAppend(key) => refused(|| keyed::dedupe_append(prior, update, key.as_ref())),
-            Self::MergeByKey(key) => refused(|| keyed::merge_by_key(prior, update, key.as_ref())),
-            Self::Custom(custom) => refused(|| custom.reduce(prior, update)),
+            Self::DedupeAppend(key) => {
+                reduce_catching_panic(|| keyed::dedupe_append(prior, update, key.as_ref()))
+            }
+            Self::MergeByKey(key) => {
+                reduce_catching_panic(|| keyed::merge_by_key(prior, update, key.as_ref()))
+            }
+            Self::Custom(custom) => reduce_catching_panic(|| custom.reduce_update(prior, update)),
         }
     }
 }
 
-fn refused(
+fn reduce_catching_panic(
     reduce: impl FnOnce() -> Result<FieldContent, ReducerFault>,
 ) -> Result<FieldContent, ReducerFault> {
-    caught(reduce).unwrap_or_else(|panicked| Err(ReducerFault::new(panicked)))
+    catch_panic(reduce).unwrap_or_else(|panicked| Err(ReducerFault::new(panicked)))
 }
 
 impl fmt::Debug for Reducer {
@@ -202,46 +211,46 @@ impl fmt::Debug for Reducer {
     }
 }
 
-fn list<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a PersistentList, ReducerFault> {
+fn expect_list<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a PersistentList, ReducerFault> {
     match slot {
         FieldContent::Many(list) => Ok(list),
         FieldContent::One(item) => {
-            Err(ReducerFault::new(format!("the {what} is not a list but {}", named(item))))
+            Err(ReducerFault::new(format!("the {what} is not a list but {}", describe_item(item))))
         }
     }
 }
 
-fn items(what: &str, slot: FieldContent) -> Result<Vec<Item>, ReducerFault> {
-    list(what, &slot).map(|list| list.iter().cloned().collect())
+fn expect_items(what: &str, slot: FieldContent) -> Result<Vec<Item>, ReducerFault> {
+    expect_list(what, &slot).map(|list| list.iter().cloned().collect())
 }
 
 /// Names a value in a message: its kind and, as far as it is short, its text.
-fn named(item: &Item) -> String {
-    match (item.json(), item.text()) {
-        (Ok(json), Ok(text)) if text.len() <= 80 => format!("{} ({text})", found(json)),
-        (Ok(json), _) => found(json),
+fn describe_item(item: &Item) -> String {
+    match (item.json(), item.json_text()) {
+        (Ok(json), Ok(text)) if text.len() <= 80 => format!("{} ({text})", describe_value_type(json)),
+        (Ok(json), _) => describe_value_type(json),
         (Err(error), _) => error.to_string(),
     }
 }
 
-fn map<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a Map<String, Value>, ReducerFault> {
+fn expect_map<'a>(what: &str, slot: &'a FieldContent) -> Result<&'a Map<String, Value>, ReducerFault> {
     match slot {
         FieldContent::One(item) => item
             .json()?
             .as_object()
-            .ok_or_else(|| ReducerFault::new(format!("the {what} is not a map but {}", named(item)))),
+            .ok_or_else(|| ReducerFault::new(format!("the {what} is not a map but {}", describe_item(item)))),
         FieldContent::Many(_) => Err(ReducerFault::new(format!("the {what} is not a map but a list"))),
     }
 }
 
-fn merge(
+fn merge_maps(
     prior: &FieldContent,
     updates: impl IntoIterator<Item = FieldContent>,
 ) -> Result<FieldContent, ReducerFault> {
-    let base = map("prior", prior)?;
+    let base = expect_map("prior", prior)?;
     let mut merged: Option<Map<String, Value>> = None;
     for update in updates {
-        let update = map("update", &update)?;
+        let update = expect_map("update", &update)?;
         let target = merged.get_or_insert_with(|| base.clone());
         target.extend(update.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
@@ -250,18 +259,18 @@ fn merge(
 }
 
 fn concat_flatten(prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
-    let prior = list("prior", prior)?;
+    let prior = expect_list("prior", prior)?;
     let mut flat = Vec::new();
-    for sub in items("update", update)? {
+    for sub in expect_items("update", update)? {
         let Value::Array(elements) = sub.json()? else {
             return Err(ReducerFault::new(format!(
                 "an element of the update is not a list but {}",
-                named(&sub)
+                describe_item(&sub)
             )));
         };
         flat.extend(elements.iter().cloned().map(Item::from_json));
     }
-    Ok(FieldContent::Many(prior.append(flat)))
+    Ok(FieldContent::Many(prior.append_items(flat)))
 }
 
 fn bounded_append(
@@ -269,16 +278,16 @@ fn bounded_append(
     update: FieldContent,
     max: i64,
 ) -> Result<FieldContent, ReducerFault> {
-    let old = list("prior", prior)?;
-    let new = items("update", update)?;
+    let old = expect_list("prior", prior)?;
+    let new = expect_items("update", update)?;
     if new.is_empty() {
         return Ok(prior.clone());
     }
     let max = usize::try_from(max).unwrap_or(0);
-    let all = old.append(new);
+    let all = old.append_items(new);
     let drop = all.iter().len().saturating_sub(max);
     if drop == 0 {
         return Ok(FieldContent::Many(all));
     }
-    Ok(FieldContent::Many(all.iter_from(all.first_held() + drop as u64).cloned().collect()))
+    Ok(FieldContent::Many(all.iter_from(all.first_held_position() + drop as u64).cloned().collect()))
 }

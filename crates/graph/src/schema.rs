@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::field::FieldFault;
-use crate::guard::caught;
+use crate::guard::catch_panic;
 use crate::item::Item;
 use crate::reducer::Reducer;
 use crate::shape::FieldShape;
@@ -51,7 +51,7 @@ impl FieldSpec {
 
     /// Adds a check of each value (of each element, for a list) that goes beyond the shape.
     #[must_use]
-    pub fn check(mut self, check: ValueCheck) -> Self {
+    pub fn with_value_check(mut self, check: ValueCheck) -> Self {
         self.check = Some(check);
         self
     }
@@ -70,26 +70,26 @@ impl FieldSpec {
 
     /// Returns the default, or nothing for a required field.
     #[must_use]
-    pub fn default(&self) -> Option<&FieldContent> {
+    pub fn default_content(&self) -> Option<&FieldContent> {
         self.default.as_ref()
     }
 
     /// Returns the reducer: last write wins unless declared otherwise.
     #[must_use]
-    pub fn merge_by(&self) -> &Reducer {
+    pub fn effective_reducer(&self) -> &Reducer {
         self.reducers.first().unwrap_or(&Reducer::LastWriteWins)
     }
 
     /// Returns the reducers as they were declared: a valid field has one at most.
     #[must_use]
-    pub fn reducers(&self) -> &[Reducer] {
+    pub fn declared_reducers(&self) -> &[Reducer] {
         &self.reducers
     }
 
     /// Checks one value, or one element of a list field.
-    fn check_item(&self, shape: &FieldShape, item: &Item) -> Result<(), String> {
-        if self.rust.is_none() && !shape.is_any() {
-            shape.check(item.json().map_err(|error| error.to_string())?)?;
+    fn check_single_item(&self, shape: &FieldShape, item: &Item) -> Result<(), String> {
+        if self.rust.is_none() && !shape.allows_any_value() {
+            shape.check_value(item.json().map_err(|error| error.to_string())?)?;
         }
         self.check.as_ref().map_or(Ok(()), |check| check(item))
     }
@@ -98,38 +98,38 @@ impl FieldSpec {
     ///
     /// # Errors
     /// Why the value does not match, as text.
-    pub fn check_slot(&self, slot: &FieldContent) -> Result<(), String> {
-        self.check_from(slot, 0)
+    pub fn check_content(&self, slot: &FieldContent) -> Result<(), String> {
+        self.check_content_from(slot, 0)
     }
 
     /// Checks a value, of which list elements before `from` are known to be right. A check that panics has refused.
-    pub(crate) fn check_from(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
+    pub(crate) fn check_content_from(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
         if self.check.is_none() {
-            return self.check_values(slot, from);
+            return self.check_values_uncaught(slot, from);
         }
-        caught(|| self.check_values(slot, from))
+        catch_panic(|| self.check_values_uncaught(slot, from))
             .unwrap_or_else(|panicked| Err(format!("its check {panicked}")))
     }
 
-    fn check_values(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
-        match (slot, self.shape.element()) {
-            (FieldContent::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
+    fn check_values_uncaught(&self, slot: &FieldContent, from: u64) -> Result<(), String> {
+        match (slot, self.shape.element_shape()) {
+            (FieldContent::Many(list), Some(_)) if self.shape.allows_any_value() => match &self.check {
                 // A check of a field that may be anything is one of the whole value.
                 Some(check) => check(&Item::from_json(list.to_json().map_err(|error| error.to_string())?)),
                 None => Ok(()),
             },
             (FieldContent::Many(list), Some(element)) => {
                 list.iter_from(from).enumerate().try_for_each(|(at, item)| {
-                    self.check_item(element, item)
+                    self.check_single_item(element, item)
                         .map_err(|error| format!("element {}: {error}", from + at as u64))
                 })
             }
             (FieldContent::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
-            (FieldContent::One(item), Some(_)) if !self.shape.is_any() => {
+            (FieldContent::One(item), Some(_)) if !self.shape.allows_any_value() => {
                 let absent = matches!(self.shape, FieldShape::Optional(_)) && item.is_null();
                 if absent { Ok(()) } else { Err(format!("expected {}, found no list", self.shape)) }
             }
-            (FieldContent::One(item), _) => self.check_item(&self.shape, item),
+            (FieldContent::One(item), _) => self.check_single_item(&self.shape, item),
         }
     }
 }
@@ -137,7 +137,7 @@ impl FieldSpec {
 impl FieldSpec {
     /// Checks whether each value that passed this field's check would also pass the other's.
     #[must_use]
-    pub fn vouches_for(&self, other: &Self) -> bool {
+    pub fn implies_checks_of(&self, other: &Self) -> bool {
         let checked = match (&self.check, &other.check) {
             (_, None) => self.rust.is_none() || self.rust == other.rust,
             (Some(ours), Some(theirs)) => {
@@ -151,7 +151,7 @@ impl FieldSpec {
 
 impl fmt::Debug for FieldSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} by {}", self.name, self.shape, self.merge_by().name())
+        write!(f, "{}: {} by {}", self.name, self.shape, self.effective_reducer().name())
     }
 }
 
@@ -206,13 +206,13 @@ impl StateSchema {
 
     /// Returns the field of this name.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&FieldSpec> {
-        self.index(name).map(|index| &self.fields[index])
+    pub fn find_field(&self, name: &str) -> Option<&FieldSpec> {
+        self.find_field_index(name).map(|index| &self.fields[index])
     }
 
     /// Returns the position of a field.
     #[must_use]
-    pub fn index(&self, name: &str) -> Option<usize> {
+    pub fn find_field_index(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
@@ -221,15 +221,15 @@ impl StateSchema {
     ///
     /// # Errors
     /// A field that is not declared, or a value that is not of its type.
-    pub fn check(&self, field: &str, value: &FieldContent) -> Result<(), FieldFault> {
+    pub fn check_field_content(&self, field: &str, value: &FieldContent) -> Result<(), FieldFault> {
         let fault = |problem: String| FieldFault::new(field, problem);
-        let declared = self.field(field).ok_or_else(|| fault("is not declared".into()))?;
-        declared.check_slot(value).map_err(fault)
+        let declared = self.find_field(field).ok_or_else(|| fault("is not declared".into()))?;
+        declared.check_content(value).map_err(fault)
     }
 
     /// Returns the names that were declared more than once.
     #[must_use]
-    pub fn repeated(&self) -> &[Arc<str>] {
+    pub fn repeated_field_names(&self) -> &[Arc<str>] {
         &self.repeated
     }
 }

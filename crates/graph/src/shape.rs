@@ -41,10 +41,10 @@ impl FieldShape {
     }
 
     /// Checks whether the shape permits any value.
-    pub(crate) fn is_any(&self) -> bool {
+    pub(crate) fn allows_any_value(&self) -> bool {
         match self {
             Self::Any => true,
-            Self::Optional(inner) => inner.is_any(),
+            Self::Optional(inner) => inner.allows_any_value(),
             Self::Bool
             | Self::Int
             | Self::Float
@@ -57,11 +57,11 @@ impl FieldShape {
 
     /// Returns the shape of the elements, when this is a list or may be one.
     #[must_use]
-    pub fn element(&self) -> Option<&Self> {
+    pub fn element_shape(&self) -> Option<&Self> {
         match self {
             Self::List(element) => Some(element),
             Self::Any => Some(self),
-            Self::Optional(inner) => inner.element(),
+            Self::Optional(inner) => inner.element_shape(),
             Self::Bool | Self::Int | Self::Float | Self::Str | Self::Dict(_) | Self::Record(_) => None,
         }
     }
@@ -70,13 +70,13 @@ impl FieldShape {
     /// where they contradict each other (graph-engine §2). Whole numbers are numbers. Shapes that allow null or
     /// anything, and maps, whose content is not looked into, are left to the check of the value itself.
     #[must_use]
-    pub fn may_be(&self, other: &Self) -> bool {
+    pub fn may_fit_shape(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
-            (Self::Optional(inner), other) => inner.may_be(other),
-            (ours, Self::Optional(inner)) => ours.may_be(inner),
+            (Self::Optional(inner), other) => inner.may_fit_shape(other),
+            (ours, Self::Optional(inner)) => ours.may_fit_shape(inner),
             (Self::List(ours), Self::List(theirs)) | (Self::Dict(ours), Self::Dict(theirs)) => {
-                ours.may_be(theirs)
+                ours.may_fit_shape(theirs)
             }
             (Self::Record(_) | Self::Dict(_), Self::Record(_) | Self::Dict(_))
             | (Self::Int, Self::Int | Self::Float)
@@ -100,7 +100,7 @@ impl FieldShape {
     ///
     /// # Errors
     /// A sentence that names the expected and the found type.
-    pub fn check(&self, value: &Value) -> Result<(), String> {
+    pub fn check_value(&self, value: &Value) -> Result<(), String> {
         match (self, value) {
             (Self::Any, _)
             | (Self::Bool, Value::Bool(_))
@@ -110,10 +110,12 @@ impl FieldShape {
             | (Self::Optional(_), Value::Null) => Ok(()),
             (Self::Int, Value::Number(number)) if !number.is_f64() => Ok(()),
             (Self::List(element), Value::Array(items)) => {
-                items.iter().try_for_each(|item| element.check(item))
+                items.iter().try_for_each(|item| element.check_value(item))
             }
-            (Self::Dict(element), Value::Object(map)) => map.values().try_for_each(|it| element.check(it)),
-            (Self::Optional(inner), other) => inner.check(other),
+            (Self::Dict(element), Value::Object(map)) => {
+                map.values().try_for_each(|it| element.check_value(it))
+            }
+            (Self::Optional(inner), other) => inner.check_value(other),
             (expected, found) => Err(format!("expected {expected}, found {}", FoundValueType(found))),
         }
     }
@@ -154,6 +156,6 @@ impl fmt::Display for FoundValueType<'_> {
 
 /// Returns the JSON type of a value, for messages.
 #[must_use]
-pub(crate) fn found(value: &Value) -> String {
+pub(crate) fn describe_value_type(value: &Value) -> String {
     FoundValueType(value).to_string()
 }

@@ -41,10 +41,10 @@ impl FieldContent {
 
     /// Tells whether both are one and the same content, in constant time; equal content built twice does not count.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
+    pub fn is_same_content(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::One(a), Self::One(b)) => a.same(b),
-            (Self::Many(a), Self::Many(b)) => a.same(b),
+            (Self::One(a), Self::One(b)) => a.is_same_item(b),
+            (Self::Many(a), Self::Many(b)) => a.is_same_list(b),
             (Self::One(_), Self::Many(_)) | (Self::Many(_), Self::One(_)) => false,
         }
     }

@@ -38,7 +38,7 @@ impl StateUpdate {
 
     /// Adds all contributions of another update after those of this one.
     #[must_use]
-    pub fn and(mut self, other: impl Into<Self>) -> Self {
+    pub fn merged_with(mut self, other: impl Into<Self>) -> Self {
         self.entries.extend(other.into().entries);
         self
     }
@@ -50,13 +50,13 @@ impl StateUpdate {
     }
 
     /// Iterates over the contributions.
-    pub fn entries(&self) -> impl Iterator<Item = (&str, &FieldContent)> {
+    pub fn iter_entries(&self) -> impl Iterator<Item = (&str, &FieldContent)> {
         self.entries.iter().map(|(field, slot)| (field.as_ref(), slot))
     }
 
     /// Returns the last contribution to a field.
     #[must_use]
-    pub fn last(&self, field: &str) -> Option<&FieldContent> {
+    pub fn find_last_value(&self, field: &str) -> Option<&FieldContent> {
         self.entries.iter().rev().find(|(name, _)| name == field).map(|(_, slot)| slot)
     }
 

@@ -77,14 +77,15 @@ async fn long(path: &Path, messages: u64, bytes: usize) -> Outcome<()> {
     let store = SqliteStore::options(path).durability(CommitDurability::Normal).open().await?;
     chat(store.clone(), None)?.send("s", ChatMessage::user("m")).await;
     let key = key("s")?;
-    let row = store.session(&key).await?.ok_or("the session was made")?;
+    let row = store.read_session(&key).await?.ok_or("the session was made")?;
     let (mut no, mut len, mut written) = (row.counters.items, 2, 0);
     while len < messages {
         let mut batch = Batch::new(key.clone(), store.fence());
         for _ in 0..BATCH.min(messages - len) {
             let role = if len % 2 == 0 { "user" } else { "assistant" };
             let text = format!("{len:0bytes$}");
-            let body = JsonDocument::of(&serde_json::json!({ "role": role, "content": text }))?;
+            let body =
+                JsonDocument::from_serializable(&serde_json::json!({ "role": role, "content": text }))?;
             written += body.as_str().len() as u64;
             let placement = Some(ItemPlacement { field: HISTORY.to_owned(), generation: 0, seq: len });
             batch.put(RowMutation::Item(ListItemRow { no, turn: 0, placement, body, side: None }));

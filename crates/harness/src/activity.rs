@@ -63,7 +63,7 @@ pub(crate) struct ActivityEvents {
 }
 
 impl ActivityEvents {
-    pub(crate) fn note(&mut self, event: &ChatEvent) {
+    pub(crate) fn note_event(&mut self, event: &ChatEvent) {
         let place = if matches!(event.what, ChatEventKind::TurnRetrying { .. }) {
             &mut self.retrying
         } else {
@@ -73,19 +73,19 @@ impl ActivityEvents {
     }
 
     /// Notes that the next attempt begins.
-    pub(crate) fn attempt_begins(&mut self, now: Timestamp) {
+    pub(crate) fn note_attempt_begun(&mut self, now: Timestamp) {
         if self.retrying.take().is_some() {
             self.attempt_began = Some(now);
         }
     }
 
     /// Returns the event for a listener that comes now.
-    pub(crate) fn last(&self) -> Option<&ChatEvent> {
+    pub(crate) fn last_event(&self) -> Option<&ChatEvent> {
         self.retrying.as_ref().or(self.begun.as_ref())
     }
 
-    pub(crate) fn activity(&self) -> Option<TurnActivity> {
-        let event = self.last()?;
+    pub(crate) fn current_activity(&self) -> Option<TurnActivity> {
+        let event = self.last_event()?;
         Some(match &event.what {
             ChatEventKind::TurnRetrying { attempt, until, category } => {
                 let state = TurnActivityState::Retrying {
@@ -109,29 +109,31 @@ impl Chat {
     /// is looked at: [`Chat::turn_info`], which knows the session, is quicker where there are many.
     #[must_use]
     pub fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
-        let tenant = self.tenant().ok()?;
+        let tenant = self.served_tenant().ok()?;
         let loaded = self.inner.loaded_sessions().into_iter().filter(|loaded| loaded.key.tenant == *tenant);
-        loaded.into_iter().find_map(|loaded| loaded.activity(id))
+        loaded.into_iter().find_map(|loaded| loaded.find_turn_activity(id))
     }
 }
 
 impl LoadedSession {
     /// Tells how far a turn is that has not ended.
-    pub(crate) fn activity(&self, id: &TurnId) -> Option<TurnActivity> {
-        let state = self.state();
-        if let Some(running) = state.running().filter(|running| running.handle.id().as_ref() == Some(id)) {
-            let announced = running.handle.stream().as_ref().and_then(TurnStream::activity);
+    pub(crate) fn find_turn_activity(&self, id: &TurnId) -> Option<TurnActivity> {
+        let state = self.lock_state();
+        if let Some(running) =
+            state.running_turn().filter(|running| running.handle.assigned_turn_id().as_ref() == Some(id))
+        {
+            let announced = running.handle.turn_stream().as_ref().and_then(TurnStream::current_activity);
             let since = running.since.map(|since| TurnActivity { state: TurnActivityState::Running, since });
             return announced.or(since);
         }
         // A message that was handed to the running turn, to steer it, is still one that waits.
-        let waiting = state.waiting_turn(id)?;
+        let waiting = state.find_waiting_turn(id)?;
         let (row, may_be_parked) = match &waiting.work {
             QueuedWork::Message { row, .. } => (row, true),
             QueuedWork::Recover { row, .. } => (row, false),
             QueuedWork::Answer(_) => return None,
         };
-        let is_parked = may_be_parked && state.wait().is_some();
+        let is_parked = may_be_parked && state.pending_wait().is_some();
         let state = if is_parked { TurnActivityState::Waiting } else { TurnActivityState::Queued };
         Some(TurnActivity { state, since: row.accepted_at })
     }

@@ -8,7 +8,7 @@ use singletree_durable::TenantBlobTotals;
 
 use crate::Result as ChatResult;
 use crate::chat::Chat;
-use crate::submit::not_accepted;
+use crate::submit::accept_failed_error;
 
 /// A quota that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ pub trait Admission: fmt::Debug + Send + Sync {
     }
 
     /// Returns the name that the bytes of the caller's blobs are counted under, unique in its tenant.
-    fn holder(&self) -> &str;
+    fn account_holder(&self) -> &str;
 
     /// Admits a blob of so many bytes, beside those that the account has. It is called with one blob at a time.
     ///
@@ -79,7 +79,7 @@ impl Chat {
         let Some(admission) = self.admission.as_ref().filter(|admission| admission.counts_tokens()) else {
             return Ok(());
         };
-        let used = self.usage_of_tenant().await.map_err(not_accepted)?;
+        let used = self.usage_of_tenant().await.map_err(accept_failed_error)?;
         let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
         Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
     }

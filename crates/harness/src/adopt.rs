@@ -25,48 +25,50 @@ pub(crate) struct AdoptedTurn {
 
 impl ChatInner {
     /// Makes a session ready for work: known, and former owners' turns taken over.
-    pub(crate) async fn ready(
+    pub(crate) async fn ensure_session_ready(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
     ) -> Result<Vec<AdoptedTurn>, Error> {
         self.ensure_loaded(loaded).await?;
-        if loaded.state().is_taken_over() {
+        if loaded.lock_state().is_taken_over() {
             return Ok(Vec::new());
         }
-        self.run_call(self.clone().adopt(loaded.clone())).await
+        self.run_call_in_task(self.clone().adopt_open_turns(loaded.clone())).await
     }
 
     /// Takes over the unfinished turns of former owners. The future is large and runs once per session, hence the box.
-    fn adopt(
+    fn adopt_open_turns(
         self: Arc<Self>,
         loaded: Arc<LoadedSession>,
     ) -> BoxFuture<'static, Result<Vec<AdoptedTurn>, Error>> {
         Box::pin(async move {
             let loaded = &loaded;
             let adopting = loaded.adopting.lock().await;
-            if loaded.state().is_taken_over() {
+            if loaded.lock_state().is_taken_over() {
                 return Ok(Vec::new());
             }
-            let ahead = loaded.state().take_prefetched_turns();
+            let ahead = loaded.lock_state().take_prefetched_turns();
             let mut open = match ahead {
                 Some(open) => open,
-                None => self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await?,
+                None => {
+                    self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await?
+                }
             };
             // A turn that ends a wait comes before the messages that were parked behind the wait, whatever their
             // numbers (INV-1).
             open.sort_by_key(|item| (item.kind == StoredTurnKind::Message, item.no));
-            let carried = self.carried(loaded, &open).await?;
+            let carried = self.read_steered_positions(loaded, &open).await?;
             let mut taken = Vec::new();
             let mut adopted = Ok(());
             for (at, row) in open.into_iter().enumerate() {
                 // An earlier try that failed half way has queued it already.
-                if loaded.state().turn(&row.id()).is_some() {
+                if loaded.lock_state().find_turn(&row.turn_id()).is_some() {
                     continue;
                 }
                 let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
                 let over = match position {
-                    Some(position) => self.take_over_taken(loaded, row, position).await,
-                    None => self.take_over(loaded, row, at == 0).await,
+                    Some(position) => self.take_over_steered_turn(loaded, row, position).await,
+                    None => self.take_over_turn(loaded, row, at == 0).await,
                 };
                 match over {
                     Ok(it) => taken.extend(it),
@@ -77,9 +79,9 @@ impl ChatInner {
                 }
             }
             let is_waiting = {
-                let mut state = loaded.state();
-                state.takeover_ended(adopted.is_ok());
-                state.has_queue()
+                let mut state = loaded.lock_state();
+                state.record_takeover_end(adopted.is_ok());
+                state.has_queued_turns()
             };
             drop(adopting);
             // Also runs turns that an earlier attempt queued before it failed.
@@ -92,44 +94,49 @@ impl ChatInner {
 
     /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind
     /// a wait was not.
-    async fn take_over(
+    async fn take_over_turn(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
         row: TurnRow,
         first: bool,
     ) -> Result<Option<AdoptedTurn>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
-        let parked = row.kind == StoredTurnKind::Message && loaded.state().wait().is_some();
+        let parked = row.kind == StoredTurnKind::Message && loaded.lock_state().pending_wait().is_some();
         let ours = row.fence == self.journal.fence();
         let ran = first && !parked;
         let row = self.commit_takeover(loaded, &row, ran && !ours).await?;
-        let id = row.id();
+        let id = row.turn_id();
         let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
-        handle.settle(true);
+        handle.settle_acceptance(true);
         let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
-        if let Some(error) = self.given_up(&row) {
-            handle.tell(self.try_end_unrun(loaded, row, &error).await?);
+        if let Some(error) = self.give_up_reason(&row) {
+            handle.publish_outcome(self.try_end_abandoned_turn(loaded, row, &error).await?);
             return Ok(Some(taken));
         }
         let message = match row.kind {
-            StoredTurnKind::Message if !ran => self.message_of(&loaded.key, &row).await?,
+            StoredTurnKind::Message if !ran => self.find_message_item(&loaded.key, &row).await?,
             StoredTurnKind::Message | StoredTurnKind::Resume | StoredTurnKind::Close => None,
         };
         let work = match message {
             Some(no) => {
-                let message = TurnPreparation { inner: self, loaded, served }.item(no).await?;
+                let message = TurnPreparation { inner: self, loaded, served }.read_item(no).await?;
                 QueuedWork::Message { row, message, committed: true, steers: false, side: None }
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        loaded.state().append_turn(QueuedTurn { handle, work });
+        loaded.lock_state().append_turn(QueuedTurn { handle, work });
         Ok(Some(taken))
     }
 
     /// Returns the messages that the turn which ran has taken: they are part of it, and go where it goes.
-    async fn carried(&self, loaded: &LoadedSession, open: &[TurnRow]) -> Result<Vec<SteeredPosition>, Error> {
+    async fn read_steered_positions(
+        &self,
+        loaded: &LoadedSession,
+        open: &[TurnRow],
+    ) -> Result<Vec<SteeredPosition>, Error> {
         let [first, _, ..] = open else { return Ok(Vec::new()) };
-        let position = self.read(self.journal.position(&loaded.key, &first.invocation)).await?;
+        let position =
+            self.await_store_read(self.journal.read_position(&loaded.key, &first.invocation)).await?;
         let own = position.filter(|position| position.turn == first.no);
         // One that cannot be read ends its turn, and is told there.
         Ok(own
@@ -139,7 +146,7 @@ impl ChatInner {
     }
 
     /// Takes over the turn of a message that another turn has taken.
-    async fn take_over_taken(
+    async fn take_over_steered_turn(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
         row: TurnRow,
@@ -148,19 +155,19 @@ impl ChatInner {
         if !self.agents.contains_key(&row.agent) {
             return Ok(None);
         }
-        let ended = self.stored_outcome(loaded, &row).await?;
-        let id = row.id();
+        let ended = self.read_stored_outcome(loaded, &row).await?;
+        let id = row.turn_id();
         let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
-        handle.settle(true);
+        handle.settle_acceptance(true);
         let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
         if let Some(outcome) = ended {
             // The turn that took it was given up just now, and this one with it.
-            handle.tell(outcome);
+            handle.publish_outcome(outcome);
             return Ok(Some(taken));
         }
         let row = self.commit_takeover(loaded, &row, false).await?;
         let work = QueuedWork::Recover { row, has_run: false };
-        loaded.state().add_taken(QueuedTurn { handle, work }, position);
+        loaded.lock_state().add_taken_message(QueuedTurn { handle, work }, position);
         Ok(Some(taken))
     }
 
@@ -171,19 +178,19 @@ impl ChatInner {
         row: &TurnRow,
         is_death: bool,
     ) -> Result<TurnRow, Error> {
-        let (row, commit) = self.commit(loaded, |_, writing| {
-            Ok::<_, Error>(apply::take_over::take_over(writing, row, is_death))
+        let (row, commit) = self.commit_decision(loaded, |_, writing| {
+            Ok::<_, Error>(apply::take_over::take_over_turn(writing, row, is_death))
         })?;
         self.await_commit(loaded, commit).await?;
         Ok(row)
     }
 
     /// Says why a turn is not run again, if it is not.
-    fn given_up(&self, row: &TurnRow) -> Option<Error> {
+    fn give_up_reason(&self, row: &TurnRow) -> Option<Error> {
         if row.deaths >= self.limits.deaths {
             return Some(Error::Crashed { deaths: row.deaths });
         }
-        let age = self.now().since(row.accepted_at);
+        let age = self.current_time().duration_since(row.accepted_at);
         let days = self.limits.turn_age.as_secs() / (24 * 3600);
         (age > self.limits.turn_age).then_some(Error::Abandoned { days })
     }
@@ -191,15 +198,18 @@ impl ChatInner {
     /// Records in the unfinished turns of this process that they have no owner, so that an orderly stop does not count
     /// as a death (D24, D33). Only the first unfinished turn of each session is written, since no other can have been
     /// running. A failed write counts as a death later.
-    pub(crate) async fn leave_turns(&self) {
-        let leaving = self.loaded_sessions().into_iter().filter(|loaded| loaded.state().leaves_turns());
+    pub(crate) async fn leave_open_turns(&self) {
+        let leaving =
+            self.loaded_sessions().into_iter().filter(|loaded| loaded.lock_state().has_unfinished_turns());
         for loaded in leaving {
-            let open =
-                self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await.unwrap_or_default();
+            let open = self
+                .await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open))
+                .await
+                .unwrap_or_default();
             let first = open.into_iter().min_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));
             let Some(row) = first.filter(|row| row.fence == self.journal.fence()) else { continue };
             let mut batch = Batch::new(loaded.key.clone(), self.journal.fence());
-            apply::take_over::leave(&mut batch, row);
+            apply::take_over::clear_turn_owner(&mut batch, row);
             // It may have ended just now.
             drop(self.journal.apply(batch).await);
         }
@@ -208,21 +218,21 @@ impl ChatInner {
     /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one
     /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
     /// turns are returned as the limit says.
-    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
+    pub(crate) async fn sweep_ownerless_turns(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
         const PAGE: u64 = 256;
         let mut taken = Vec::new();
         let mut past = None;
         let mut swept = Ok(());
         loop {
-            let page = self.read(self.upkeep.ownerless(past.as_ref(), PAGE)).await?;
+            let page = self.await_store_read(self.upkeep.read_ownerless_turns(past.as_ref(), PAGE)).await?;
             let full = page.len() as u64 == PAGE;
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
-            for key in keys.into_iter().filter(|key| self.serves(&key.tenant)) {
+            for key in keys.into_iter().filter(|key| self.serves_tenant(&key.tenant)) {
                 let Some(loaded) = self.session_in_memory_when_room(&key).await else {
                     return swept.map(|()| taken);
                 };
-                match self.ready(&loaded).await {
+                match self.ensure_session_ready(&loaded).await {
                     Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
                     Err(error) => swept = swept.and(Err(error)),
                 }

@@ -142,10 +142,10 @@ impl Agent {
 
     /// Holds only the end of the history in memory (D22): the last `messages` messages, and the earlier messages of the
     /// same turn, so that a window begins with a message of the user. Positions and lengths stay absolute; earlier
-    /// messages are read with [`Messages::at`]. Without a window a session's whole history is read before its first
+    /// messages are read with [`Messages::read_at_positions`]. Without a window a session's whole history is read before its first
     /// turn in a process.
     ///
-    /// [`Messages::at`]: crate::Messages::at
+    /// [`Messages::read_at_positions`]: crate::Messages::read_at_positions
     #[must_use]
     pub fn window(mut self, messages: u64) -> Self {
         self.window = Some(HistoryWindow::new(messages));
@@ -172,7 +172,7 @@ impl Agent {
     }
 
     /// Returns the migrations of the states of stored runs.
-    pub(crate) fn run_migrations(&self) -> Arc<StateMigrations> {
+    pub(crate) fn stored_run_migrations(&self) -> Arc<StateMigrations> {
         match &self.state_migrations {
             Some(migrations) => migrations.clone(),
             None if self.graph.session_version() == self.graph.schema().version() => self.migrations.clone(),
@@ -200,7 +200,7 @@ impl Agent {
     }
 
     /// Tells whether a signal may come early.
-    pub(crate) fn expects_early(&self, signal: &str) -> bool {
+    pub(crate) fn expects_early_signal(&self, signal: &str) -> bool {
         self.early.iter().any(|it| match it.strip_suffix('*') {
             Some(beginning) => signal.starts_with(beginning),
             None => signal == it,
@@ -244,10 +244,10 @@ impl Agent {
     ///
     /// # Errors
     /// `chat_history_field_invalid`, `chat_durability_invalid`.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        history::check_history(self.graph.schema(), self.graph.session_fields())?;
+    pub(crate) fn check_requirements(&self) -> Result<(), Error> {
+        history::check_history_field(self.graph.schema(), self.graph.session_fields())?;
         if let Some(graph) = &self.stateless {
-            history::check_history(graph.schema(), graph.session_fields())?;
+            history::check_history_field(graph.schema(), graph.session_fields())?;
         }
         if self.effectful_tools && self.durability == Durability::Turn {
             let why = "it has tools with effects, which need durability level step".into();

@@ -12,9 +12,9 @@ use crate::chat::Chat;
 use crate::loaded_session::{LoadedSession, TurnHandle};
 use crate::mail::{KeepSignalOutcome, SignalDelivery};
 use crate::outcome::{ErroredTurn, SuspensionTerms};
-use crate::record::{descriptor, terms};
+use crate::record::{decode_wait_descriptor, decode_wait_terms};
 use crate::session::{PendingAnswer, QueuedTurn, QueuedWork};
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result, payload, waits};
@@ -121,24 +121,24 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has answered or has not.
     pub async fn answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn, Box<ErroredTurn>> {
-        let answered = self.try_answer(address, answer).await;
-        answered.map_err(|error| self.unanswered(&error))
+        let answered = self.try_answer_wait(address, answer).await;
+        answered.map_err(|error| self.report_refused_answer(&error))
     }
 
     /// Reports an answer or a signal that was not taken.
-    pub(crate) fn unanswered(&self, error: &Error) -> Box<ErroredTurn> {
-        Box::new(self.inner.any_served().errored(&self.inner.limits, None, error))
+    pub(crate) fn report_refused_answer(&self, error: &Error) -> Box<ErroredTurn> {
+        Box::new(self.inner.default_served_agent().make_errored_turn(&self.inner.limits, None, error))
     }
 
-    async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
-        match self.deliver(address, answer, false).await? {
+    async fn try_answer_wait(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
+        match self.deliver_signal(address, answer, false).await? {
             SignalDelivery::Resumed(turn) => Ok(turn),
-            SignalDelivery::Kept { .. } => Err(unknown("nothing has waited for it")),
+            SignalDelivery::Kept { .. } => Err(correlation_error("nothing has waited for it")),
         }
     }
 
     /// Delivers a signal to its wait, or keeps it where nothing has waited for it and it may be kept.
-    pub(crate) fn deliver(
+    pub(crate) fn deliver_signal(
         &self,
         address: SignalAddress,
         answer: Answer,
@@ -148,23 +148,28 @@ impl Chat {
             if self.inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
-            payload::check_from(answer.from.as_deref(), &self.inner.limits)?;
+            payload::check_answerer_name(answer.from.as_deref(), &self.inner.limits)?;
             loop {
                 let seen = match &address {
-                    SignalAddress::Session { session, .. } if may_keep => self.seen(session).await?,
+                    SignalAddress::Session { session, .. } if may_keep => {
+                        self.load_landed_waits(session).await?
+                    }
                     SignalAddress::Session { .. }
                     | SignalAddress::Invocation(_)
                     | SignalAddress::Signal(_) => 0,
                 };
-                let delivered = match (self.find_wait(&address, &answer).await?, &address) {
-                    (Some((key, wait)), _) => self.answer_wait(key, wait, &answer).await?,
+                let delivered = match (self.find_addressed_wait(&address, &answer).await?, &address) {
+                    (Some((key, wait)), _) => self.answer_found_wait(key, wait, &answer).await?,
                     (None, SignalAddress::Session { session, signal }) if may_keep => {
-                        match self.keep(&self.key(session)?, signal, &answer, seen).await? {
+                        match self
+                            .keep_early_signal(&self.session_key(session)?, signal, &answer, seen)
+                            .await?
+                        {
                             KeepSignalOutcome::Kept(until) => Some(SignalDelivery::Kept { until }),
                             KeepSignalOutcome::Again => None,
                         }
                     }
-                    (None, _) => return Err(unknown("nothing has waited for it")),
+                    (None, _) => return Err(correlation_error("nothing has waited for it")),
                 };
                 match delivered {
                     Some(delivered) => return Ok(delivered),
@@ -177,72 +182,75 @@ impl Chat {
 
     /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who
     /// looks for it now, so it does not count as seen.
-    async fn seen(&self, session: &str) -> Result<u64> {
-        let loaded = self.inner.session_in_memory(&self.key(session)?)?;
-        self.inner.ready(&loaded).await?;
-        Ok(loaded.state().landed_waits())
+    async fn load_landed_waits(&self, session: &str) -> Result<u64> {
+        let loaded = self.inner.session_in_memory(&self.session_key(session)?)?;
+        self.inner.ensure_session_ready(&loaded).await?;
+        Ok(loaded.lock_state().landed_waits())
     }
 
     /// Answers a wait, pending or ended; returns none when another answer or event ended it in the meantime: then the
     /// store has the reason.
-    async fn answer_wait(
+    async fn answer_found_wait(
         &self,
         key: SessionKey,
         wait: WaitRow,
         answer: &Answer,
     ) -> Result<Option<SignalDelivery>> {
         let loaded = self.inner.session_in_memory(&key)?;
-        self.inner.ready(&loaded).await?;
+        self.inner.ensure_session_ready(&loaded).await?;
         if matches!(wait.status, StoredWaitStatus::Pending | StoredWaitStatus::Consumed) {
             check_approval(&wait, answer)?;
         }
         if wait.status != StoredWaitStatus::Pending {
             return self
-                .duplicate(key, &wait, answer)
+                .find_answered_turn(key, &wait, answer)
                 .await
                 .map(|duplicate| Some(SignalDelivery::Resumed(duplicate)));
         }
-        payload::check(&answer.payload, &self.inner.limits)?;
-        payload::fits(&wait, &answer.payload)?;
-        let (handle, told) = TurnHandle::of_answer();
-        handle.admitted_by(self.admission.as_ref());
+        payload::check_payload(&answer.payload, &self.inner.limits)?;
+        payload::check_against_schema(&wait, &answer.payload)?;
+        let (handle, told) = TurnHandle::for_pending_answer();
+        handle.set_admission(self.admission.as_ref());
         let answering = PendingAnswer {
             wait: wait.no,
             payload: answer.payload.clone(),
             from: answer.from.clone(),
             expired: false,
         };
-        let earlier = loaded.state().queue_answer(handle.clone(), answering);
+        let earlier = loaded.lock_state().queue_answer(handle.clone(), answering);
         if let Some(earlier) = earlier {
             // Whether it is a duplicate is known once the first one is taken, or is not.
-            earlier.settled().await;
+            earlier.wait_for_acceptance().await;
             return Ok(None);
         }
         self.inner.wake_queue(&loaded);
         match told.await {
             Ok(Err(Error::Correlation { .. })) => Ok(None),
-            Ok(Ok(id)) => {
-                Ok(Some(SignalDelivery::Resumed(Turn::waiting(self.clone(), key, id, handle.told()))))
-            }
+            Ok(Ok(id)) => Ok(Some(SignalDelivery::Resumed(Turn::with_outcome_receiver(
+                self.clone(),
+                key,
+                id,
+                handle.subscribe_outcome(),
+            )))),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::ShuttingDown),
         }
     }
 
     /// Finds the wait that a signal is for; none when nothing has waited for it.
-    async fn find_wait(
+    async fn find_addressed_wait(
         &self,
         address: &SignalAddress,
         answer: &Answer,
     ) -> Result<Option<(SessionKey, WaitRow)>> {
-        let tenant = self.tenant()?.clone();
+        let tenant = self.served_tenant()?.clone();
         let query = match address.clone() {
             SignalAddress::Session { session, signal } => {
-                let key = self.key(&session)?;
+                let key = self.session_key(&session)?;
                 // The answer needs the loaded session anyway, and its state contains the pending wait.
                 let loaded = self.inner.session_in_memory(&key)?;
-                self.inner.ready(&loaded).await?;
-                let waits = loaded.state().wait().filter(|wait| wait.signal == signal).cloned();
+                self.inner.ensure_session_ready(&loaded).await?;
+                let waits = loaded.lock_state().pending_wait().filter(|wait| wait.signal == signal).cloned();
                 if let Some(wait) = waits {
                     return Ok(Some((key, wait)));
                 }
@@ -252,23 +260,25 @@ impl Chat {
             SignalAddress::Signal(signal) => {
                 let waits = self
                     .inner
-                    .read(self.inner.journal.waits(&WaitRowQuery::SignalOf(tenant, signal, 2)))
+                    .await_store_read(
+                        self.inner.journal.read_waits(&WaitRowQuery::SignalOf(tenant, signal, 2)),
+                    )
                     .await?;
                 let why = match waits.len() {
                     0 => "nothing waits for it",
                     1 => return Ok(waits.into_iter().next()),
                     _ => "more than one session waits for it; name the session",
                 };
-                return Err(unknown(why));
+                return Err(correlation_error(why));
             }
         };
-        let mut waits = self.inner.read(self.inner.journal.waits(&query)).await?;
+        let mut waits = self.inner.await_store_read(self.inner.journal.read_waits(&query)).await?;
         // The pending one; else the last one that this very answer ended, whatever came after it; else the last.
         let pending = waits.iter().position(|(_, it)| it.status == StoredWaitStatus::Pending);
         let answered = |(_, it): &(SessionKey, WaitRow)| {
             it.status == StoredWaitStatus::Consumed
                 && answer.wait.is_none_or(|no| no == it.no)
-                && stored_answer(it)
+                && decode_stored_answer(it)
                     .is_ok_and(|stored_answer| stored_answer.as_ref() == Some(&answer.payload))
         };
         let found = pending.or_else(|| waits.iter().rposition(answered));
@@ -279,20 +289,23 @@ impl Chat {
     }
 
     /// A wait that has ended already: the same answer gets the turn that it started.
-    async fn duplicate(&self, key: SessionKey, wait: &WaitRow, answer: &Answer) -> Result<Turn> {
+    async fn find_answered_turn(&self, key: SessionKey, wait: &WaitRow, answer: &Answer) -> Result<Turn> {
         let conflict = || Error::SignalConflict { signal: wait.signal.clone() };
         match wait.status {
             StoredWaitStatus::Expired => Err(Error::SignalExpired { signal: wait.signal.clone() }),
-            StoredWaitStatus::Cancelled => Err(unknown("the wait was cancelled")),
+            StoredWaitStatus::Cancelled => Err(correlation_error("the wait was cancelled")),
             StoredWaitStatus::Pending | StoredWaitStatus::Consumed => {
-                let stored = stored_answer(wait)?;
+                let stored = decode_stored_answer(wait)?;
                 let no = wait
                     .ended_by
                     .filter(|_| stored.as_ref() == Some(&answer.payload))
                     .ok_or_else(conflict)?;
-                let rows = self.inner.read(self.inner.journal.turns(&key, &TurnRowQuery::No(no))).await?;
+                let rows = self
+                    .inner
+                    .await_store_read(self.inner.journal.read_turns(&key, &TurnRowQuery::No(no)))
+                    .await?;
                 let row = rows.into_iter().next().ok_or_else(conflict)?;
-                self.turn_of(key, row).await
+                self.turn_from_row(key, row).await
             }
         }
     }
@@ -310,39 +323,40 @@ impl Chat {
     /// Dropping the future cancels nothing of it: the turn is cancelled all the same.
     pub async fn cancel(&self, id: &TurnId) -> Result<Turn> {
         let (chat, id) = (self.clone(), id.clone());
-        self.inner.run_call(async move { chat.cancel_turn(&id).await }).await
+        self.inner.run_call_in_task(async move { chat.cancel_turn(&id).await }).await
     }
 
     async fn cancel_turn(&self, id: &TurnId) -> Result<Turn> {
         let turn = self.turn(id).await?;
-        let loaded = self.inner.session_in_memory(turn.key())?;
-        self.inner.ready(&loaded).await?;
+        let loaded = self.inner.session_in_memory(turn.session_key())?;
+        self.inner.ensure_session_ready(&loaded).await?;
         let held = loop {
-            if let Some(queued) = take_queued(&loaded, id) {
-                self.cancel_queued(&loaded, queued).await?;
+            if let Some(queued) = take_queued_turn(&loaded, id) {
+                self.cancel_queued_turn(&loaded, queued).await?;
                 return self.turn(id).await;
             }
-            let running = loaded.state().cancellable_turn(id);
+            let running = loaded.lock_state().find_cancellable_turn(id);
             if let Some(handle) = running {
                 handle.cancel.notify_one();
                 return Ok(turn);
             }
             let freed = loaded.freed.notified();
-            let waits_for_it = loaded.state().wait().is_some_and(|wait| wait.invocation == id.invocation);
+            let waits_for_it =
+                loaded.lock_state().pending_wait().is_some_and(|wait| wait.invocation == id.invocation);
             if !waits_for_it {
                 return self.turn(id).await;
             }
-            if let Some(held) = loaded.take_turn() {
+            if let Some(held) = loaded.try_hold_turn() {
                 break held;
             }
             // Something else ends a wait right now, or is about to resume it: of several, one wins.
             freed.await;
         };
-        let closed = waits::close(&self.inner, &loaded, waits::WaitEndReason::Cancelled).await;
+        let closed = waits::close_wait(&self.inner, &loaded, waits::WaitEndReason::Cancelled).await;
         drop(held);
         self.inner.wake_queue(&loaded);
         match closed? {
-            Some(outcome) => match outcome.turn() {
+            Some(outcome) => match outcome.turn_id() {
                 Some(closing) => self.turn(closing).await,
                 None => Ok(turn),
             },
@@ -351,33 +365,33 @@ impl Chat {
     }
 
     /// Ends a turn that was taken out of the queue; when that cannot be recorded, it goes back there.
-    pub(crate) async fn cancel_queued(
+    pub(crate) async fn cancel_queued_turn(
         &self,
         loaded: &Arc<LoadedSession>,
         queued: QueuedTurn<Arc<TurnHandle>>,
     ) -> Result<()> {
         let ended = match &queued.work {
             QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => {
-                self.inner.try_end_unrun(loaded, row.clone(), &Error::Cancelled).await
+                self.inner.try_end_abandoned_turn(loaded, row.clone(), &Error::Cancelled).await
             }
             QueuedWork::Answer(_) => return Ok(()),
         };
         let ended = {
-            let (handle, mut state) = (queued.handle.clone(), loaded.state());
+            let (handle, mut state) = (queued.handle.clone(), loaded.lock_state());
             match ended {
                 Ok(outcome) => {
-                    state.cancelling_ended(&handle, None);
-                    handle.tell(outcome);
+                    state.record_cancel_end(&handle, None);
+                    handle.publish_outcome(outcome);
                     Ok(())
                 }
                 Err(error) => {
-                    state.cancelling_ended(&handle, Some(queued));
+                    state.record_cancel_end(&handle, Some(queued));
                     Err(error)
                 }
             }
         };
         loaded.freed.notify_waiters();
-        self.inner.trim_loaded();
+        self.inner.trim_loaded_sessions();
         self.inner.wake_queue(loaded);
         ended
     }
@@ -388,31 +402,31 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn pending(&self, session_id: Option<&str>, limit: u64) -> Result<Vec<PendingWait>> {
         let query = match session_id {
-            Some(session) => WaitRowQuery::Pending(self.key(session)?),
-            None => WaitRowQuery::PendingOf(self.tenant()?.clone(), limit),
+            Some(session) => WaitRowQuery::Pending(self.session_key(session)?),
+            None => WaitRowQuery::PendingOf(self.served_tenant()?.clone(), limit),
         };
-        let waits = self.inner.read(self.inner.journal.waits(&query)).await?;
-        waits.iter().map(|(key, wait)| pending(key, wait)).collect()
+        let waits = self.inner.await_store_read(self.inner.journal.read_waits(&query)).await?;
+        waits.iter().map(|(key, wait)| to_pending_wait(key, wait)).collect()
     }
 }
 
 /// Converts a wait into its list entry.
-pub(crate) fn pending(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
+pub(crate) fn to_pending_wait(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
     Ok(PendingWait {
         session: key.session.to_string(),
         invocation: wait.invocation.clone(),
-        descriptor: descriptor(wait)?,
-        wait: terms(wait)?,
+        descriptor: decode_wait_descriptor(wait)?,
+        wait: decode_wait_terms(wait)?,
         since: wait.created_at,
     })
 }
 
-fn stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {
+fn decode_stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {
     let stored = wait.answer.as_ref().map(JsonDocument::decode).transpose();
-    stored.map_err(|error| corrupt("a stored answer".into(), Some(error.into())))
+    stored.map_err(|error| store_corrupt_error("a stored answer".into(), Some(error.into())))
 }
 
-pub(crate) fn unknown(why: &str) -> Error {
+pub(crate) fn correlation_error(why: &str) -> Error {
     Error::Correlation { why: why.to_owned() }
 }
 
@@ -432,11 +446,11 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
 }
 
 /// Takes a turn that waits out of the queue, to be cancelled.
-fn take_queued(loaded: &LoadedSession, id: &TurnId) -> Option<QueuedTurn<Arc<TurnHandle>>> {
-    let queued = loaded.state().take_queued(id)?;
+fn take_queued_turn(loaded: &LoadedSession, id: &TurnId) -> Option<QueuedTurn<Arc<TurnHandle>>> {
+    let queued = loaded.lock_state().take_queued_turn(id)?;
     // Its row was read: it is accepted, whether or not whoever waits for that has been told.
     if let QueuedWork::Message { .. } = queued.work {
-        queued.handle.settle(true);
+        queued.handle.settle_acceptance(true);
     }
     Some(queued)
 }

@@ -68,12 +68,12 @@ impl Blobs {
     /// Keeps blobs in the store that the chat is opened on.
     #[must_use]
     pub fn new<D: DocumentStore + 'static>(store: D) -> Self {
-        Self::shared(Arc::new(store))
+        Self::with_shared_store(Arc::new(store))
     }
 
     /// As [`Blobs::new`], of a store that is shared.
     #[must_use]
-    pub fn shared(documents: Arc<dyn DocumentStore>) -> Self {
+    pub fn with_shared_store(documents: Arc<dyn DocumentStore>) -> Self {
         let (limits, adding, watched, bell) = Default::default();
         Self { documents, limits, adding, watched, bell }
     }
@@ -88,18 +88,18 @@ impl Blobs {
 
 impl Blobs {
     /// Returns where they are kept.
-    pub(crate) fn documents(&self) -> &dyn DocumentStore {
+    pub(crate) fn document_store(&self) -> &dyn DocumentStore {
         self.documents.as_ref()
     }
 
     /// Checks bytes that somebody wants to have kept, and names them by their digest.
-    fn checked(&self, bytes: Vec<u8>, declared: Option<&str>) -> Result<StoredBlob> {
+    fn prepare_blob(&self, bytes: Vec<u8>, declared: Option<&str>) -> Result<StoredBlob> {
         let max = self.limits.bytes;
         if bytes.len() > max {
             return Err(Error::BlobTooLarge { max });
         }
-        let media_type = kind::of(&bytes, declared, &self.limits.types)?;
-        Ok(StoredBlob { digest: hex(&Sha256::digest(&bytes)), media_type, bytes })
+        let media_type = kind::detect_media_type(&bytes, declared, &self.limits.types)?;
+        Ok(StoredBlob { digest: encode_hex(&Sha256::digest(&bytes)), media_type, bytes })
     }
 }
 
@@ -117,15 +117,19 @@ pub struct BlobReference {
 impl BlobReference {
     /// Returns the name by which messages refer to it: `blob:` and the digest.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub fn reference_name(&self) -> String {
         format!("blob:{}", self.digest)
     }
 
     /// Makes the block of a message that shows it.
     #[must_use]
-    pub fn image(&self) -> ContentBlock {
+    pub fn image_block(&self) -> ContentBlock {
         let media_type = Some(self.media_type.clone());
-        ContentBlock::Image { source: ImageContentSource::blob(&self.digest), media_type, detail: None }
+        ContentBlock::Image {
+            source: ImageContentSource::from_blob_digest(&self.digest),
+            media_type,
+            detail: None,
+        }
     }
 }
 
@@ -156,13 +160,13 @@ impl Chat {
         bytes: Vec<u8>,
         declared: Option<&str>,
     ) -> Result<BlobReference> {
-        let key = self.key(session_id)?;
+        let key = self.session_key(session_id)?;
         let none = || Error::BlobRefused { why: "this chat keeps none".into() };
         let blobs = self.inner.blobs.clone().ok_or_else(none)?;
-        let blob = blobs.checked(bytes, declared)?;
+        let blob = blobs.prepare_blob(bytes, declared)?;
         let (inner, admission) = (self.inner.clone(), self.admission.clone());
         let storing = async move { inner.store_blob(&blobs, (&key, blob), admission.as_deref()).await };
-        self.inner.run_call(storing).await
+        self.inner.run_call_in_task(storing).await
     }
 
     /// Returns a blob that a session uses, with its bytes.
@@ -173,10 +177,10 @@ impl Chat {
     /// # Cancellation
     /// Dropping the call changes nothing.
     pub async fn blob(&self, session_id: &str, digest: &str) -> Result<StoredBlob> {
-        let key = self.key(session_id)?;
+        let key = self.session_key(session_id)?;
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.inner.blobs.as_ref().ok_or_else(unknown)?;
-        self.inner.read(blobs.documents.blob(&key, digest)).await?.ok_or_else(unknown)
+        self.inner.await_store_read(blobs.documents.read_blob(&key, digest)).await?.ok_or_else(unknown)
     }
 
     /// Returns the metadata of a blob that a session uses.
@@ -187,7 +191,7 @@ impl Chat {
     /// # Cancellation
     /// As [`Chat::blob`].
     pub async fn blob_info(&self, session_id: &str, digest: &str) -> Result<BlobReference> {
-        self.info(&self.key(session_id)?, digest).await
+        self.find_blob_info(&self.session_key(session_id)?, digest).await
     }
 
     /// Returns the bounds of the blobs that it keeps; nothing where it keeps none.
@@ -196,10 +200,10 @@ impl Chat {
         self.inner.blobs.as_ref().map(|blobs| blobs.limits.as_ref())
     }
 
-    async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobReference> {
+    async fn find_blob_info(&self, key: &SessionKey, digest: &str) -> Result<BlobReference> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.inner.blobs.as_ref().ok_or_else(unknown)?;
-        self.inner.blob_info(blobs, key, digest).await
+        self.inner.read_blob_info(blobs, key, digest).await
     }
 
     /// Checks that the session has the blobs that a message of the user names.
@@ -212,9 +216,13 @@ impl Chat {
                 continue;
             }
             let unknown = || Error::BlobUnknown { digest: url["blob:".len()..].to_owned() };
-            let found = self.info(key, source.blob_digest().ok_or_else(unknown)?).await?;
+            let found = self.find_blob_info(key, source.blob_digest().ok_or_else(unknown)?).await?;
             if !found.media_type.starts_with("image/") {
-                let why = format!("a message shows pictures, and {} is {}", found.name(), found.media_type);
+                let why = format!(
+                    "a message shows pictures, and {} is {}",
+                    found.reference_name(),
+                    found.media_type
+                );
                 return Err(Error::BlobRefused { why });
             }
         }
@@ -232,37 +240,37 @@ impl ChatInner {
         admission: Option<&dyn Admission>,
     ) -> Result<BlobReference> {
         let digest = blob.digest.clone();
-        self.claim_later(key, blobs).await?;
+        self.note_unclaimed_session(key, blobs).await?;
         let adding = blobs.adding.lock().await;
-        let known = self.read(blobs.documents.blob_info(key, &digest)).await?;
+        let known = self.await_store_read(blobs.documents.read_blob_metadata(key, &digest)).await?;
         if let Some(known) = known {
             return Ok(known.into());
         }
         let (size, max) = (blob.bytes.len() as u64, blobs.limits.session_bytes);
-        if self.read(blobs.documents.blob_bytes(key)).await?.saturating_add(size) > max {
+        if self.await_store_read(blobs.documents.count_blob_bytes(key)).await?.saturating_add(size) > max {
             return Err(Error::BlobsFull { max });
         }
         let holder = match admission {
             Some(admission) => {
-                let account = blobs.documents.blob_account(&key.tenant, admission.holder());
-                admission.admit_blob(size, self.read(account).await?)?;
-                Some(admission.holder())
+                let account = blobs.documents.read_blob_totals(&key.tenant, admission.account_holder());
+                admission.admit_blob(size, self.await_store_read(account).await?)?;
+                Some(admission.account_holder())
             }
             None => None,
         };
         // A write that has begun is never given up (D20).
         blobs.documents.keep_blob_for(key, blob, holder).await?;
         drop(adding);
-        self.blob_info(blobs, key, &digest).await
+        self.read_blob_info(blobs, key, &digest).await
     }
 
-    async fn blob_info(&self, blobs: &Blobs, key: &SessionKey, digest: &str) -> Result<BlobReference> {
+    async fn read_blob_info(&self, blobs: &Blobs, key: &SessionKey, digest: &str) -> Result<BlobReference> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
-        let info = self.read(blobs.documents.blob_info(key, digest)).await?;
+        let info = self.await_store_read(blobs.documents.read_blob_metadata(key, digest)).await?;
         info.map(BlobReference::from).ok_or_else(unknown)
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,10 +8,11 @@ use crate::chat::Chat;
 use crate::fork::ATTEMPTS;
 use crate::history::{HISTORY, Messages};
 use crate::outcome::ErroredTurn;
-use crate::session::apply::fork::history_of;
+use crate::send_options::SendOptions;
+use crate::session::apply::fork::find_history_list;
 use crate::steer::TAKEN_BY;
-use crate::stored::corrupt;
-use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn, SendOptions};
+use crate::stored::store_corrupt_error;
+use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn};
 use crate::turn::Turn;
 use crate::turn_id::MessageId;
 use crate::{Error, Result};
@@ -82,7 +83,7 @@ impl Chat {
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
         let asked = BranchMessage::Otherwise(at.into(), message);
-        self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
+        self.fork_and_send(session_id, &asked, to).await.map_err(|error| self.refused_turn(&error))
     }
 
     /// Asks for another reply: forks the session before the user's message that was answered, sends that same message
@@ -102,18 +103,18 @@ impl Chat {
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
         let asked = BranchMessage::Again(reply);
-        self.branch(session_id, &asked, to).await.map_err(|error| self.refused(&error))
+        self.fork_and_send(session_id, &asked, to).await.map_err(|error| self.refused_turn(&error))
     }
 
-    async fn branch(&self, session_id: &str, asked: &BranchMessage, to: Option<&str>) -> Result<Turn> {
-        self.key(session_id)?;
-        let id = to.map_or_else(|| self.inner.ids.uuid(), str::to_owned);
-        let key = self.key(&id)?;
+    async fn fork_and_send(&self, session_id: &str, asked: &BranchMessage, to: Option<&str>) -> Result<Turn> {
+        self.session_key(session_id)?;
+        let id = to.map_or_else(|| self.inner.ids.generate_uuid(), str::to_owned);
+        let key = self.session_key(&id)?;
         if let BranchMessage::Otherwise(_, message) = asked {
             // Validates before any access to the store, as for a send.
-            self.validate(message.clone(), &SendOptions::new())?;
+            self.validate_message(message.clone(), &SendOptions::new())?;
             // A fork has the blobs of its source, so the check against the source suffices.
-            self.check_blobs(&self.key(session_id)?, message).await?;
+            self.check_blobs(&self.session_key(session_id)?, message).await?;
         }
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
@@ -121,17 +122,17 @@ impl Chat {
         let loaded = self.inner.session_in_memory(&key)?;
         let mut attempt = 1;
         loop {
-            self.inner.ready(&loaded).await?;
-            let source = self.row(session_id).await?;
-            let (place, message) = self.place_asked(&source, asked).await?;
-            let valid = self.validate(message, &self.notes_at(&source, place).await?)?;
-            let forking = Some(self.cut(&source, Some(place)).await?);
+            self.inner.ensure_session_ready(&loaded).await?;
+            let source = self.read_session_row(session_id).await?;
+            let (place, message) = self.find_branch_point(&source, asked).await?;
+            let valid = self.validate_message(message, &self.read_sender_notes(&source, place).await?)?;
+            let forking = Some(self.read_fork_source(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|value| !value.is_empty());
-            let served = self.inner.served(agent.unwrap_or(&self.inner.default_agent))?;
-            match self.accept(&loaded, Acceptance { served, valid, forking, retried: None }).await {
+            let served = self.inner.find_served_agent(agent.unwrap_or(&self.inner.default_agent))?;
+            match self.accept_message(&loaded, Acceptance { served, valid, forking, retried: None }).await {
                 Ok(AcceptedTurn { id, told, no, from }) => {
-                    let turn = Turn::waiting(self.clone(), key, id, told);
-                    return Ok(turn.beginning_at(no, from, None));
+                    let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
+                    return Ok(turn.with_log_start(no, from, None));
                 }
                 // The old session was written in the meantime, or the new one was made.
                 Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
@@ -141,25 +142,25 @@ impl Chat {
     }
 
     /// Reads the sender's notes on a message; they also apply to the message that replaces it.
-    async fn notes_at(&self, row: &SessionRow, place: u64) -> Result<SendOptions> {
-        let (generation, _) = history_of(row).unwrap_or_default();
+    async fn read_sender_notes(&self, row: &SessionRow, place: u64) -> Result<SendOptions> {
+        let (generation, _) = find_history_list(row).unwrap_or_default();
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
-        let items = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
+        let items = self.inner.await_store_read(self.inner.journal.read_items(&row.key, &range)).await?;
         let side =
             items.first().and_then(|item| item.side.as_ref()).map(JsonDocument::decode::<Map<String, Value>>);
-        let side = side
-            .transpose()
-            .map_err(|error| corrupt(format!("what stands beside message {place}"), Some(error.into())))?;
+        let side = side.transpose().map_err(|error| {
+            store_corrupt_error(format!("what stands beside message {place}"), Some(error.into()))
+        })?;
         let notes = side.unwrap_or_default().into_iter().filter(|(name, _)| name != TAKEN_BY);
         Ok(notes.fold(SendOptions::new(), |options, (name, note)| options.note(name, note)))
     }
 
     /// Finds the position at which a session is forked, and the message to send there.
-    async fn place_asked(&self, row: &SessionRow, asked: &BranchMessage) -> Result<(u64, ChatMessage)> {
+    async fn find_branch_point(&self, row: &SessionRow, asked: &BranchMessage) -> Result<(u64, ChatMessage)> {
         match asked {
             BranchMessage::Otherwise(at, message) => {
-                let place = self.place_of(row, at).await?;
-                match self.role_at(row, place, at).await? {
+                let place = self.find_message_place(row, at).await?;
+                match self.read_message_role(row, place, at).await? {
                     Role::User => Ok((place, message.clone())),
                     Role::System | Role::Assistant | Role::Tool => {
                         let (message, why) = (at.to_string(), "it is not a user's".to_owned());
@@ -169,21 +170,21 @@ impl Chat {
             }
             BranchMessage::Again(reply) => {
                 let past = match reply {
-                    Some(at) => self.place_of(row, at).await? + 1,
-                    None => history_of(row).map_or(0, |(_, len)| len),
+                    Some(at) => self.find_message_place(row, at).await? + 1,
+                    None => find_history_list(row).map_or(0, |(_, len)| len),
                 };
-                self.asked_before(row, past).await
+                self.find_user_message_before(row, past).await
             }
         }
     }
 
     /// Finds the last user's message before a place.
-    async fn asked_before(&self, row: &SessionRow, past: u64) -> Result<(u64, ChatMessage)> {
-        let (generation, len) = history_of(row).unwrap_or_default();
+    async fn find_user_message_before(&self, row: &SessionRow, past: u64) -> Result<(u64, ChatMessage)> {
+        let (generation, len) = find_history_list(row).unwrap_or_default();
         let mut to = past.min(len);
         while to > 0 {
             let from = to.saturating_sub(WINDOW);
-            let seen = Messages::of(&self.messages_between(row, generation, (from, to)).await?);
+            let seen = Messages::from_list(&self.read_messages_between(row, generation, (from, to)).await?);
             let asked = (from..).zip(seen.iter()).filter(|(_, it)| it.role == Role::User).last();
             if let Some((place, message)) = asked {
                 return Ok((place, message.as_ref().clone()));
@@ -194,26 +195,30 @@ impl Chat {
         Err(Error::MessageUnknown { message: past.saturating_sub(1).to_string(), why })
     }
 
-    async fn role_at(&self, row: &SessionRow, place: u64, at: &MessageAddress) -> Result<Role> {
-        let (generation, _) = history_of(row).unwrap_or_default();
-        let seen = Messages::of(&self.messages_between(row, generation, (place, place + 1)).await?);
-        seen.last().map(|it| it.role).ok_or_else(|| unknown(at))
+    async fn read_message_role(&self, row: &SessionRow, place: u64, at: &MessageAddress) -> Result<Role> {
+        let (generation, _) = find_history_list(row).unwrap_or_default();
+        let seen =
+            Messages::from_list(&self.read_messages_between(row, generation, (place, place + 1)).await?);
+        seen.last().map(|it| it.role).ok_or_else(|| unknown_message_error(at))
     }
 
     /// Finds the place of a message in a history.
-    async fn place_of(&self, row: &SessionRow, at: &MessageAddress) -> Result<u64> {
-        let len = history_of(row).map_or(0, |(_, len)| len);
+    async fn find_message_place(&self, row: &SessionRow, at: &MessageAddress) -> Result<u64> {
+        let len = find_history_list(row).map_or(0, |(_, len)| len);
         let place = match at {
             MessageAddress::Place(place) => Some(*place),
-            MessageAddress::Id(id) => self.find(row, id).await?,
+            MessageAddress::Id(id) => self.find_place_by_id(row, id).await?,
         };
-        place.filter(|place| *place < len).ok_or_else(|| unknown(at))
+        place.filter(|place| *place < len).ok_or_else(|| unknown_message_error(at))
     }
 
-    async fn find(&self, row: &SessionRow, id: &MessageId) -> Result<Option<u64>> {
-        let Some((generation, _)) = history_of(row) else { return Ok(None) };
-        let Some((turn, inherited)) = self.number_of(row, id).await? else { return Ok(None) };
-        let items = self.inner.read(self.inner.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
+    async fn find_place_by_id(&self, row: &SessionRow, id: &MessageId) -> Result<Option<u64>> {
+        let Some((generation, _)) = find_history_list(row) else { return Ok(None) };
+        let Some((turn, inherited)) = self.find_turn_number(row, id).await? else { return Ok(None) };
+        let items = self
+            .inner
+            .await_store_read(self.inner.journal.read_items(&row.key, &ItemRange::Turn(turn)))
+            .await?;
         let places = items.into_iter().filter_map(|item| item.placement);
         let mut places: Vec<u64> = places
             .filter(|place| place.field == HISTORY && place.generation == generation)
@@ -227,22 +232,22 @@ impl Chat {
 
     /// Finds the number of a turn, in this session or in one that it was forked from; then also how much was inherited
     /// since: a number means another turn after that.
-    async fn number_of(&self, row: &SessionRow, id: &MessageId) -> Result<Option<(u64, Option<u64>)>> {
+    async fn find_turn_number(&self, row: &SessionRow, id: &MessageId) -> Result<Option<(u64, Option<u64>)>> {
         let journal = &self.inner.journal;
-        let found = journal.session_of(self.tenant()?, &id.turn.invocation);
-        let Some(home) = self.inner.read(found).await? else { return Ok(None) };
+        let found = journal.find_session_of_invocation(self.served_tenant()?, &id.turn.invocation);
+        let Some(home) = self.inner.await_store_read(found).await? else { return Ok(None) };
         let (mut at, mut inherited) = (row.clone(), None::<u64>);
         for _ in 0..GENERATIONS {
             if at.key == home {
                 let query = TurnRowQuery::Invocation(id.turn.invocation.clone());
-                let turns = self.inner.read(journal.turns(&home, &query)).await?;
+                let turns = self.inner.await_store_read(journal.read_turns(&home, &query)).await?;
                 let turn = turns.into_iter().find(|turn| turn.ordinal == id.turn.ordinal);
                 return Ok(turn.map(|turn| (turn.no, inherited)));
             }
             let Some(parent) = at.head.parent else { return Ok(None) };
             inherited = Some(inherited.map_or(parent.offset, |inherited| inherited.min(parent.offset)));
-            let key = singletree_durable::SessionKey::new(self.tenant()?.clone(), parent.session);
-            match self.inner.read(journal.session(&key)).await? {
+            let key = singletree_durable::SessionKey::new(self.served_tenant()?.clone(), parent.session);
+            match self.inner.await_store_read(journal.read_session(&key)).await? {
                 Some(row) => at = row,
                 None => return Ok(None),
             }
@@ -251,6 +256,6 @@ impl Chat {
     }
 }
 
-fn unknown(at: &MessageAddress) -> Error {
+fn unknown_message_error(at: &MessageAddress) -> Error {
     Error::MessageUnknown { message: at.to_string(), why: "the history has none such".to_owned() }
 }

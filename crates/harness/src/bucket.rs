@@ -149,13 +149,13 @@ const UNSAFE_TO_RETRY: &[&str] = &[
 impl BucketTable {
     /// Puts a category in a bucket of the application's choice.
     #[must_use]
-    pub fn with(mut self, category: impl Into<String>, bucket: FailureBucket) -> Self {
+    pub fn with_override(mut self, category: impl Into<String>, bucket: FailureBucket) -> Self {
         self.overrides.insert(category.into(), bucket);
         self
     }
 
     /// Returns all categories that are listed, whatever their bucket.
-    pub fn categories() -> impl Iterator<Item = &'static str> {
+    pub fn listed_categories() -> impl Iterator<Item = &'static str> {
         let of_both = ["harness_session_id_unresolved", "session_save_failed"];
         let lists = [TERMINATING, RETRYABLE, CORRECTABLE].into_iter().flatten().copied();
         lists.chain(of_both)
@@ -163,8 +163,8 @@ impl BucketTable {
 
     /// Looks a category up. One that is not listed gets the text of the retryable bucket, and is never safe to retry.
     #[must_use]
-    pub fn look_up(&self, category: &str, surface: HarnessSurface) -> Disposition {
-        let listed = self.overrides.get(category).copied().or_else(|| listed(category, surface));
+    pub fn look_up_category(&self, category: &str, surface: HarnessSurface) -> Disposition {
+        let listed = self.overrides.get(category).copied().or_else(|| find_listed_bucket(category, surface));
         let bucket = listed.unwrap_or(FailureBucket::RetryableTransient);
         let retry_safe =
             listed == Some(FailureBucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
@@ -177,7 +177,7 @@ pub(crate) fn correctable_categories() -> impl Iterator<Item = &'static str> {
     CORRECTABLE.iter().copied()
 }
 
-fn listed(category: &str, surface: HarnessSurface) -> Option<FailureBucket> {
+fn find_listed_bucket(category: &str, surface: HarnessSurface) -> Option<FailureBucket> {
     match (category, surface) {
         ("session_save_failed", HarnessSurface::Base) => Some(FailureBucket::RetryableTransient),
         ("session_save_failed", HarnessSurface::Chat) => Some(FailureBucket::SessionTerminating),
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn the_surfaces_differ_where_the_texts_do() {
         let table = BucketTable::default();
-        let bucket = |category: &str, surface| table.look_up(category, surface).bucket;
+        let bucket = |category: &str, surface| table.look_up_category(category, surface).bucket;
         assert_eq!(bucket("session_save_failed", HarnessSurface::Base), FailureBucket::RetryableTransient);
         assert_eq!(bucket("session_save_failed", HarnessSurface::Chat), FailureBucket::SessionTerminating);
         assert_eq!(
@@ -215,16 +215,19 @@ mod tests {
 
     #[test]
     fn an_unknown_category_is_never_safe_to_retry() {
-        let unknown = BucketTable::default().look_up("node_exception", HarnessSurface::Chat);
+        let unknown = BucketTable::default().look_up_category("node_exception", HarnessSurface::Chat);
         assert_eq!(unknown, Disposition { bucket: FailureBucket::RetryableTransient, retry_safe: false });
-        assert!(BucketTable::default().look_up("provider_rate_limit", HarnessSurface::Chat).retry_safe);
+        assert!(
+            BucketTable::default().look_up_category("provider_rate_limit", HarnessSurface::Chat).retry_safe
+        );
     }
 
     #[test]
     fn an_override_wins_and_no_category_is_listed_twice() {
-        let table = BucketTable::default().with("provider_unavailable", FailureBucket::UserCorrectable);
+        let table =
+            BucketTable::default().with_override("provider_unavailable", FailureBucket::UserCorrectable);
         assert_eq!(
-            table.look_up("provider_unavailable", HarnessSurface::Chat).bucket,
+            table.look_up_category("provider_unavailable", HarnessSurface::Chat).bucket,
             FailureBucket::UserCorrectable
         );
         let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
@@ -240,7 +243,7 @@ mod tests {
         {
             let expected = Disposition { bucket: FailureBucket::UserCorrectable, retry_safe: false };
             assert_eq!(
-                BucketTable::default().look_up(category, HarnessSurface::Chat),
+                BucketTable::default().look_up_category(category, HarnessSurface::Chat),
                 expected,
                 "{category}"
             );
@@ -264,6 +267,6 @@ mod tests {
             ["store_full", "store_full", "session_save_failed"]
         );
         let expected = Disposition { bucket: FailureBucket::RetryableTransient, retry_safe: false };
-        assert_eq!(BucketTable::default().look_up("store_full", HarnessSurface::Chat), expected);
+        assert_eq!(BucketTable::default().look_up_category("store_full", HarnessSurface::Chat), expected);
     }
 }

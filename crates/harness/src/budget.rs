@@ -24,9 +24,9 @@ use crate::{Error, Result};
 pub struct Budget {
     /// Node executions of a turn.
     pub steps: Option<u64>,
-    /// Tool calls of a turn, as its nodes count them ([`TurnBudget::tool_calls`]).
+    /// Tool calls of a turn, as its nodes count them ([`TurnBudget::count_tool_calls`]).
     pub tool_calls: Option<u64>,
-    /// Tokens of a turn, as its nodes count them ([`TurnBudget::tokens`]) from the usage that providers report.
+    /// Tokens of a turn, as its nodes count them ([`TurnBudget::count_tokens`]) from the usage that providers report.
     pub tokens: Option<u64>,
     /// How long a turn may run.
     pub turn_time: Option<Duration>,
@@ -62,7 +62,7 @@ const ENVELOPE: usize = 16;
 const NESTING_MAX: usize = 100;
 
 /// Returns the bound on levels that holds.
-pub(crate) fn nesting(limits: &Limits) -> usize {
+pub(crate) fn effective_nesting(limits: &Limits) -> usize {
     limits.nesting.min(NESTING_MAX)
 }
 
@@ -70,12 +70,12 @@ pub(crate) fn nesting(limits: &Limits) -> usize {
 ///
 /// # Errors
 /// `chat_budget_exhausted`.
-pub(crate) fn within_nesting(text: &str, max: usize) -> Result<()> {
-    within("nesting", JsonDocument::levels(text) as u64, max as u64)
+pub(crate) fn check_nesting_levels(text: &str, max: usize) -> Result<()> {
+    check_budget("nesting", JsonDocument::nesting_depth(text) as u64, max as u64)
 }
 
 impl EffectiveBudget {
-    pub(crate) fn of(limits: &Limits, budget: &Budget) -> Self {
+    pub(crate) fn from_limits(limits: &Limits, budget: &Budget) -> Self {
         let smaller = |own: Option<u64>, outer: u64| own.unwrap_or(outer).min(outer);
         Self {
             steps: smaller(budget.steps, limits.steps),
@@ -89,7 +89,7 @@ impl EffectiveBudget {
             wait_bytes: limits.wait_bytes as u64,
             field_bytes: limits.field_bytes as u64,
             item_bytes: limits.item_bytes as u64,
-            nesting: nesting(limits),
+            nesting: effective_nesting(limits),
             list_items: limits.list_items,
             list_bytes: limits.list_bytes,
         }
@@ -99,63 +99,63 @@ impl EffectiveBudget {
     ///
     /// # Errors
     /// `chat_budget_exhausted`.
-    pub(crate) fn history(&self, messages: u64, bytes: u64) -> Result<()> {
-        within("messages", messages, self.messages)?;
-        within("history_bytes", bytes, self.history_bytes)
+    pub(crate) fn check_history_size(&self, messages: u64, bytes: u64) -> Result<()> {
+        check_budget("messages", messages, self.messages)?;
+        check_budget("history_bytes", bytes, self.history_bytes)
     }
 }
 
 impl EffectiveBudget {
     /// Checks the size and nesting of a turn's position before it is stored.
-    pub(crate) fn position(&self, text: &str) -> Result<()> {
-        within("position_bytes", text.len() as u64, self.position_bytes)?;
-        within_nesting(text, self.nesting + ENVELOPE)
+    pub(crate) fn check_position(&self, text: &str) -> Result<()> {
+        check_budget("position_bytes", text.len() as u64, self.position_bytes)?;
+        check_nesting_levels(text, self.nesting + ENVELOPE)
     }
 
     /// Checks a record of a node; `held` is the number of bytes that the node has recorded already.
-    pub(crate) fn record(&self, text: &str, held: usize) -> Result<()> {
-        within("record_bytes", (held + text.len()) as u64, self.record_bytes)?;
-        within_nesting(text, self.nesting + ENVELOPE)
+    pub(crate) fn check_record(&self, text: &str, held: usize) -> Result<()> {
+        check_budget("record_bytes", (held + text.len()) as u64, self.record_bytes)?;
+        check_nesting_levels(text, self.nesting + ENVELOPE)
     }
 
     /// Checks a field that is one value.
-    pub(crate) fn field(&self, text: &str) -> Result<()> {
-        within("field_bytes", text.len() as u64, self.field_bytes)?;
-        within_nesting(text, self.nesting)
+    pub(crate) fn check_field(&self, text: &str) -> Result<()> {
+        check_budget("field_bytes", text.len() as u64, self.field_bytes)?;
+        check_nesting_levels(text, self.nesting)
     }
 
     /// Checks an item of a list of rows.
-    pub(crate) fn item(&self, text: &str) -> Result<()> {
-        within("item_bytes", text.len() as u64, self.item_bytes)?;
-        within_nesting(text, self.nesting)
+    pub(crate) fn check_item(&self, text: &str) -> Result<()> {
+        check_budget("item_bytes", text.len() as u64, self.item_bytes)?;
+        check_nesting_levels(text, self.nesting)
     }
 
     /// Checks the resulting size of a list of rows other than the history.
-    pub(crate) fn list(&self, name: &str, items: u64, bytes: u64) -> Result<()> {
+    pub(crate) fn check_list_size(&self, name: &str, items: u64, bytes: u64) -> Result<()> {
         if name == HISTORY {
             return Ok(());
         }
-        within("list_items", items, self.list_items)?;
-        within("list_bytes", bytes, self.list_bytes)
+        check_budget("list_items", items, self.list_items)?;
+        check_budget("list_bytes", bytes, self.list_bytes)
     }
 
     /// Checks the nesting of a side record of a message.
-    pub(crate) fn side(&self, text: &str) -> Result<()> {
-        within_nesting(text, self.nesting)
+    pub(crate) fn check_side_record(&self, text: &str) -> Result<()> {
+        check_nesting_levels(text, self.nesting)
     }
 
     /// Checks the size and nesting of a wait before it is stored.
-    pub(crate) fn wait(&self, wait: &WaitRow) -> Result<()> {
+    pub(crate) fn check_wait(&self, wait: &WaitRow) -> Result<()> {
         let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
         let texts = || documents.into_iter().flatten().map(JsonDocument::as_str);
         let names = wait.signal.len() + wait.action.as_ref().map_or(0, String::len);
         let bytes = names + texts().map(str::len).sum::<usize>();
-        within("wait_bytes", bytes as u64, self.wait_bytes)?;
-        texts().try_for_each(|text| within_nesting(text, self.nesting))
+        check_budget("wait_bytes", bytes as u64, self.wait_bytes)?;
+        texts().try_for_each(|text| check_nesting_levels(text, self.nesting))
     }
 }
 
-pub(crate) fn within(budget: &'static str, reached: u64, max: u64) -> Result<()> {
+pub(crate) fn check_budget(budget: &'static str, reached: u64, max: u64) -> Result<()> {
     if reached <= max { Ok(()) } else { Err(Error::Budget { budget, max, reached }) }
 }
 
@@ -219,7 +219,7 @@ impl TurnBudget {
         Self(Arc::new(TurnBudgetInner { bounds, begun: Instant::now(), before, ledger }))
     }
 
-    fn ledger(&self) -> MutexGuard<'_, BudgetLedger> {
+    fn lock_ledger(&self) -> MutexGuard<'_, BudgetLedger> {
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,95 +228,95 @@ impl TurnBudget {
     /// # Errors
     /// `chat_budget_exhausted` when they are more than the turn may make: none of them may be made then, and the turn
     /// ends at the latest with the node, whatever that makes of the error.
-    pub fn tool_calls(&self, calls: u64) -> Result<()> {
-        let mut ledger = self.ledger();
+    pub fn count_tool_calls(&self, calls: u64) -> Result<()> {
+        let mut ledger = self.lock_ledger();
         ledger.open.tool_calls = ledger.open.tool_calls.saturating_add(calls);
         let reached = ledger.open.tool_calls;
-        ledger.check("tool_calls", reached, self.0.bounds.tool_calls)
+        ledger.check_count("tool_calls", reached, self.0.bounds.tool_calls)
     }
 
     /// Counts tokens once they are known to be used.
     ///
     /// # Errors
-    /// As [`TurnBudget::tool_calls`].
-    pub fn tokens(&self, tokens: u64) -> Result<()> {
-        let mut ledger = self.ledger();
+    /// As [`TurnBudget::count_tool_calls`].
+    pub fn count_tokens(&self, tokens: u64) -> Result<()> {
+        let mut ledger = self.lock_ledger();
         ledger.open.tokens = ledger.open.tokens.saturating_add(tokens);
         let reached = ledger.open.tokens;
-        ledger.check("tokens", reached, self.0.bounds.tokens)
+        ledger.check_count("tokens", reached, self.0.bounds.tokens)
     }
 
     /// Counts an answer of a model, with the tokens that its provider reports: they are kept with the turn by model
     /// ([`Chat::usage`](crate::Chat::usage)), however it ends, and are tokens of the turn's budget.
     ///
     /// # Errors
-    /// As [`TurnBudget::tool_calls`].
-    pub fn model_call(&self, model: &str, usage: &TokenUsage) -> Result<()> {
-        self.ledger().used.count(model, usage);
+    /// As [`TurnBudget::count_tool_calls`].
+    pub fn count_model_call(&self, model: &str, usage: &TokenUsage) -> Result<()> {
+        self.lock_ledger().used.count_answer(model, usage);
         let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
-        self.tokens(usage.total_tokens.unwrap_or(parts))
+        self.count_tokens(usage.total_tokens.unwrap_or(parts))
     }
 
     /// Returns the model usage so far.
-    pub(crate) fn used(&self) -> TurnModelUsage {
-        self.ledger().used.clone()
+    pub(crate) fn model_usage(&self) -> TurnModelUsage {
+        self.lock_ledger().used.clone()
     }
 
     /// Counts a node execution that is about to begin. Earlier nodes are complete, unless the node is one of several
     /// that run concurrently.
     pub(crate) fn begin_step(&self, is_member: bool) -> Result<()> {
-        let mut ledger = self.ledger();
-        ledger.standing()?;
+        let mut ledger = self.lock_ledger();
+        ledger.check_not_exceeded()?;
         if !is_member {
             ledger.settled = ledger.open;
         }
         ledger.open.steps = ledger.open.steps.saturating_add(1);
         let reached = ledger.open.steps;
-        ledger.check("steps", reached, self.0.bounds.steps)
+        ledger.check_count("steps", reached, self.0.bounds.steps)
     }
 
     /// Tells that the node that ran has completed.
     pub(crate) fn complete_step(&self) -> Result<()> {
-        let mut ledger = self.ledger();
-        ledger.standing()?;
+        let mut ledger = self.lock_ledger();
+        ledger.check_not_exceeded()?;
         ledger.settled = ledger.open;
         Ok(())
     }
 
     /// Fails once a budget was exceeded.
-    pub(crate) fn standing(&self) -> Result<()> {
-        self.ledger().standing()
+    pub(crate) fn check_not_exceeded(&self) -> Result<()> {
+        self.lock_ledger().check_not_exceeded()
     }
 
     /// Returns the usage to store: counts up to the last completed node, and the time up to now.
-    pub(crate) fn settled(&self) -> BudgetUsage {
-        let millis = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
-        BudgetUsage { millis, ..self.ledger().settled }
+    pub(crate) fn settled_usage(&self) -> BudgetUsage {
+        let millis = u64::try_from(self.elapsed_time().as_millis()).unwrap_or(u64::MAX);
+        BudgetUsage { millis, ..self.lock_ledger().settled }
     }
 
-    fn elapsed(&self) -> Duration {
+    fn elapsed_time(&self) -> Duration {
         self.0.before.saturating_add(self.0.begun.elapsed())
     }
 
     /// Waits until the turn has run for as long as it may, and returns the error that this is.
-    pub(crate) async fn run_out(&self) -> Error {
+    pub(crate) async fn wait_for_timeout(&self) -> Error {
         let max = self.0.bounds.turn_time;
-        tokio::time::sleep(max.saturating_sub(self.elapsed())).await;
-        let reached = self.elapsed().max(max).as_secs();
+        tokio::time::sleep(max.saturating_sub(self.elapsed_time())).await;
+        let reached = self.elapsed_time().max(max).as_secs();
         Error::Budget { budget: "turn_time", max: max.as_secs(), reached }
     }
 }
 
 impl BudgetLedger {
-    fn check(&mut self, budget: &'static str, reached: u64, max: u64) -> Result<()> {
+    fn check_count(&mut self, budget: &'static str, reached: u64, max: u64) -> Result<()> {
         if reached > max && self.exceeded.is_none() {
             self.exceeded = Some((budget, max, reached));
         }
-        self.standing()
+        self.check_not_exceeded()
     }
 
     /// Fails once a budget was exceeded: a node that goes on all the same does not go far.
-    fn standing(&self) -> Result<()> {
+    fn check_not_exceeded(&self) -> Result<()> {
         match self.exceeded {
             None => Ok(()),
             Some((budget, max, reached)) => Err(Error::Budget { budget, max, reached }),
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     fn bounds(budget: Budget) -> EffectiveBudget {
-        EffectiveBudget::of(&Limits::default(), &budget)
+        EffectiveBudget::from_limits(&Limits::default(), &budget)
     }
 
     fn told(result: Result<()>) -> Option<String> {
@@ -340,8 +340,10 @@ mod tests {
     #[test]
     fn of_two_bounds_the_smaller_one_counts() {
         let limits = Limits { steps: 5, tokens: 7, ..Limits::default() };
-        let bounds =
-            EffectiveBudget::of(&limits, &Budget { steps: Some(9), tokens: Some(3), ..Budget::default() });
+        let bounds = EffectiveBudget::from_limits(
+            &limits,
+            &Budget { steps: Some(9), tokens: Some(3), ..Budget::default() },
+        );
         assert_eq!((bounds.steps, bounds.tokens, bounds.tool_calls), (5, 3, limits.tool_calls));
     }
 
@@ -353,12 +355,12 @@ mod tests {
             TurnModelUsage::default(),
         );
         budget.begin_step(false).unwrap();
-        budget.tool_calls(2).unwrap();
-        assert_eq!(budget.settled(), BudgetUsage::default());
+        budget.count_tool_calls(2).unwrap();
+        assert_eq!(budget.settled_usage(), BudgetUsage::default());
         budget.complete_step().unwrap();
         tokio::time::advance(Duration::from_millis(5)).await;
         let spent = BudgetUsage { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
-        assert_eq!(budget.settled(), spent);
+        assert_eq!(budget.settled_usage(), spent);
         let later = TurnBudget::new(
             bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
             spent,
@@ -366,8 +368,8 @@ mod tests {
         );
         later.begin_step(false).unwrap();
         let exhausted = "the budget tool_calls of 3 is exhausted: the turn came to 4";
-        assert_eq!(told(later.tool_calls(2)).as_deref(), Some(exhausted));
-        assert_eq!(told(later.tokens(1)).as_deref(), Some(exhausted), "the first one is told");
+        assert_eq!(told(later.count_tool_calls(2)).as_deref(), Some(exhausted));
+        assert_eq!(told(later.count_tokens(1)).as_deref(), Some(exhausted), "the first one is told");
         assert_eq!(told(later.complete_step()).as_deref(), Some(exhausted));
     }
 
@@ -380,7 +382,7 @@ mod tests {
             TurnModelUsage::default(),
         );
         let begun = Instant::now();
-        let error = budget.run_out().await;
+        let error = budget.wait_for_timeout().await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
         assert_eq!(error.to_string(), "the budget turn_time of 9 is exhausted: the turn came to 9");
     }

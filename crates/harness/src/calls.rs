@@ -12,7 +12,7 @@ use singletree_llm::{ChatMessage, ToolCall};
 
 use crate::Result;
 use crate::history::{self, Messages};
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 
 /// The facts of a node execution, by name, as the engine keeps them ([`Ctx::record`](singletree_engine::Ctx::record)).
 pub(crate) type Records = BTreeMap<String, Item>;
@@ -40,7 +40,7 @@ enum ToolCallRecord {
     },
 }
 
-fn name(message: u64, call: u64) -> String {
+fn record_name(message: u64, call: u64) -> String {
     format!("call-{message}-{call}")
 }
 
@@ -49,27 +49,27 @@ impl ToolCallLog {
     /// A turn with such a record has had an effect, however it ends (D29); a call that only reads needs none. `message`
     /// is the position of the assistant message in the history, `call` the index of the call in it.
     #[must_use]
-    pub fn begun(message: u64, call: u64) -> (String, Item) {
-        (name(message, call), Item::from_typed(ToolCallRecord::Begun))
+    pub fn intent_record(message: u64, call: u64) -> (String, Item) {
+        (record_name(message, call), Item::from_typed(ToolCallRecord::Begun))
     }
 
     /// Returns the record of the result of such a call: the text of its tool message. `then` is the index of the call
     /// that begins right after it, if any: one record covers both.
     #[must_use]
-    pub fn gave(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
-        (name(message, call), Item::from_typed(ToolCallRecord::Gave { text: text.to_owned(), then }))
+    pub fn result_record(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
+        (record_name(message, call), Item::from_typed(ToolCallRecord::Gave { text: text.to_owned(), then }))
     }
 
     /// Reads the records of the calls of a message.
     ///
     /// # Errors
     /// `store_corrupt`.
-    pub fn read(records: &BTreeMap<String, Item>, message: u64) -> Result<Self> {
+    pub fn from_records(records: &BTreeMap<String, Item>, message: u64) -> Result<Self> {
         let mut log = Self::default();
-        let prefix = name(message, 0);
+        let prefix = record_name(message, 0);
         let prefix = prefix.trim_end_matches('0');
         for (name, item) in records.iter().filter(|(name, _)| name.starts_with(prefix)) {
-            let unreadable = || corrupt(format!("the record '{name}'"), None);
+            let unreadable = || store_corrupt_error(format!("the record '{name}'"), None);
             let call: u64 = name[prefix.len()..].parse().map_err(|_| unreadable())?;
             let recorded = item.json().map(ToolCallRecord::deserialize).map_err(|_| unreadable())?;
             match recorded.map_err(|_| unreadable())? {
@@ -84,13 +84,13 @@ impl ToolCallLog {
     }
 
     /// Returns the position of the message that a record is about, by the record's name.
-    pub(crate) fn message_of(name: &str) -> Option<u64> {
+    pub(crate) fn message_of_record(name: &str) -> Option<u64> {
         name.strip_prefix("call-")?.split_once('-')?.0.parse().ok()
     }
 
     /// Returns the result of a call, if it was recorded.
     #[must_use]
-    pub fn result(&self, call: u64) -> Option<&str> {
+    pub fn find_result(&self, call: u64) -> Option<&str> {
         self.results.get(&call).map(String::as_str)
     }
 
@@ -110,24 +110,24 @@ pub(crate) enum EffectIntent {
 }
 
 impl EffectIntent {
-    pub(crate) fn of(has_intent: bool) -> Self {
+    pub(crate) fn from_has_intent(has_intent: bool) -> Self {
         if has_intent { Self::Intended } else { Self::None }
     }
 
-    pub(crate) fn any(self) -> bool {
+    pub(crate) fn is_intended(self) -> bool {
         self == Self::Intended
     }
 }
 
 /// Tells whether a record is about a call that changes something, which is an effect (D29): that it begins, or its
 /// result, which takes the place of that.
-pub(crate) fn is_intent(name: &str) -> bool {
-    ToolCallLog::message_of(name).is_some()
+pub(crate) fn is_intent_record(name: &str) -> bool {
+    ToolCallLog::message_of_record(name).is_some()
 }
 
 /// Tells whether any of these records is such a one.
-pub(crate) fn have_intent(records: &Records) -> bool {
-    records.keys().any(|name| is_intent(name))
+pub(crate) fn has_intent_record(records: &Records) -> bool {
+    records.keys().any(|name| is_intent_record(name))
 }
 
 /// The answer that closes calls without any record.
@@ -143,34 +143,39 @@ impl ClosingAnswer<'static> {
 
 /// Makes the tool messages that answer the open calls of a history: recorded results, and closing answers for the rest
 /// (D8). Records that cannot be read leave their calls in doubt: ending a turn must not fail because of them.
-pub(crate) fn closings(list: &PersistentList, records: &Records, closing: ClosingAnswer<'_>) -> Vec<Item> {
-    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
-    let log = ToolCallLog::read(records, message).ok();
+pub(crate) fn make_closing_messages(
+    list: &PersistentList,
+    records: &Records,
+    closing: ClosingAnswer<'_>,
+) -> Vec<Item> {
+    let Some((message, open)) = Messages::from_list(list).locate_open_calls() else { return Vec::new() };
+    let log = ToolCallLog::from_records(records, message).ok();
     let answer = |(at, call): (u64, ToolCall)| {
         let text = match &log {
-            None => object("unknown", "what was recorded of it cannot be read"),
-            Some(log) => match (log.result(at), log.is_in_doubt(at)) {
+            None => format_closing_answer("unknown", "what was recorded of it cannot be read"),
+            Some(log) => match (log.find_result(at), log.is_in_doubt(at)) {
                 (Some(text), _) => text.to_owned(),
-                (None, true) => {
-                    object("unknown", "it ran when the turn ended; whether it took effect is not known")
-                }
-                (None, false) => object(closing.status, closing.reason),
+                (None, true) => format_closing_answer(
+                    "unknown",
+                    "it ran when the turn ended; whether it took effect is not known",
+                ),
+                (None, false) => format_closing_answer(closing.status, closing.reason),
             },
         };
-        history::item(ChatMessage::tool(call.id, text))
+        history::item_from_message(ChatMessage::tool(call.id, text))
     };
     open.into_iter().map(answer).collect()
 }
 
 /// Makes the tool messages of those open calls of which a result was recorded.
-pub(crate) fn results(list: &PersistentList, records: &Records) -> Vec<Item> {
-    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
-    let log = ToolCallLog::read(records, message).unwrap_or_default();
-    let given = open.into_iter().filter_map(|(at, call)| Some((log.result(at)?.to_owned(), call)));
-    given.map(|(text, call)| history::item(ChatMessage::tool(call.id, text))).collect()
+pub(crate) fn make_result_messages(list: &PersistentList, records: &Records) -> Vec<Item> {
+    let Some((message, open)) = Messages::from_list(list).locate_open_calls() else { return Vec::new() };
+    let log = ToolCallLog::from_records(records, message).unwrap_or_default();
+    let given = open.into_iter().filter_map(|(at, call)| Some((log.find_result(at)?.to_owned(), call)));
+    given.map(|(text, call)| history::item_from_message(ChatMessage::tool(call.id, text))).collect()
 }
 
-fn object(status: &str, reason: &str) -> String {
+fn format_closing_answer(status: &str, reason: &str) -> String {
     serde_json::json!({ "status": status, "reason": reason }).to_string()
 }
 
@@ -182,27 +187,27 @@ mod tests {
     #[test]
     fn what_is_recorded_is_read_back_of_its_own_message_only() {
         let records = [
-            ToolCallLog::begun(1, 0),
-            ToolCallLog::begun(10, 0),
-            ToolCallLog::gave(10, 1, "one", Some(2)),
-            ToolCallLog::gave(10, 10, "ten", None),
+            ToolCallLog::intent_record(1, 0),
+            ToolCallLog::intent_record(10, 0),
+            ToolCallLog::result_record(10, 1, "one", Some(2)),
+            ToolCallLog::result_record(10, 10, "ten", None),
         ];
         // As the store has them: as text.
         let records: Records =
-            records.into_iter().map(|(name, it)| (name, Item::from_text(it.text().unwrap()))).collect();
-        let log = ToolCallLog::read(&records, 10).unwrap();
+            records.into_iter().map(|(name, it)| (name, Item::from_text(it.json_text().unwrap()))).collect();
+        let log = ToolCallLog::from_records(&records, 10).unwrap();
         let seen: Vec<_> =
-            [0, 1, 2, 3, 10].into_iter().map(|item| (log.result(item), log.is_in_doubt(item))).collect();
+            [0, 1, 2, 3, 10].into_iter().map(|item| (log.find_result(item), log.is_in_doubt(item))).collect();
         let none = (None, false);
         assert_eq!(seen, [(None, true), (Some("one"), false), (None, true), none, (Some("ten"), false)]);
-        assert!(ToolCallLog::read(&records, 1).unwrap().is_in_doubt(0));
+        assert!(ToolCallLog::from_records(&records, 1).unwrap().is_in_doubt(0));
         let damaged = Records::from([("call-1-x".to_owned(), Item::from_text("1"))]);
-        assert_eq!(ToolCallLog::read(&damaged, 1).unwrap_err().category(), "store_corrupt");
+        assert_eq!(ToolCallLog::from_records(&damaged, 1).unwrap_err().category(), "store_corrupt");
         let call = ToolCall::new("c", "send", serde_json::Map::new());
         let asked = [ChatMessage::user("m"), ChatMessage::assistant("").with_tool_calls([call])];
-        let asked = PersistentList::new(asked.map(history::item));
-        let closed = closings(&asked, &damaged, ClosingAnswer::CANCELLED);
+        let asked = PersistentList::new(asked.map(history::item_from_message));
+        let closed = make_closing_messages(&asked, &damaged, ClosingAnswer::CANCELLED);
         let unread = r#"{"reason":"what was recorded of it cannot be read","status":"unknown"}"#;
-        assert_eq!(closed[0].typed::<ChatMessage>().unwrap().text(), unread);
+        assert_eq!(closed[0].decode_shared::<ChatMessage>().unwrap().text(), unread);
     }
 }

@@ -20,7 +20,8 @@ use crate::limit::Limits;
 use crate::noticing::NoticeSettings;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::retention::Retention;
-use crate::submit::SendOptions;
+use crate::send_options::SendOptions;
+
 use crate::turn::Turn;
 use crate::watcher::TurnWatcher;
 use crate::{Error, Result};
@@ -142,7 +143,7 @@ impl ChatBuilder {
     /// store must be one that keeps documents.
     #[must_use]
     pub fn audit(mut self, kept: Duration) -> Self {
-        self.auditing = AuditSettings::kept(kept);
+        self.auditing = AuditSettings::with_retention_time(kept);
         self
     }
 
@@ -247,7 +248,7 @@ impl Chat {
     }
 
     /// Returns on whose behalf sessions are made, when known.
-    pub(crate) fn subject(&self) -> Option<&SubjectId> {
+    pub(crate) fn session_subject(&self) -> Option<&SubjectId> {
         self.subject.as_ref()
     }
 
@@ -309,8 +310,8 @@ impl Chat {
     /// Dropping the future cancels nothing: everything is taken over all the same.
     pub async fn sweep(&self) -> Result<Vec<Turn>> {
         let inner = self.inner.clone();
-        let taken = self.inner.run_call(async move {
-            let taken = inner.sweep().await?;
+        let taken = self.inner.run_call_in_task(async move {
+            let taken = inner.sweep_ownerless_turns().await?;
             inner.watch_deadlines();
             inner.watch_retention();
             inner.watch_unclaimed();
@@ -321,7 +322,7 @@ impl Chat {
             .into_iter()
             .map(|it| {
                 let chat = self.of(it.key.tenant.clone());
-                Turn::waiting(chat, it.key, it.id, it.handle.told())
+                Turn::with_outcome_receiver(chat, it.key, it.id, it.handle.subscribe_outcome())
             })
             .collect())
     }
@@ -341,26 +342,26 @@ impl Chat {
             // Who waits for a turn that does not run any more is told so.
             self.inner.wake_queue(&loaded);
         }
-        let has_ended = tokio::time::timeout(grace, self.inner.tasks.idle()).await.is_ok();
-        drop(tokio::time::timeout(LEAVING, self.inner.leave_turns()).await);
+        let has_ended = tokio::time::timeout(grace, self.inner.tasks.wait_until_idle()).await.is_ok();
+        drop(tokio::time::timeout(LEAVING, self.inner.leave_open_turns()).await);
         // Callers that wait for an open turn get `chat_shutting_down`: it goes on after the next start (D33).
         self.inner.given_up.send_replace(true);
         has_ended
     }
 
     /// Checks a session id and puts the tenant to it.
-    pub(crate) fn key(&self, session_id: &str) -> Result<SessionKey> {
+    pub(crate) fn session_key(&self, session_id: &str) -> Result<SessionKey> {
         let session =
             SessionId::parse(session_id).map_err(|error| Error::SessionId { why: error.to_string() })?;
-        Ok(SessionKey::new(self.tenant()?.clone(), session))
+        Ok(SessionKey::new(self.served_tenant()?.clone(), session))
     }
 
     /// Returns whose sessions the calls are about.
     ///
     /// # Errors
     /// `chat_tenant_foreign` when the chat is bound to another.
-    pub(crate) fn tenant(&self) -> Result<&TenantId> {
-        if self.inner.serves(&self.tenant) {
+    pub(crate) fn served_tenant(&self) -> Result<&TenantId> {
+        if self.inner.serves_tenant(&self.tenant) {
             Ok(&self.tenant)
         } else {
             Err(Error::TenantForeign { tenant: self.tenant.to_string() })
@@ -378,7 +379,7 @@ impl Chat {
     /// # Errors
     /// `chat_agent_unknown`.
     pub fn on_disconnect(&self, agent: &str) -> Result<OnDisconnect> {
-        Ok(self.inner.served(agent)?.agent.on_disconnect)
+        Ok(self.inner.find_served_agent(agent)?.agent.on_disconnect)
     }
 
     /// Describes the graph of an agent.
@@ -386,7 +387,7 @@ impl Chat {
     /// # Errors
     /// `chat_agent_unknown`.
     pub fn outline(&self, agent: &str) -> Result<GraphOutline> {
-        Ok(self.inner.served(agent)?.agent.graph.outline())
+        Ok(self.inner.find_served_agent(agent)?.agent.graph.outline())
     }
 
     /// Returns the names of the agents that this chat has.

@@ -81,16 +81,21 @@ impl ServedAgent {
     pub(crate) fn new(agent: Agent, limits: &Limits) -> Self {
         let names: FieldNames =
             agent.graph.session_fields().map(|(session, state)| (session.into(), state.into())).collect();
-        let kept = names.iter().filter(|(_, state)| stored::keeps_rows(&agent.graph, state));
+        let kept = names.iter().filter(|(_, state)| stored::is_kept_as_rows(&agent.graph, state));
         let rows = Arc::new(kept.map(|(session, _)| session.as_ref().to_owned()).collect());
-        let bounds = EffectiveBudget::of(limits, &agent.budget);
+        let bounds = EffectiveBudget::from_limits(limits, &agent.budget);
         Self { agent, names, rows, bounds }
     }
 
-    pub(crate) fn errored(&self, limits: &Limits, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
+    pub(crate) fn make_errored_turn(
+        &self,
+        limits: &Limits,
+        turn: Option<TurnId>,
+        error: &Error,
+    ) -> ErroredTurn {
         let diagnostic_bytes = limits.diagnostic_bytes;
         ErrorReporter { buckets: &self.agent.buckets, replies: &self.agent.replies, diagnostic_bytes }
-            .errored(turn, error)
+            .make_errored_turn(turn, error)
     }
 }
 
@@ -117,7 +122,7 @@ impl ChatInner {
         let default_agent = parts.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
         let mut agents = BTreeMap::new();
         for agent in parts.agents {
-            agent.check()?;
+            agent.check_requirements()?;
             let name = agent.name.clone();
             if agents.insert(name.clone(), Arc::new(ServedAgent::new(agent, &parts.limits))).is_some() {
                 return Err(Error::Durability { agent: name, why: "its name is taken".into() });
@@ -154,11 +159,11 @@ impl ChatInner {
     }
 
     /// Checks whether this chat works on a tenant's sessions (INV-14).
-    pub(crate) fn serves(&self, tenant: &TenantId) -> bool {
+    pub(crate) fn serves_tenant(&self, tenant: &TenantId) -> bool {
         self.bound.as_ref().is_none_or(|bound| bound == tenant)
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    pub(crate) fn current_time(&self) -> Timestamp {
         self.clock.now()
     }
 
@@ -166,12 +171,12 @@ impl ChatInner {
         self.closing.load(Ordering::Acquire)
     }
 
-    pub(crate) fn served(&self, agent: &str) -> Result<&Arc<ServedAgent>, Error> {
+    pub(crate) fn find_served_agent(&self, agent: &str) -> Result<&Arc<ServedAgent>, Error> {
         self.agents.get(agent).ok_or_else(|| Error::AgentUnknown { agent: agent.to_owned() })
     }
 
     /// Returns the agent that answers for a session that is not known to have one.
-    pub(crate) fn any_served(&self) -> &Arc<ServedAgent> {
+    pub(crate) fn default_served_agent(&self) -> &Arc<ServedAgent> {
         self.agents.get(&self.default_agent).expect("a chat is built with at least one agent")
     }
 
@@ -182,7 +187,7 @@ impl ChatInner {
     pub(crate) fn session_in_memory(&self, key: &SessionKey) -> Result<Arc<LoadedSession>, Error> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = sessions.get(key) {
-            self.note_use(loaded);
+            self.note_session_use(loaded);
             return Ok(loaded.clone());
         }
         let max = self.limits.busy_sessions;
@@ -196,11 +201,11 @@ impl ChatInner {
             return Err(Error::SessionsFull { max });
         }
         let loaded = LoadedSession::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
-        self.note_use(&loaded);
+        self.note_session_use(&loaded);
         sessions.insert(key.clone(), loaded.clone());
         drop(sessions);
         // Sessions that are only read count as well.
-        self.trim_loaded();
+        self.trim_loaded_sessions();
         Ok(loaded)
     }
 
@@ -224,7 +229,7 @@ impl ChatInner {
     }
 
     /// Returns the session, if it is in memory.
-    pub(crate) fn find_loaded(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
+    pub(crate) fn find_loaded_session(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -239,34 +244,34 @@ impl ChatInner {
     }
 
     /// Waits for a read of the store, within the limit (D20).
-    pub(crate) async fn read<T>(
+    pub(crate) async fn await_store_read<T>(
         &self,
         reading: impl Future<Output = singletree_durable::Result<T>>,
     ) -> Result<T, Error> {
-        within(self.limits.read_time, reading).await?.map_err(Error::from)
+        await_within_limit(self.limits.read_time, reading).await?.map_err(Error::from)
     }
 
     /// Waits for something that reads the store more than once, within the limit (D20).
-    pub(crate) async fn limited<T>(
+    pub(crate) async fn await_read_sequence<T>(
         &self,
         reading: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        within(self.limits.read_time, reading).await?
+        await_within_limit(self.limits.read_time, reading).await?
     }
 
     /// Reads head, counters and pending wait of a session, unless they are known.
     pub(crate) async fn ensure_loaded(&self, loaded: &LoadedSession) -> Result<(), Error> {
-        if loaded.state().is_known() {
+        if loaded.lock_state().is_known() {
             return Ok(());
         }
         let reading = loaded.reading.lock().await;
-        if loaded.state().is_known() {
+        if loaded.lock_state().is_known() {
             return Ok(());
         }
         loop {
-            let before = self.landed_changes(loaded).await?;
-            let stored = self.read(self.journal.dossier(&loaded.key)).await?;
-            if loaded.state().load(stored, before, self.keeps_mail) {
+            let before = self.await_landed_changes(loaded).await?;
+            let stored = self.await_store_read(self.journal.read_session_snapshot(&loaded.key)).await?;
+            if loaded.lock_state().load_snapshot(stored, before, self.keeps_mail) {
                 break;
             }
         }
@@ -276,16 +281,16 @@ impl ChatInner {
 
     /// Waits until no commit that changes the session state is in flight, within the limit of a read. Returns the
     /// number of changes so far: a later read is stale once that number has risen.
-    pub(crate) async fn landed_changes(&self, loaded: &LoadedSession) -> Result<u64, Error> {
+    pub(crate) async fn await_landed_changes(&self, loaded: &LoadedSession) -> Result<u64, Error> {
         loop {
             let landed = loaded.landed.notified();
             {
-                let state = loaded.state();
+                let state = loaded.lock_state();
                 if !state.has_commits_in_flight() {
-                    return Ok(state.changes());
+                    return Ok(state.change_count());
                 }
             }
-            within(self.limits.read_time, landed).await?;
+            await_within_limit(self.limits.read_time, landed).await?;
         }
     }
 
@@ -294,15 +299,15 @@ impl ChatInner {
     ///
     /// # Errors
     /// Those of the body; `chat_shutting_down` when the runtime shuts down.
-    pub(crate) async fn run_call<T: Send + 'static>(
+    pub(crate) async fn run_call_in_task<T: Send + 'static>(
         &self,
         body: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        self.tasks.run(body).await.unwrap_or(Err(Error::ShuttingDown))
+        self.tasks.run_to_completion(body).await.unwrap_or(Err(Error::ShuttingDown))
     }
 
     /// Returns the narrator by which the agent of a session explains its proposals.
-    pub(crate) fn narrator(&self, loaded: &LoadedSession) -> Narrator {
+    pub(crate) fn new_narrator(&self, loaded: &LoadedSession) -> Narrator {
         Narrator::new(self.narration.clone(), self.clock.clone(), loaded.key.clone())
     }
 }
@@ -322,7 +327,7 @@ impl std::fmt::Debug for ChatInner {
 }
 
 /// Waits within a limit; too long is the store being unavailable (D20).
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
+async fn await_within_limit<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
     tokio::time::timeout(limit, work).await.map_err(|elapsed| {
         let source = singletree_durable::Error::Unavailable { doing: "read", source: elapsed.into() };
         Error::Store { source }

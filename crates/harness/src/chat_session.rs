@@ -18,8 +18,9 @@ use crate::failed_turns::FailedTurnEntry;
 use crate::fork::ForkOptions;
 use crate::mail::{EarlySignal, SignalDelivery};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::send_options::SendOptions;
 use crate::sessions::{ExportedSession, HistoryEntry, SessionInfo};
-use crate::submit::SendOptions;
+
 use crate::subscribe::OutcomeSubscription;
 use crate::transcript::Transcript;
 use crate::turn::Turn;
@@ -343,7 +344,7 @@ impl SessionWait {
     /// # Cancellation
     /// As [`SessionWait::answer`].
     pub async fn approve(&self) -> Result<Arc<ChatTurnOutcome>, Box<ErroredTurn>> {
-        self.decide([("approved", Value::Bool(true))]).await
+        self.answer_approval([("approved", Value::Bool(true))]).await
     }
 
     /// Rejects the action that the wait is bound to, with a reason for the agent, and returns the outcome of the turn that
@@ -358,16 +359,16 @@ impl SessionWait {
         let reason = reason.into();
         let fields = [("approved", Value::Bool(false))];
         let reason = (!reason.is_empty()).then_some(("reason", Value::String(reason)));
-        self.decide(fields.into_iter().chain(reason)).await
+        self.answer_approval(fields.into_iter().chain(reason)).await
     }
 
-    async fn decide(
+    async fn answer_approval(
         &self,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> Result<Arc<ChatTurnOutcome>, Box<ErroredTurn>> {
         if self.wait.wait.action.is_none() {
             let why = "it waits for an answer, and not for an approval".into();
-            return Err(self.session.chat.unanswered(&Error::SignalMismatch { why }));
+            return Err(self.session.chat.report_refused_answer(&Error::SignalMismatch { why }));
         }
         self.answer(fields).await
     }

@@ -14,9 +14,9 @@ use crate::calls::{Records, ToolCallLog};
 use crate::chat::Chat;
 use crate::event::{ChatEventKind, kind};
 use crate::position::StoredPosition;
-use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, message};
+use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, decode_message};
 use crate::replay::EventReplay;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::timeline::{
     CallSpan, CallStatus, InvocationPosition, KeptEvents, NodeProvenance, OpenCall, OpenCallState,
     SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan, WaitSpan,
@@ -43,22 +43,29 @@ impl Chat {
     pub async fn timeline(&self, turn: &TurnId) -> Result<Timeline> {
         let unknown = || Error::TurnUnknown { turn: turn.to_string() };
         let inner = &self.inner;
-        let key = inner.read(inner.journal.session_of(self.tenant()?, &turn.invocation)).await?;
+        let key = inner
+            .await_store_read(
+                inner.journal.find_session_of_invocation(self.served_tenant()?, &turn.invocation),
+            )
+            .await?;
         let key = key.ok_or_else(unknown)?;
-        let mut rows =
-            inner.read(inner.journal.turns(&key, &TurnRowQuery::Invocation(turn.invocation.clone()))).await?;
+        let mut rows = inner
+            .await_store_read(
+                inner.journal.read_turns(&key, &TurnRowQuery::Invocation(turn.invocation.clone())),
+            )
+            .await?;
         rows.sort_by_key(|row| (row.ordinal, row.no));
         let agent = rows.iter().find(|row| row.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
         let query = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
-        let waits = inner.read(inner.journal.waits(&query)).await?;
+        let waits = inner.await_store_read(inner.journal.read_waits(&query)).await?;
         let mut waits: Vec<WaitRow> =
             waits.into_iter().filter(|wait| wait.0 == key).map(|wait| wait.1).collect();
         waits.sort_by_key(|wait| wait.no);
         let mut chronicle = TimelineBuilder { chat: self, key: &key, open: Vec::new() };
-        let mut turns = rows.iter().map(span).collect::<Result<Vec<_>>>()?;
-        chronicle.tell(&rows, &mut turns).await?;
-        let stands = chronicle.standing(&rows).await?;
-        let waits = waits.iter().map(wait_span).collect::<Result<_>>()?;
+        let mut turns = rows.iter().map(make_turn_span).collect::<Result<Vec<_>>>()?;
+        chronicle.add_logged_events(&rows, &mut turns).await?;
+        let stands = chronicle.read_position(&rows).await?;
+        let waits = waits.iter().map(make_wait_span).collect::<Result<_>>()?;
         let (session, invocation) = (key.session.to_string(), turn.invocation.clone());
         Ok(Timeline { session, agent, invocation, turns, waits, stands })
     }
@@ -68,13 +75,13 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn last_turns(&self, session_id: &str, count: u64) -> Result<Vec<TurnId>> {
-        let row = self.row(session_id).await?;
+        let row = self.read_session_row(session_id).await?;
         let mut no = row.counters.turns.saturating_sub(count);
         let mut ids = Vec::new();
         loop {
             let page = TurnRowQuery::From { no, limit: PAGE };
-            let rows = self.inner.read(self.inner.journal.turns(&row.key, &page)).await?;
-            ids.extend(rows.iter().map(TurnRowExt::id));
+            let rows = self.inner.await_store_read(self.inner.journal.read_turns(&row.key, &page)).await?;
+            ids.extend(rows.iter().map(TurnRowExt::turn_id));
             match rows.last() {
                 Some(last) if rows.len() as u64 == PAGE => no = last.no + 1,
                 _ => return Ok(ids),
@@ -93,14 +100,14 @@ struct TimelineBuilder<'a> {
 
 impl TimelineBuilder<'_> {
     /// Reads the log and adds its events to the spans of their turns.
-    async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
+    async fn add_logged_events(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
         let inner = &self.chat.inner;
         let mut told: BTreeSet<u64> = rows.iter().filter_map(|row| row.message).collect();
         let mut running: BTreeSet<u64> = rows.iter().map(|row| row.no).collect();
         let mut replay = EventReplay::new(self.chat, self.key);
         let mut from = 0;
         while !running.is_empty() {
-            let events = inner.read(inner.journal.events(self.key, from, PAGE)).await?;
+            let events = inner.await_store_read(inner.journal.read_events(self.key, from, PAGE)).await?;
             let Some(last) = events.last() else { break };
             from = last.seq + 1;
             for event in events {
@@ -108,27 +115,31 @@ impl TimelineBuilder<'_> {
                 told.extend(event.item);
                 if matches!(event.kind.as_str(), kind::SUSPENDED | kind::COMPLETED | kind::ERRORED) {
                     running.remove(&event.turn);
-                    turns[at].ended_in = made_by(&event)?;
-                    keeps(&mut turns[at], false);
+                    turns[at].ended_in = read_provenance(&event)?;
+                    mark_kept_events(&mut turns[at], false);
                     continue;
                 }
-                let made_by = made_by(&event)?;
-                let event = replay.event(event).await?;
-                keeps(&mut turns[at], event.what.begins_turn());
-                if let Some(what) = self.entry(event.what, event.at) {
+                let made_by = read_provenance(&event)?;
+                let event = replay.replay_event(event).await?;
+                mark_kept_events(&mut turns[at], event.what.begins_turn());
+                if let Some(what) = self.make_timeline_entry(event.what, event.at) {
                     turns[at].entries.push(TimelineEntry { at: event.at, made_by, what });
                 }
             }
         }
         for (row, turn) in rows.iter().zip(turns) {
             if let (StoredTurnStatus::Errored, Some(at)) = (row.status, row.ended_at) {
-                self.discarded(row, &told, (at, turn)).await?;
+                self.add_discarded_messages(row, &told, (at, turn)).await?;
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, what: ChatEventKind, at: singletree_durable::Timestamp) -> Option<TimelineEntryKind> {
+    fn make_timeline_entry(
+        &mut self,
+        what: ChatEventKind,
+        at: singletree_durable::Timestamp,
+    ) -> Option<TimelineEntryKind> {
         Some(match what {
             ChatEventKind::TurnAccepted { message } => {
                 TimelineEntryKind::Accepted { text: message.map(|message| message.text().into_owned()) }
@@ -137,7 +148,7 @@ impl TimelineBuilder<'_> {
                 TimelineEntryKind::Signal { wait, signal, how, from }
             }
             ChatEventKind::MessageAppended { message, side, .. } => match message.role {
-                Role::Tool => self.result(&message, side.as_ref()),
+                Role::Tool => self.make_tool_result(&message, side.as_ref()),
                 Role::User | Role::System | Role::Assistant => {
                     let calls = message.tool_calls.iter().map(|tool_call| CallSpan {
                         call: tool_call.id.clone(),
@@ -149,7 +160,7 @@ impl TimelineBuilder<'_> {
                     TimelineEntryKind::Message {
                         role: message.role.as_str(),
                         text: message.text().into_owned(),
-                        calls: names(&message),
+                        calls: list_tool_names(&message),
                         interrupted: side.is_some_and(|side| side["interrupted"] == true),
                     }
                 }
@@ -169,7 +180,7 @@ impl TimelineBuilder<'_> {
         })
     }
 
-    fn result(&mut self, message: &ChatMessage, side: Option<&Value>) -> TimelineEntryKind {
+    fn make_tool_result(&mut self, message: &ChatMessage, side: Option<&Value>) -> TimelineEntryKind {
         let id = message.tool_call_id.clone().unwrap_or_default();
         let open = self.open.iter().position(|(_, it)| it.call == id);
         let call = open.map(|at| self.open.remove(at).1).unwrap_or_else(|| CallSpan {
@@ -179,22 +190,24 @@ impl TimelineBuilder<'_> {
             asked_at: None,
         });
         let text = message.text().into_owned();
-        TimelineEntryKind::ToolResult { call, status: status(&text, side), text }
+        TimelineEntryKind::ToolResult { call, status: classify_call_status(&text, side), text }
     }
 
     /// Adds the messages of a failed turn that no event contains.
-    async fn discarded(
+    async fn add_discarded_messages(
         &self,
         row: &TurnRow,
         told: &BTreeSet<u64>,
         (at, turn): (singletree_durable::Timestamp, &mut TurnSpan),
     ) -> Result<()> {
         let inner = &self.chat.inner;
-        let items = inner.read(inner.journal.items(self.key, &ItemRange::Turn(row.no))).await?;
+        let items =
+            inner.await_store_read(inner.journal.read_items(self.key, &ItemRange::Turn(row.no))).await?;
         for item in items.iter().filter(|item| item.placement.is_none() && !told.contains(&item.no)) {
             // Items of other lists than the history are no messages.
-            let Ok(message) = message(&Item::from_text(item.body.as_str())) else { continue };
-            let (role, text, calls) = (message.role.as_str(), message.text().into_owned(), names(&message));
+            let Ok(message) = decode_message(&Item::from_text(item.body.as_str())) else { continue };
+            let (role, text, calls) =
+                (message.role.as_str(), message.text().into_owned(), list_tool_names(&message));
             let what = TimelineEntryKind::Discarded { role, text, calls };
             turn.entries.push(TimelineEntry { at, made_by: None, what });
         }
@@ -202,23 +215,27 @@ impl TimelineBuilder<'_> {
     }
 
     /// Reads where the invocation stands, when it is not over.
-    async fn standing(&self, rows: &[TurnRow]) -> Result<Option<InvocationPosition>> {
+    async fn read_position(&self, rows: &[TurnRow]) -> Result<Option<InvocationPosition>> {
         let inner = &self.chat.inner;
         let Some(row) = rows.last() else { return Ok(None) };
-        let Some(position) = inner.read(inner.journal.position(self.key, &row.invocation)).await? else {
+        let Some(position) =
+            inner.await_store_read(inner.journal.read_position(self.key, &row.invocation)).await?
+        else {
             return Ok(None);
         };
-        let position: StoredPosition =
-            position.body.decode().map_err(|error| corrupt("a position".into(), Some(error.into())))?;
-        let records = inner.read(inner.journal.records(self.key, row.no)).await?;
+        let position: StoredPosition = position
+            .body
+            .decode()
+            .map_err(|error| store_corrupt_error("a position".into(), Some(error.into())))?;
+        let records = inner.await_store_read(inner.journal.read_turn_records(self.key, row.no)).await?;
         let records: Records =
             records.into_iter().map(|record| (record.name, Item::from_text(record.body.as_str()))).collect();
         // All calls that are open are of one message, the last one, and so are the records.
-        let log = records.keys().find_map(|it| ToolCallLog::message_of(it));
-        let log = log.map(|log| ToolCallLog::read(&records, log)).transpose()?.unwrap_or_default();
+        let log = records.keys().find_map(|it| ToolCallLog::message_of_record(it));
+        let log = log.map(|log| ToolCallLog::from_records(&records, log)).transpose()?.unwrap_or_default();
         let mut open_calls = Vec::with_capacity(self.open.len());
         for (index, call) in &self.open {
-            let state = match (log.result(*index), log.is_in_doubt(*index)) {
+            let state = match (log.find_result(*index), log.is_in_doubt(*index)) {
                 (Some(_), _) => OpenCallState::Gave,
                 (None, true) => OpenCallState::Begun,
                 (None, false) => OpenCallState::Asked,
@@ -241,21 +258,21 @@ impl TimelineBuilder<'_> {
 }
 
 /// Notes that an event of a turn is kept: the first one shows whether it is the turn's first.
-fn keeps(turn: &mut TurnSpan, begins: bool) {
+fn mark_kept_events(turn: &mut TurnSpan, begins: bool) {
     if turn.kept == KeptEvents::Nothing {
         turn.kept = if begins { KeptEvents::Whole } else { KeptEvents::Partly };
     }
 }
 
-fn span(row: &TurnRow) -> Result<TurnSpan> {
-    let error = match StoredOutcome::of(row)?.map(|it| it.recorded) {
+fn make_turn_span(row: &TurnRow) -> Result<TurnSpan> {
+    let error = match StoredOutcome::from_turn_row(row)?.map(|it| it.recorded) {
         Some(OutcomeRecord::Errored { bucket, category, diagnostic, retry_safe, .. }) => {
             Some(TurnError { category, bucket, diagnostic, retry_safe })
         }
         Some(OutcomeRecord::Completed(_) | OutcomeRecord::Suspended { .. }) | None => None,
     };
     Ok(TurnSpan {
-        turn: row.id(),
+        turn: row.turn_id(),
         answers: match row.kind {
             StoredTurnKind::Message => TurnCause::Message,
             StoredTurnKind::Resume => TurnCause::Signal,
@@ -277,10 +294,11 @@ fn span(row: &TurnRow) -> Result<TurnSpan> {
     })
 }
 
-fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
+fn make_wait_span(row: &WaitRow) -> Result<WaitSpan> {
     let metadata = row.metadata.as_ref().map(JsonDocument::decode).transpose();
-    let metadata =
-        metadata.map_err(|error| corrupt(format!("the metadata of wait {}", row.no), Some(error.into())))?;
+    let metadata = metadata.map_err(|error| {
+        store_corrupt_error(format!("the metadata of wait {}", row.no), Some(error.into()))
+    })?;
     Ok(WaitSpan {
         wait: row.no,
         signal: row.signal.clone(),
@@ -299,8 +317,9 @@ fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
 }
 
 /// Reads off an event which node it tells of.
-fn made_by(event: &EventRow) -> Result<Option<NodeProvenance>> {
-    let unreadable = |it: serde_json::Error| corrupt(format!("event {}", event.seq), Some(it.into()));
+fn read_provenance(event: &EventRow) -> Result<Option<NodeProvenance>> {
+    let unreadable =
+        |it: serde_json::Error| store_corrupt_error(format!("event {}", event.seq), Some(it.into()));
     let body: Option<Value> =
         event.body.as_ref().map(JsonDocument::decode).transpose().map_err(unreadable)?;
     let Some(body) = body else { return Ok(None) };
@@ -308,12 +327,12 @@ fn made_by(event: &EventRow) -> Result<Option<NodeProvenance>> {
     Ok(body["node"].as_str().map(|node| NodeProvenance { node: node.to_owned(), attempt }))
 }
 
-fn names(message: &ChatMessage) -> Vec<String> {
+fn list_tool_names(message: &ChatMessage) -> Vec<String> {
     message.tool_calls.iter().map(|tool_call| tool_call.name.clone()).collect()
 }
 
 /// Returns how a call ended (D8): by the side record of its answer, or without one by the answer's text.
-fn status(text: &str, side: Option<&Value>) -> CallStatus {
+fn classify_call_status(text: &str, side: Option<&Value>) -> CallStatus {
     let success = side.and_then(|side| side.get("success")).and_then(Value::as_bool);
     if success == Some(true) {
         return CallStatus::Done;

@@ -14,7 +14,7 @@ use crate::event::ChatEvent;
 use crate::loaded_session::{CommitInFlight, LoadedSession, LoadedState, TurnHandle};
 use crate::mail::SignalMailbox;
 use crate::narrate::NarrationPiece;
-use crate::narrator::emit;
+use crate::narrator::emit_narration;
 use crate::notice::Notice;
 use crate::noticing::NoticePublisher;
 use crate::outcome::ChatTurnOutcome;
@@ -49,7 +49,7 @@ enum CommitMarker {
 }
 
 impl CommitMarker {
-    fn of(batch: &Batch) -> Option<Self> {
+    fn from_batch(batch: &Batch) -> Option<Self> {
         let event = batch.puts.iter().find_map(|put| match put {
             RowMutation::Event(row) => Some(Self::Event(row.seq)),
             _ => None,
@@ -68,37 +68,38 @@ impl ChatInner {
     /// Decides about a session, and hands the batch of the decision to the store under the same lock: the order of
     /// decisions is the order of batches (INV-1). Nothing is sent when the decision fails; a decision changes the state
     /// only after the last thing that may fail.
-    pub(crate) fn commit<T, E>(
+    pub(crate) fn commit_decision<T, E>(
         &self,
         loaded: &Arc<LoadedSession>,
         decision: impl FnOnce(&mut LoadedState, &mut BatchBuilder) -> std::result::Result<T, E>,
     ) -> std::result::Result<(T, PendingCommit), E> {
-        let mut state = loaded.state();
+        let mut state = loaded.lock_state();
         let fence = self.journal.fence();
-        let writing = BatchBuilder::new(&loaded.key, fence, state.counters(), self.now(), &self.epoch);
-        let mailbox = SignalMailbox::of(&state, &self.limits);
-        let mut writing = writing.with_mailbox(mailbox).within(&self.limits);
+        let writing =
+            BatchBuilder::new(&loaded.key, fence, state.next_numbers(), self.current_time(), &self.epoch);
+        let mailbox = SignalMailbox::from_state(&state, &self.limits);
+        let mut writing = writing.with_mailbox(mailbox).with_limits(&self.limits);
         let decided = decision(&mut state, &mut writing)?;
-        let commit = self.send(loaded, &mut state, writing);
+        let commit = self.send_batch(loaded, &mut state, writing);
         Ok((decided, commit))
     }
 
-    fn send(
+    fn send_batch(
         &self,
         loaded: &Arc<LoadedSession>,
         state: &mut LoadedState,
         writing: BatchBuilder,
     ) -> PendingCommit {
-        let mut writing = writing.finish();
-        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
-        writing.batch.puts.extend(NoticePublisher::puts(&notices));
-        let deeds = self.auditing.puts(&writing.batch, writing.now);
+        let mut writing = writing.finish_batch();
+        let notices = self.noticing.notices_of_events(&writing.batch.key.tenant, &writing.events);
+        writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
+        let deeds = self.auditing.documents_for_batch(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);
-        let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
+        let ended = if self.watcher.is_some() { EndedTurn::find_in_batch(&writing) } else { Vec::new() };
         let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
         let in_flight = changes_state.then(|| CommitInFlight(loaded.clone()));
-        let trace = CommitMarker::of(&writing.batch);
-        let session_change = SessionChange::of(&writing.batch, writing.now);
+        let trace = CommitMarker::from_batch(&writing.batch);
+        let session_change = SessionChange::from_batch(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
         let BatchBuilder { events, landed: change, .. } = writing;
         PendingCommit { landing, events, notices, session_change, ended, trace, change, in_flight }
@@ -112,45 +113,45 @@ impl ChatInner {
         commit: PendingCommit,
     ) -> singletree_durable::Result<()> {
         if let Err(error) = commit.landing.await {
-            loaded.state().commit_failed();
+            loaded.lock_state().commit_failed();
             let refused = matches!(error, singletree_durable::Error::Refused { .. });
             // Unless the store refused the batch, it may have landed although its reply was lost: ask the store.
             if refused || !self.has_landed(loaded, commit.trace).await.unwrap_or(false) {
                 return Err(error);
             }
         }
-        let ended = self.change_state(loaded, commit.change);
+        let ended = self.apply_landed_change(loaded, commit.change);
         drop(commit.in_flight);
-        self.tenant_events.publish(
+        self.tenant_events.publish_commit(
             &loaded.key.tenant,
             &loaded.key.session,
             commit.session_change,
             &commit.events,
         );
         for event in commit.events {
-            self.report(loaded, &commit.ended, &event);
-            self.narrate(loaded, &event);
-            loaded.feed.publish(event);
+            self.report_ended_turn(loaded, &commit.ended, &event);
+            self.narrate_event(loaded, &event);
+            loaded.feed.publish_event(event);
         }
-        self.noticing.tell(commit.notices);
+        self.noticing.publish_notices(commit.notices);
         for (handle, outcome) in ended {
-            handle.tell(outcome);
+            handle.publish_outcome(outcome);
         }
         Ok(())
     }
 
     /// Makes the change of a commit that has landed. Returns the other turns that the commit has ended, so that their
     /// callers get the outcome.
-    fn change_state(
+    fn apply_landed_change(
         &self,
         loaded: &LoadedSession,
         change: LandedChange,
     ) -> Vec<(Arc<TurnHandle>, Arc<ChatTurnOutcome>)> {
-        let mut state = loaded.state();
+        let mut state = loaded.lock_state();
         let effects = state.commit_landed(change);
         if let Some(row) = effects.resumes {
-            let handle = TurnHandle::new(Some(row.id()), None);
-            handle.settle(true);
+            let handle = TurnHandle::new(Some(row.turn_id()), None);
+            handle.settle_acceptance(true);
             let work = QueuedWork::Recover { row, has_run: false };
             state.put_before_messages(QueuedTurn { handle, work });
         }
@@ -162,29 +163,32 @@ impl ChatInner {
     }
 
     /// Reports a turn that has ended to the watcher.
-    fn report(&self, loaded: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
+    fn report_ended_turn(&self, loaded: &LoadedSession, ended: &[EndedTurn], event: &ChatEvent) {
         let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
-        let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
-        let state = loaded.state();
-        let running = state.running().filter(|running| running.no == Some(ended.no()));
+        let Some(ended) = ended.iter().find(|it| it.matches_outcome(outcome)) else { return };
+        let state = loaded.lock_state();
+        let running = state.running_turn().filter(|running| running.no == Some(ended.turn_number()));
         let since = running.and_then(|running| running.since);
         drop(state);
-        let report = ended.report(&loaded.key, since, outcome);
+        let report = ended.build_end_report(&loaded.key, since, outcome);
         // A watcher that panics must not affect the turn, which has ended.
-        drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
+        drop(catch_unwind(AssertUnwindSafe(|| watcher.on_turn_end(&report))));
     }
 
     async fn has_landed(&self, loaded: &LoadedSession, trace: Option<CommitMarker>) -> Result<bool> {
         let (journal, key) = (&self.journal, &loaded.key);
         Ok(match trace {
-            Some(CommitMarker::Event(seq)) => {
-                self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
-            }
-            Some(CommitMarker::Version(version)) => {
-                self.read(journal.session(key)).await?.is_some_and(|it| it.head.version == version)
-            }
+            Some(CommitMarker::Event(seq)) => self
+                .await_store_read(journal.read_events(key, seq, 1))
+                .await?
+                .first()
+                .is_some_and(|it| it.seq == seq),
+            Some(CommitMarker::Version(version)) => self
+                .await_store_read(journal.read_session(key))
+                .await?
+                .is_some_and(|it| it.head.version == version),
             Some(CommitMarker::TakenOver { turn, fence }) => {
-                let rows = self.read(journal.turns(key, &TurnRowQuery::No(turn))).await?;
+                let rows = self.await_store_read(journal.read_turns(key, &TurnRowQuery::No(turn))).await?;
                 rows.first().is_some_and(|rows| rows.fence == fence)
             }
             None => false,
@@ -199,7 +203,7 @@ impl ChatInner {
     ) -> Result<()> {
         let (told, landed) = oneshot::channel();
         let (inner, loaded) = (self.clone(), loaded.clone());
-        self.tasks.spawn(async move {
+        self.tasks.spawn_task(async move {
             let landed = inner.await_commit(&loaded, commit).await;
             // The caller may have been dropped.
             drop(told.send(landed));
@@ -208,10 +212,16 @@ impl ChatInner {
     }
 
     /// Narrates an event. The result of the narration sink is ignored (INV-9).
-    fn narrate(&self, loaded: &LoadedSession, event: &ChatEvent) {
-        if let Some(NarrationPiece { role, kind, content }) = narrate::controller(&event.what, self.locale) {
+    fn narrate_event(&self, loaded: &LoadedSession, event: &ChatEvent) {
+        if let Some(NarrationPiece { role, kind, content }) =
+            narrate::compose_narration(&event.what, self.locale)
+        {
             let timestamp = event.at.to_system_time();
-            emit(self.narration.as_ref(), &loaded.key, NarrationMessage { timestamp, role, kind, content });
+            emit_narration(
+                self.narration.as_ref(),
+                &loaded.key,
+                NarrationMessage { timestamp, role, kind, content },
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::chat::Chat;
 use crate::chat_inner::ServedAgent;
 use crate::loaded_session::LoadedSession;
 use crate::policy::TurnPromptPolicy;
-use crate::session::apply::accept::new_head;
+use crate::session::apply::accept::new_session_head;
 use crate::sessions::SessionInfo;
 use crate::{Error, Result};
 
@@ -60,22 +60,24 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has made the session or has not.
     pub async fn create_session(&self, options: CreateOptions) -> Result<SessionInfo> {
-        let id = options.session.unwrap_or_else(|| self.inner.ids.uuid());
-        let key = self.key(&id)?;
+        let id = options.session.unwrap_or_else(|| self.inner.ids.generate_uuid());
+        let key = self.session_key(&id)?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
         let agent = options.agent.as_deref().unwrap_or(&self.inner.default_agent);
-        let served = self.inner.served(agent)?.clone();
-        options.policy.fits(&served.agent)?;
+        let served = self.inner.find_served_agent(agent)?.clone();
+        options.policy.check_agent(&served.agent)?;
         let loaded = self.inner.session_in_memory(&key)?;
-        self.inner.ready(&loaded).await?;
-        if loaded.state().head().is_none() {
+        self.inner.ensure_session_ready(&loaded).await?;
+        if loaded.lock_state().session_head().is_none() {
             self.admit_session()?;
         }
-        match self.create(&loaded, &served, options.policy).await {
+        match self.commit_new_session(&loaded, &served, options.policy).await {
             // A message made it in the meantime, or a writer came after us: the store knows.
-            Err(Error::Store { source: StoreError::Refused { .. } }) if self.row(&id).await.is_ok() => {
+            Err(Error::Store { source: StoreError::Refused { .. } })
+                if self.read_session_row(&id).await.is_ok() =>
+            {
                 return Err(Error::SessionExists { session: id });
             }
             made => made?,
@@ -83,20 +85,20 @@ impl Chat {
         self.session_info(&id).await
     }
 
-    async fn create(
+    async fn commit_new_session(
         &self,
         loaded: &Arc<LoadedSession>,
         served: &ServedAgent,
         policy: TurnPromptPolicy,
     ) -> Result<()> {
-        let ((), commit) = self.inner.commit(loaded, |state, writing| {
-            if state.head().is_some() {
+        let ((), commit) = self.inner.commit_decision(loaded, |state, writing| {
+            if state.session_head().is_some() {
                 return Err(Error::SessionExists { session: loaded.key.session.to_string() });
             }
             writing.require(BatchPrecondition::SessionAbsent);
-            let head = new_head(writing, &served.agent, policy, self.subject().cloned());
-            writing.put(RowMutation::Head(head));
-            state.begin_session(writing.head_put());
+            let head = new_session_head(writing, &served.agent, policy, self.session_subject().cloned());
+            writing.add_mutation(RowMutation::Head(head));
+            state.begin_session(writing.find_written_head());
             Ok(())
         })?;
         self.inner.await_commit_in_task(loaded, commit).await

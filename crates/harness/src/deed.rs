@@ -15,7 +15,7 @@ use singletree_durable::{
 };
 
 use crate::Result;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 
 /// Larger than every time in milliseconds: ids count down from it, so that later entries sort first.
 const END: i64 = 10_000_000_000_000;
@@ -50,7 +50,7 @@ impl AuditRecord {
 
     /// Adds a detail. It must not contain content of a conversation or a secret.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
@@ -58,46 +58,46 @@ impl AuditRecord {
     /// Returns the id of the document that holds the entry; later entries sort first. `unique` distinguishes entries of
     /// the same millisecond.
     #[must_use]
-    pub fn id(&self, unique: &str) -> String {
+    pub fn document_id(&self, unique: &str) -> String {
         format!("{:013}-{unique}", END.saturating_sub(self.at.as_millis()).max(0))
     }
 
     /// Writes it as the body of its document.
     #[must_use]
-    pub fn body(&self) -> JsonDocument {
+    pub fn to_document_body(&self) -> JsonDocument {
         // A deed is texts, numbers and values of JSON: it can always be written.
-        JsonDocument::of(self).unwrap_or_else(|_| JsonDocument::from_text("null"))
+        JsonDocument::from_serializable(self).unwrap_or_else(|_| JsonDocument::from_text("null"))
     }
 
     /// Reads its document.
     ///
     /// # Errors
     /// `store_corrupt`.
-    pub fn read(document: &StoredDocument) -> Result<Self> {
+    pub fn from_document(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
+        document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))
     }
 
-    fn of_answer(key: &SessionKey, wait: &WaitRow, now: Timestamp) -> Option<Self> {
+    fn from_answered_wait(key: &SessionKey, wait: &WaitRow, now: Timestamp) -> Option<Self> {
         if wait.status != StoredWaitStatus::Consumed {
             return None;
         }
         let at = wait.ended_at.unwrap_or(now);
         let deed = Self::new(at, wait.answered_by.as_deref(), "signal.answered", &wait.signal)
-            .with("session", key.session.as_str())
-            .with("wait", wait.no);
+            .with_detail("session", key.session.as_str())
+            .with_detail("wait", wait.no);
         let answer = wait.answer.as_ref().and_then(|answer| answer.decode::<Map<String, Value>>().ok());
         let deed = match answer.as_ref().and_then(|answer| answer.get("approved")).and_then(Value::as_bool) {
-            Some(approved) => deed.with("approved", approved),
+            Some(approved) => deed.with_detail("approved", approved),
             None => deed,
         };
         Some(match &wait.action {
-            Some(action) => deed.with("action_digest", action.as_str()),
+            Some(action) => deed.with_detail("action_digest", action.as_str()),
             None => deed,
         })
     }
 
-    fn of_row(row: &AuditRow) -> Self {
+    fn from_audit_row(row: &AuditRow) -> Self {
         Self::new(row.at, row.by.as_deref(), &row.action, row.key.session.as_str())
     }
 }
@@ -109,26 +109,25 @@ pub(crate) struct AuditSettings {
 }
 
 impl AuditSettings {
-    pub(crate) fn kept(kept: Duration) -> Self {
+    pub(crate) fn with_retention_time(kept: Duration) -> Self {
         Self { kept: Some(kept) }
     }
 
     /// Returns the audit documents to write with a batch, derived from its changes.
-    pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<RowMutation> {
+    pub(crate) fn documents_for_batch(&self, batch: &Batch, now: Timestamp) -> Vec<RowMutation> {
         let Some(kept) = self.kept else { return Vec::new() };
         let deed = |put: &RowMutation| match put {
-            RowMutation::Wait(wait) => {
-                AuditRecord::of_answer(&batch.key, wait, now).map(|answer| (answer, wait.no.to_string()))
-            }
-            RowMutation::Audit(row) => Some((AuditRecord::of_row(row), "deleted".to_owned())),
+            RowMutation::Wait(wait) => AuditRecord::from_answered_wait(&batch.key, wait, now)
+                .map(|answer| (answer, wait.no.to_string())),
+            RowMutation::Audit(row) => Some((AuditRecord::from_audit_row(row), "deleted".to_owned())),
             _ => None,
         };
         let deeds = batch.puts.iter().filter_map(deed);
         let written = deeds.map(|(deed, number)| RowMutation::Document {
             kind: AuditRecord::KIND.to_owned(),
-            id: deed.id(&unique(&batch.key, &number)),
-            body: deed.body(),
-            expires_at: Some(deed.at.after(kept)),
+            id: deed.document_id(&unique_id_suffix(&batch.key, &number)),
+            body: deed.to_document_body(),
+            expires_at: Some(deed.at.saturating_add(kept)),
             outlives: true,
         });
         written.collect()
@@ -136,7 +135,7 @@ impl AuditSettings {
 }
 
 /// Tells deeds of one millisecond apart: by session and by number in it.
-fn unique(key: &SessionKey, number: &str) -> String {
+fn unique_id_suffix(key: &SessionKey, number: &str) -> String {
     let mut hash = Sha256::new();
     for part in [key.session.as_str(), number] {
         // With its length, so that no two lists of parts run into the same bytes.

@@ -6,7 +6,7 @@ use singletree_durable::{AuditRow, RowMutation};
 
 use crate::chat::Chat;
 use crate::loaded_session::{HeldTurn, LoadedSession};
-use crate::narrator::forget;
+use crate::narrator::forget_narration;
 use crate::session::{QueuedTurn, QueuedWork};
 use crate::{Error, Result, waits};
 
@@ -25,26 +25,26 @@ impl Chat {
     /// # Cancellation
     /// Dropping the future cancels nothing: the session is deleted all the same.
     pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
-        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.session_key(session_id)?)?;
         let (chat, by) = (self.clone(), by.map(str::to_owned));
-        self.inner.run_call(async move { chat.delete_all(&loaded, by.as_deref()).await }).await
+        self.inner.run_call_in_task(async move { chat.cancel_and_delete(&loaded, by.as_deref()).await }).await
     }
 
-    async fn delete_all(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<()> {
-        self.inner.ready(loaded).await?;
+    async fn cancel_and_delete(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<()> {
+        self.inner.ensure_session_ready(loaded).await?;
         loop {
-            let held = self.cancel_all(loaded).await?;
+            let held = self.cancel_all_turns(loaded).await?;
             // Before as well as after: a crash in between leaves a session without narration, never the narration of a
             // deleted session.
-            forget(self.inner.narration.as_ref(), &loaded.key);
-            let deleted = self.delete(loaded, by).await;
+            forget_narration(self.inner.narration.as_ref(), &loaded.key);
+            let deleted = self.commit_deletion(loaded, by).await;
             drop(held);
             match deleted {
                 // A message was accepted before the deletion took its place: it belongs to the session, and goes with
                 // it.
                 Ok(false) => {}
                 other => {
-                    forget(self.inner.narration.as_ref(), &loaded.key);
+                    forget_narration(self.inner.narration.as_ref(), &loaded.key);
                     self.inner.wake_queue(loaded);
                     return other.map(drop);
                 }
@@ -53,10 +53,10 @@ impl Chat {
     }
 
     /// Cancels queued and running turns, and takes the session's turn.
-    async fn cancel_all(&self, loaded: &Arc<LoadedSession>) -> Result<HeldTurn> {
+    async fn cancel_all_turns(&self, loaded: &Arc<LoadedSession>) -> Result<HeldTurn> {
         loop {
             let freed = loaded.freed.notified();
-            let next = loaded.state().take_next_accepted();
+            let next = loaded.lock_state().take_next_accepted();
             match next {
                 Some(QueuedTurn { work: QueuedWork::Answer(_), handle }) => {
                     let why = "the session was deleted".into();
@@ -64,16 +64,16 @@ impl Chat {
                     continue;
                 }
                 Some(queued) => {
-                    self.cancel_queued(loaded, queued).await?;
+                    self.cancel_queued_turn(loaded, queued).await?;
                     continue;
                 }
                 None => {}
             }
-            let is_free = loaded.state().is_queue_settled();
-            if let Some(held) = is_free.then(|| loaded.take_turn()).flatten() {
+            let is_free = loaded.lock_state().is_queue_settled();
+            if let Some(held) = is_free.then(|| loaded.try_hold_turn()).flatten() {
                 return Ok(held);
             }
-            if let Some(running) = loaded.state().running() {
+            if let Some(running) = loaded.lock_state().running_turn() {
                 running.handle.cancel.notify_one();
             }
             // Also waits while a message is being accepted or a queued turn is being cancelled: these decisions come
@@ -83,25 +83,30 @@ impl Chat {
     }
 
     /// Deletes the session, whose turn was taken; returns false when a turn is queued in it again.
-    async fn delete(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<bool> {
+    async fn commit_deletion(&self, loaded: &Arc<LoadedSession>, by: Option<&str>) -> Result<bool> {
         // Callers that wait for the end of the wait are answered before the deletion.
-        waits::close(&self.inner, loaded, waits::WaitEndReason::Cancelled).await?;
+        waits::close_wait(&self.inner, loaded, waits::WaitEndReason::Cancelled).await?;
         self.inner.ensure_loaded(loaded).await?;
-        let decided = self.inner.commit(loaded, |state, writing| {
-            if !state.is_known() || !state.is_queue_settled() || state.wait().is_some() {
+        let decided = self.inner.commit_decision(loaded, |state, writing| {
+            if !state.is_known() || !state.is_queue_settled() || state.pending_wait().is_some() {
                 return Err(NotDeleted { is_over: false });
             }
-            let began = state.head().is_some();
+            let began = state.session_head().is_some();
             if !began && self.inner.blobs.is_none() {
                 return Err(NotDeleted { is_over: true });
             }
             // A session that has not begun is deleted as well: blobs may be kept for it.
-            writing.put(RowMutation::Delete);
+            writing.add_mutation(RowMutation::Delete);
             if began {
                 let (at, key, by) = (writing.now, loaded.key.clone(), by.map(str::to_owned));
-                writing.put(RowMutation::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
+                writing.add_mutation(RowMutation::Audit(AuditRow {
+                    at,
+                    action: "session.deleted".into(),
+                    key,
+                    by,
+                }));
             }
-            state.delete_session();
+            state.begin_deletion();
             Ok(began)
         });
         let (began, commit) = match decided {
@@ -111,7 +116,7 @@ impl Chat {
         self.inner.await_commit(loaded, commit).await?;
         if began {
             // Ends the streams of listeners, after all earlier events.
-            loaded.feed.end();
+            loaded.feed.close_channel();
         }
         Ok(true)
     }

@@ -37,8 +37,8 @@ impl Chat {
         let mut forks: HashMap<SessionId, Vec<SessionId>> = HashMap::new();
         let mut from: Option<SessionId> = None;
         loop {
-            let page = self.inner.journal.sessions(self.tenant()?, from.as_ref(), PAGE);
-            let page = self.inner.read(page).await?;
+            let page = self.inner.journal.read_session_page(self.served_tenant()?, from.as_ref(), PAGE);
+            let page = self.inner.await_store_read(page).await?;
             for row in page.sessions {
                 let session = row.key.session;
                 let is_meant = match scope {
@@ -82,30 +82,37 @@ impl Chat {
     /// A dropped call has erased a part; erasing again erases the rest.
     pub async fn erase(&self, scope: &ErasureScope, by: Option<&str>) -> Result<u64> {
         let sessions = self.erasable_sessions(scope).await?;
-        self.hide_in_audit(scope, &sessions).await?;
+        self.redact_audit_entries(scope, &sessions).await?;
         for session in &sessions {
             self.delete_session(session.as_str(), by).await?;
         }
         // The deletions are in the audit, too.
-        self.hide_in_audit(scope, &sessions).await?;
+        self.redact_audit_entries(scope, &sessions).await?;
         Ok(sessions.len() as u64)
     }
 
     /// Removes names from the entries of the audit; where the tenant is erased, the entries.
-    async fn hide_in_audit(&self, scope: &ErasureScope, sessions: &[SessionId]) -> Result<()> {
+    async fn redact_audit_entries(&self, scope: &ErasureScope, sessions: &[SessionId]) -> Result<()> {
         let Some(blobs) = &self.inner.blobs else { return Ok(()) };
         let names: HashSet<&str> = sessions.iter().map(SessionId::as_str).collect();
         let mut past: Option<String> = None;
         loop {
-            let page = blobs.documents().documents(self.tenant()?, AuditRecord::KIND, past.as_deref(), PAGE);
-            let page = self.inner.read(page).await?;
+            let page = blobs.document_store().read_documents(
+                self.served_tenant()?,
+                AuditRecord::KIND,
+                past.as_deref(),
+                PAGE,
+            );
+            let page = self.inner.await_store_read(page).await?;
             let Some(last) = page.last() else { return Ok(()) };
             past = Some(last.key.id.clone());
             let mut changes = Vec::new();
             for document in &page {
                 let hidden = match scope {
                     ErasureScope::Tenant => Some(None),
-                    ErasureScope::Subject(subject) => hidden(document, subject, &names)?.map(Some),
+                    ErasureScope::Subject(subject) => {
+                        redact_audit_entry(document, subject, &names)?.map(Some)
+                    }
                 };
                 let Some(hidden) = hidden else { continue };
                 let (key, expect) = (document.key.clone(), DocumentPrecondition::Version(document.version));
@@ -115,28 +122,28 @@ impl Chat {
                     key: DocumentKey::new(
                         document.key.tenant.clone(),
                         AuditRecord::KIND,
-                        deed.id(&self.inner.ids.uuid()),
+                        deed.document_id(&self.inner.ids.generate_uuid()),
                     ),
                     expect: DocumentPrecondition::Absent,
                     session: None,
-                    body: deed.body(),
+                    body: deed.to_document_body(),
                     expires_at: document.expires_at,
                 }));
             }
             if !changes.is_empty() {
-                blobs.documents().change(changes).await.map_err(Error::from)?;
+                blobs.document_store().change_documents(changes).await.map_err(Error::from)?;
             }
         }
     }
 }
 
 /// Returns an entry without these names, if it has one of them.
-fn hidden(
+fn redact_audit_entry(
     document: &StoredDocument,
     subject: &SubjectId,
     sessions: &HashSet<&str>,
 ) -> Result<Option<AuditRecord>> {
-    let mut deed = AuditRecord::read(document)?;
+    let mut deed = AuditRecord::from_document(document)?;
     // A server marks the subjects of tokens.
     let is_hidden = |name: &str| {
         name.strip_prefix("token:").unwrap_or(name) == subject.as_str() || sessions.contains(name)

@@ -302,7 +302,7 @@ impl Error {
     /// Returns how long the model's provider asked to wait, where that is why a run failed.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Run { source: engine::Error::Node { source: fault, .. } } = self else { return None };
-        let mut causes = std::iter::successors(fault.cause(), |error| error.source());
+        let mut causes = std::iter::successors(fault.original_error(), |error| error.source());
         causes.find_map(|error| error.downcast_ref::<singletree_llm::Error>())?.retry_after()
     }
 
@@ -350,7 +350,7 @@ impl Error {
             Self::AgentUnknown { .. } => "chat_agent_unknown",
             Self::SessionRequired { .. } => "chat_session_required",
             Self::ShuttingDown => "chat_shutting_down",
-            Self::Run { source } => run_category(source),
+            Self::Run { source } => category_of_run_error(source),
             Self::Store { source } => source.category(),
         }
     }
@@ -358,20 +358,20 @@ impl Error {
 
 /// Returns the category of the cause of a failed run: the category that the node named, or that of a model call's error
 /// anywhere among the causes.
-fn run_category(error: &engine::Error) -> &str {
+fn category_of_run_error(error: &engine::Error) -> &str {
     // Wherever the exhausted budget was detected (run, node or commit) and however the error was wrapped.
-    if let Some(budget) = exhausted(error) {
+    if let Some(budget) = find_exhausted_budget(error) {
         return budget.category();
     }
     // A failure of the disk is not a failure of the conversation, whichever save it interrupted.
-    if let Some(trouble) = store_trouble(error) {
+    if let Some(trouble) = find_store_failure(error) {
         return trouble.category();
     }
     let engine::Error::Node { source: fault, .. } = error else { return error.category() };
     if let Some(category) = fault.category() {
         return category;
     }
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = fault.cause();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = fault.original_error();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<singletree_llm::Error>() {
             return error.category();
@@ -386,7 +386,7 @@ fn run_category(error: &engine::Error) -> &str {
 
 /// Finds among the causes of an error that the store cannot be written for want of space, of its file or of the right
 /// to write.
-fn store_trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a durable::Error> {
+fn find_store_failure<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a durable::Error> {
     use durable::Error::{Displaced, Fenced, Full};
 
     let causes = std::iter::successors(error.source(), |it| it.source());
@@ -397,8 +397,8 @@ fn store_trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a
 
 /// Describes an error whose cause is wanted elsewhere, too: its text, and the category where the store is in trouble.
 pub(crate) fn describe_cause(error: &Error) -> durable::BoxError {
-    let text = engine::chain(error).into();
-    match store_trouble(error) {
+    let text = engine::format_error_chain(error).into();
+    match find_store_failure(error) {
         Some(durable::Error::Full { doing, .. }) => Box::new(durable::Error::Full { doing, source: text }),
         Some(durable::Error::Fenced { held, found }) => {
             Box::new(durable::Error::Fenced { held: *held, found: *found })
@@ -409,9 +409,9 @@ pub(crate) fn describe_cause(error: &Error) -> durable::BoxError {
 }
 
 /// Finds the budget among the causes of a failed run.
-fn exhausted(error: &engine::Error) -> Option<&Error> {
+fn find_exhausted_budget(error: &engine::Error) -> Option<&Error> {
     let mut cause = match error {
-        engine::Error::Node { source, .. } => source.cause(),
+        engine::Error::Node { source, .. } => source.original_error(),
         other => std::error::Error::source(other),
     };
     while let Some(error) = cause {

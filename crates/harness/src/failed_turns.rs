@@ -14,8 +14,8 @@ use crate::Result;
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, message, read_outcome};
-use crate::stored::corrupt;
+use crate::record::{OutcomeRecord, StoredOutcome, TurnRowExt, decode_message, read_outcome};
+use crate::stored::store_corrupt_error;
 use crate::turn_id::TurnId;
 use crate::turns::TurnInfo;
 
@@ -59,25 +59,27 @@ impl Chat {
         places: Range<u64>,
         limit: usize,
     ) -> Result<Vec<FailedTurnEntry>> {
-        let session = self.row(session_id).await?;
+        let session = self.read_session_row(session_id).await?;
         let mut no = match places.start.checked_sub(1) {
-            Some(before) => self.turn_at(&session, before).await?.unwrap_or_default(),
+            Some(before) => self.turn_number_at_place(&session, before).await?.unwrap_or_default(),
             None => 0,
         };
-        let last = self.turn_at(&session, places.end).await?.map(|turn| turn.saturating_add(AHEAD));
+        let last =
+            self.turn_number_at_place(&session, places.end).await?.map(|turn| turn.saturating_add(AHEAD));
         let mut found: Vec<(TurnRow, u64, bool, Option<TurnId>)> = Vec::new();
         loop {
             let query = TurnRowQuery::From { no, limit: PAGE };
-            let rows = self.inner.read(self.inner.journal.turns(&session.key, &query)).await?;
+            let rows =
+                self.inner.await_store_read(self.inner.journal.read_turns(&session.key, &query)).await?;
             let is_last = (rows.len() as u64) < PAGE;
             for row in rows {
                 no = row.no + 1;
                 if let Some(retried) = row.retries
                     && let Some(failed) = found.iter_mut().find(|(failed, ..)| failed.no == retried)
                 {
-                    failed.3 = Some(row.id());
+                    failed.3 = Some(row.turn_id());
                 }
-                let ended = StoredOutcome::of(&row)?.map(|ended| ended.recorded);
+                let ended = StoredOutcome::from_turn_row(&row)?.map(|ended| ended.recorded);
                 if let Some(OutcomeRecord::Errored { effects, place: Some(place), .. }) = ended
                     && places.contains(&place)
                 {
@@ -97,14 +99,14 @@ impl Chat {
                 break;
             }
             let outcome = read_outcome(self.inner.journal.as_ref(), &session.key, &row);
-            if let Some(ChatTurnOutcome::Errored(error)) = self.inner.limited(outcome).await? {
-                let items = self.beside_history(&session.key, &row).await?;
+            if let Some(ChatTurnOutcome::Errored(error)) = self.inner.await_read_sequence(outcome).await? {
+                let items = self.read_items_beside_history(&session.key, &row).await?;
                 bytes += items.iter().map(|item| item.body.as_str().len() as u64).sum::<u64>();
                 let (own, made): (Vec<_>, Vec<_>) =
                     items.iter().partition(|item| Some(item.no) == row.message);
-                let message = own.first().map(|item| said(item)).transpose()?;
-                let made = made.into_iter().map(said).collect::<Result<_>>()?;
-                let turn = self.turn_info_of(&session.key, &row).await?;
+                let message = own.first().map(|item| decode_message_with_side(item)).transpose()?;
+                let made = made.into_iter().map(decode_message_with_side).collect::<Result<_>>()?;
+                let turn = self.read_turn_info(&session.key, &row).await?;
                 failed.push(FailedTurnEntry { turn, error, place, effects, message, made, retried_by });
             }
         }
@@ -114,7 +116,7 @@ impl Chat {
 
     /// Returns the number of the turn that made the message at a place of the history; none where no turn of this
     /// session did.
-    async fn turn_at(&self, session: &SessionRow, place: u64) -> Result<Option<u64>> {
+    async fn turn_number_at_place(&self, session: &SessionRow, place: u64) -> Result<Option<u64>> {
         if session.head.parent.as_ref().is_some_and(|parent| place < parent.offset) {
             return Ok(None);
         }
@@ -125,13 +127,14 @@ impl Chat {
         }
         let range =
             ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from: place, limit: 1 };
-        let rows = self.inner.read(self.inner.journal.items(&session.key, &range)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_items(&session.key, &range)).await?;
         Ok(rows.first().map(|row| row.turn))
     }
 
     /// Reads the message of a turn and the messages that it made, as far as they are no part of the history.
-    async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ListItemRow>> {
-        let mut items = self.inner.read(self.inner.journal.items(key, &ItemRange::Turn(row.no))).await?;
+    async fn read_items_beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ListItemRow>> {
+        let mut items =
+            self.inner.await_store_read(self.inner.journal.read_items(key, &ItemRange::Turn(row.no))).await?;
         items.retain(|item| item.placement.is_none());
         Ok(items)
     }
@@ -140,9 +143,10 @@ impl Chat {
 /// A message, and its side record.
 type MessageWithSide = (Arc<ChatMessage>, Option<Value>);
 
-fn said(row: &ListItemRow) -> Result<MessageWithSide> {
+fn decode_message_with_side(row: &ListItemRow) -> Result<MessageWithSide> {
     let side = row.side.as_ref().map(JsonDocument::decode).transpose();
-    let side =
-        side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
-    Ok((message(&Item::from_text(row.body.as_str()))?, side))
+    let side = side.map_err(|error| {
+        store_corrupt_error(format!("the side record of item {}", row.no), Some(error.into()))
+    })?;
+    Ok((decode_message(&Item::from_text(row.body.as_str()))?, side))
 }

@@ -21,32 +21,32 @@ impl EventBroadcast {
         Self { backlog: backlog.max(1), channel: Arc::default() }
     }
 
-    fn channel(&self) -> MutexGuard<'_, EventSender> {
+    fn lock_channel(&self) -> MutexGuard<'_, EventSender> {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens. Never waits; a listener that is too slow reads the log instead.
-    pub(crate) fn publish(&self, event: ChatEvent) {
-        if let Some(channel) = self.channel().as_ref() {
+    pub(crate) fn publish_event(&self, event: ChatEvent) {
+        if let Some(channel) = self.lock_channel().as_ref() {
             // Nobody listening is no failure.
             drop(channel.send(Arc::new(event)));
         }
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<ChatEvent>> {
-        self.channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
+    pub(crate) fn subscribe_to_events(&self) -> broadcast::Receiver<Arc<ChatEvent>> {
+        self.lock_channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
     }
 
     /// Signals to all listeners, after all earlier events, that the log has ended.
-    pub(crate) fn end(&self) {
-        *self.channel() = None;
+    pub(crate) fn close_channel(&self) {
+        *self.lock_channel() = None;
     }
 
-    pub(crate) fn listeners(&self) -> usize {
-        self.channel().as_ref().map_or(0, broadcast::Sender::receiver_count)
+    pub(crate) fn listener_count(&self) -> usize {
+        self.lock_channel().as_ref().map_or(0, broadcast::Sender::receiver_count)
     }
 
     pub(crate) fn has_listeners(&self) -> bool {
-        self.channel().as_ref().is_some_and(|channel| channel.receiver_count() > 0)
+        self.lock_channel().as_ref().is_some_and(|channel| channel.receiver_count() > 0)
     }
 }

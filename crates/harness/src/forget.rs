@@ -37,7 +37,7 @@ struct RetentionBounds {
 }
 
 impl RetentionBounds {
-    fn of(now: Counters, retention: &Retention, at: Timestamp) -> Self {
+    fn from_retention(now: Counters, retention: &Retention, at: Timestamp) -> Self {
         let below = |count: u64, kept: Option<u64>| kept.map_or(0, |kept| count.saturating_sub(kept));
         let age = retention.age.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         Self {
@@ -48,13 +48,13 @@ impl RetentionBounds {
         }
     }
 
-    fn is_old(&self, at: Option<Timestamp>) -> bool {
+    fn is_time_expired(&self, at: Option<Timestamp>) -> bool {
         self.old.is_some_and(|old| at.is_some_and(|at| at < old))
     }
 
     /// Tells whether a turn is beyond the bounds, whatever still needs it.
-    fn passes(&self, row: &TurnRow) -> bool {
-        row.no < self.now.turns && (row.no < self.turns || self.is_old(row.ended_at))
+    fn is_turn_expired(&self, row: &TurnRow) -> bool {
+        row.no < self.now.turns && (row.no < self.turns || self.is_time_expired(row.ended_at))
     }
 }
 
@@ -72,24 +72,24 @@ struct RecordsInUse {
 impl ChatInner {
     /// Removes the data of a session that a retention does not keep. `counters` are the current counters of the
     /// session.
-    pub(crate) async fn forget(
+    pub(crate) async fn apply_retention(
         self: &Arc<Self>,
         key: &SessionKey,
         counters: Counters,
         retention: &Retention,
     ) -> Result<RetentionReport> {
-        let bounds = RetentionBounds::of(counters, retention, self.now());
+        let bounds = RetentionBounds::from_retention(counters, retention, self.current_time());
         let mut forgotten = RetentionReport::default();
-        if !self.is_worth(key, &bounds).await? {
+        if !self.has_expired_records(key, &bounds).await? {
             return Ok(forgotten);
         }
         let loaded = self.session_in_memory(key)?;
         // New listeners wait meanwhile, and then see the remaining log.
         let _alone = loaded.forgetting.write().await;
-        let busy = self.busy(&loaded).await?;
+        let busy = self.read_records_in_use(&loaded).await?;
         let done = async {
-            let floor = self.forget_events(&loaded, &bounds, &busy, &mut forgotten.events).await?;
-            self.forget_turns(&loaded, (&bounds, floor), &busy, &mut forgotten.turns).await
+            let floor = self.drop_expired_events(&loaded, &bounds, &busy, &mut forgotten.events).await?;
+            self.drop_expired_turns(&loaded, (&bounds, floor), &busy, &mut forgotten.turns).await
         };
         match done.await {
             // The session changed under us; the next look goes on.
@@ -99,40 +99,44 @@ impl ChatInner {
     }
 
     /// Looks whether the oldest turn or event is beyond the bounds.
-    async fn is_worth(&self, key: &SessionKey, bounds: &RetentionBounds) -> Result<bool> {
+    async fn has_expired_records(&self, key: &SessionKey, bounds: &RetentionBounds) -> Result<bool> {
         let oldest = TurnRowQuery::From { no: 0, limit: 1 };
-        let turn = self.read(self.journal.turns(key, &oldest)).await?;
-        if turn.first().is_some_and(|turn| bounds.passes(turn)) {
+        let turn = self.await_store_read(self.journal.read_turns(key, &oldest)).await?;
+        if turn.first().is_some_and(|turn| bounds.is_turn_expired(turn)) {
             return Ok(true);
         }
-        let event = self.read(self.journal.events(key, 0, 1)).await?;
-        Ok(event.first().is_some_and(|event| event.seq < bounds.events || bounds.is_old(Some(event.at))))
+        let event = self.await_store_read(self.journal.read_events(key, 0, 1)).await?;
+        Ok(event
+            .first()
+            .is_some_and(|event| event.seq < bounds.events || bounds.is_time_expired(Some(event.at))))
     }
 
-    async fn busy(&self, loaded: &LoadedSession) -> Result<RecordsInUse> {
+    async fn read_records_in_use(&self, loaded: &LoadedSession) -> Result<RecordsInUse> {
         let mut busy = RecordsInUse::default();
-        let open = self.read(self.journal.turns(&loaded.key, &TurnRowQuery::Open)).await?;
+        let open = self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await?;
         busy.open.extend(open.iter().map(|item| item.no));
         busy.invocations.extend(open.into_iter().map(|item| item.invocation));
         // In this order: a turn whose end is stored but not told yet is still here (D20).
-        let untold = loaded.state().invocations();
-        let pending = self.read(self.journal.waits(&WaitRowQuery::Pending(loaded.key.clone()))).await?;
+        let untold = loaded.lock_state().turn_invocations();
+        let pending = self
+            .await_store_read(self.journal.read_waits(&WaitRowQuery::Pending(loaded.key.clone())))
+            .await?;
         busy.invocations.extend(pending.into_iter().map(|(_, it)| it.invocation));
         busy.invocations.extend(untold.iter().cloned());
         for invocation in &busy.invocations {
             let query = TurnRowQuery::Invocation(invocation.clone());
-            let turns = self.read(self.journal.turns(&loaded.key, &query)).await?;
+            let turns = self.await_store_read(self.journal.read_turns(&loaded.key, &query)).await?;
             busy.turns.extend(turns.iter().map(|turn| turn.no));
             if untold.contains(invocation) {
                 busy.open.extend(turns.iter().map(|turn| turn.no));
             }
-            self.keep_retried(loaded, turns, &mut busy.turns).await?;
+            self.keep_retried_turns(loaded, turns, &mut busy.turns).await?;
         }
         Ok(busy)
     }
 
     /// Adds the failed turns whose messages these turns answer (D29).
-    async fn keep_retried(
+    async fn keep_retried_turns(
         &self,
         loaded: &LoadedSession,
         turns: Vec<TurnRow>,
@@ -141,7 +145,9 @@ impl ChatInner {
         let mut retried: Vec<u64> = turns.into_iter().filter_map(|turn| turn.retries).collect();
         while let Some(no) = retried.pop() {
             if busy.insert(no) {
-                let rows = self.read(self.journal.turns(&loaded.key, &TurnRowQuery::No(no))).await?;
+                let rows = self
+                    .await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::No(no)))
+                    .await?;
                 retried.extend(rows.into_iter().filter_map(|row| row.retries));
             }
         }
@@ -149,7 +155,7 @@ impl ChatInner {
     }
 
     /// Removes events from the oldest on, up to the first that stays; returns where the log begins then.
-    async fn forget_events(
+    async fn drop_expired_events(
         &self,
         loaded: &LoadedSession,
         bounds: &RetentionBounds,
@@ -158,18 +164,18 @@ impl ChatInner {
     ) -> Result<u64> {
         let mut floor = 0;
         loop {
-            let rows = self.read(self.journal.events(&loaded.key, floor, EVENTS)).await?;
-            let unread = loaded.readers.lowest().unwrap_or(u64::MAX).min(bounds.now.events);
+            let rows = self.await_store_read(self.journal.read_events(&loaded.key, floor, EVENTS)).await?;
+            let unread = loaded.readers.lowest_position().unwrap_or(u64::MAX).min(bounds.now.events);
             let goes = |it: &&EventRow| {
                 let is_beyond = it.seq < bounds.events
-                    || bounds.is_old(Some(it.at))
+                    || bounds.is_time_expired(Some(it.at))
                     || (it.turn < bounds.turns && !busy.turns.contains(&it.turn));
                 it.seq < unread && !busy.open.contains(&it.turn) && is_beyond
             };
             let going = rows.iter().take_while(goes).count();
             let Some(last) = going.checked_sub(1).and_then(|left| rows.get(left)) else { return Ok(floor) };
             floor = last.seq + 1;
-            self.drop_rows(loaded, vec![RowMutation::DropEvents { before: floor }]).await?;
+            self.apply_mutations(loaded, vec![RowMutation::DropEvents { before: floor }]).await?;
             *forgotten += going as u64;
             if going as u64 != EVENTS {
                 return Ok(floor);
@@ -178,7 +184,7 @@ impl ChatInner {
     }
 
     /// Removes the turns that are beyond the bounds, not in use, and have no event left.
-    async fn forget_turns(
+    async fn drop_expired_turns(
         &self,
         loaded: &LoadedSession,
         (bounds, floor): (&RetentionBounds, u64),
@@ -188,22 +194,23 @@ impl ChatInner {
         let (mut from, mut told) = (0, None::<BTreeSet<u64>>);
         loop {
             let page = TurnRowQuery::From { no: from, limit: TURNS };
-            let rows = self.read(self.journal.turns(&loaded.key, &page)).await?;
+            let rows = self.await_store_read(self.journal.read_turns(&loaded.key, &page)).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             from = last.no + 1;
-            let more = rows.len() as u64 == TURNS && bounds.passes(last);
-            let may_go =
-                |it: &&TurnRow| it.status.is_ended() && bounds.passes(it) && !busy.turns.contains(&it.no);
+            let more = rows.len() as u64 == TURNS && bounds.is_turn_expired(last);
+            let may_go = |it: &&TurnRow| {
+                it.status.is_ended() && bounds.is_turn_expired(it) && !busy.turns.contains(&it.no)
+            };
             let candidates: Vec<u64> = rows.iter().filter(may_go).map(|row| row.no).collect();
             if !candidates.is_empty() {
                 let told = match &mut told {
                     Some(told) => told,
-                    unread => unread.insert(self.told_of(loaded, floor).await?),
+                    unread => unread.insert(self.read_turns_with_events(loaded, floor).await?),
                 };
                 let going = candidates.into_iter().filter(|candidate| !told.contains(candidate));
                 let puts: Vec<RowMutation> = going.map(|turn| RowMutation::DropTurn { turn }).collect();
                 let count = puts.len() as u64;
-                self.drop_rows(loaded, puts).await?;
+                self.apply_mutations(loaded, puts).await?;
                 *forgotten += count;
             }
             if !more {
@@ -213,10 +220,10 @@ impl ChatInner {
     }
 
     /// Returns the numbers of the turns of which events are left.
-    async fn told_of(&self, loaded: &LoadedSession, mut from: u64) -> Result<BTreeSet<u64>> {
+    async fn read_turns_with_events(&self, loaded: &LoadedSession, mut from: u64) -> Result<BTreeSet<u64>> {
         let mut told = BTreeSet::new();
         loop {
-            let rows = self.read(self.journal.events(&loaded.key, from, EVENTS)).await?;
+            let rows = self.await_store_read(self.journal.read_events(&loaded.key, from, EVENTS)).await?;
             told.extend(rows.iter().map(|row| row.turn));
             match rows.last() {
                 Some(last) if rows.len() as u64 == EVENTS => from = last.seq + 1,
@@ -225,7 +232,7 @@ impl ChatInner {
         }
     }
 
-    async fn drop_rows(&self, loaded: &LoadedSession, puts: Vec<RowMutation>) -> Result<()> {
+    async fn apply_mutations(&self, loaded: &LoadedSession, puts: Vec<RowMutation>) -> Result<()> {
         if puts.is_empty() {
             return Ok(());
         }

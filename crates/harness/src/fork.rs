@@ -6,13 +6,13 @@ use singletree_durable::{Error as StoreError, FieldValue, InvocationId, ItemRang
 use singletree_engine::{Item, PersistentList};
 use singletree_llm::Role;
 
-use crate::calls::{ClosingAnswer, Records, closings};
+use crate::calls::{ClosingAnswer, Records, make_closing_messages};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
 use crate::loaded_session::{LoadedSession, LoadedState};
-use crate::session::apply::fork::{ForkSource, fork, history_of};
+use crate::session::apply::fork::{ForkSource, find_history_list, write_session_fork};
 use crate::session::batch::BatchBuilder;
-use crate::sessions::{SessionInfo, info};
+use crate::sessions::{SessionInfo, session_info_from_row};
 use crate::{Error, Result};
 
 /// How a fork is made.
@@ -77,64 +77,81 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has made the fork or has not.
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
-        self.key(session_id)?;
-        let id = options.session.unwrap_or_else(|| self.inner.ids.uuid());
-        let loaded = self.inner.session_in_memory(&self.key(&id)?)?;
+        self.session_key(session_id)?;
+        let id = options.session.unwrap_or_else(|| self.inner.ids.generate_uuid());
+        let loaded = self.inner.session_in_memory(&self.session_key(&id)?)?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
         let mut attempt = 1;
         loop {
-            self.inner.ready(&loaded).await?;
-            let source = self.row(session_id).await?;
+            self.inner.ensure_session_ready(&loaded).await?;
+            let source = self.read_session_row(session_id).await?;
             if attempt == 1 {
                 self.admit_session()?;
             }
-            match self.fork_of(&loaded, &source, options.at).await {
+            match self.commit_fork(&loaded, &source, options.at).await {
                 Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => {
                     attempt += 1
                 }
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let row = self.inner.read(self.inner.journal.session(&loaded.key)).await?;
-                    return info(&row.ok_or(Error::SessionUnknown { session: id })?);
+                    let row =
+                        self.inner.await_store_read(self.inner.journal.read_session(&loaded.key)).await?;
+                    return session_info_from_row(&row.ok_or(Error::SessionUnknown { session: id })?);
                 }
             }
         }
     }
 
-    async fn fork_of(&self, loaded: &Arc<LoadedSession>, source: &SessionRow, at: Option<u64>) -> Result<()> {
-        let forking = self.cut(source, at).await?;
-        let ((), commit) = self.inner.commit(loaded, |state, writing| begin_fork(state, writing, forking))?;
+    async fn commit_fork(
+        &self,
+        loaded: &Arc<LoadedSession>,
+        source: &SessionRow,
+        at: Option<u64>,
+    ) -> Result<()> {
+        let forking = self.read_fork_source(source, at).await?;
+        let ((), commit) = self
+            .inner
+            .commit_decision(loaded, |state, writing| begin_forked_session(state, writing, forking))?;
         self.inner.await_commit_in_task(loaded, commit).await
     }
 
     /// Reads the data for a fork at a position; at the end of the history, when `at` is none.
-    pub(crate) async fn cut<'a>(&self, source: &'a SessionRow, at: Option<u64>) -> Result<ForkSource<'a>> {
-        let (generation, len) = history_of(source).unwrap_or_default();
+    pub(crate) async fn read_fork_source<'a>(
+        &self,
+        source: &'a SessionRow,
+        at: Option<u64>,
+    ) -> Result<ForkSource<'a>> {
+        let (generation, len) = find_history_list(source).unwrap_or_default();
         let offset = at.unwrap_or(len);
         if offset > len {
             let why = format!("the history has {len} messages");
             return Err(Error::MessageUnknown { message: offset.to_string(), why });
         }
-        let closings = self.open_at(source, generation, offset).await?;
-        let bytes = self.bytes_at(source, generation, (offset, len)).await?;
-        let name = InvocationId::parse(self.inner.ids.uuid());
+        let closings = self.build_closing_messages(source, generation, offset).await?;
+        let bytes = self.history_bytes_before(source, generation, (offset, len)).await?;
+        let name = InvocationId::parse(self.inner.ids.generate_uuid());
         let name = name.map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(ForkSource { source, offset, bytes, closings, name })
     }
 
     /// Makes the tool messages that close the calls that are open before a position.
-    async fn open_at(&self, source: &SessionRow, generation: u64, offset: u64) -> Result<Vec<Item>> {
+    async fn build_closing_messages(
+        &self,
+        source: &SessionRow,
+        generation: u64,
+        offset: u64,
+    ) -> Result<Vec<Item>> {
         let mut window = WINDOW;
         loop {
             let from = offset.saturating_sub(window);
-            let list = self.messages_between(source, generation, (from, offset)).await?;
-            let seen = Messages::of(&list);
+            let list = self.read_messages_between(source, generation, (from, offset)).await?;
+            let seen = Messages::from_list(&list);
             if from == 0 || seen.iter().any(|it| it.role == Role::Assistant) {
                 let closing =
                     ClosingAnswer { status: "cancelled", reason: "the conversation was forked here" };
-                return Ok(closings(&list, &Records::new(), closing));
+                return Ok(make_closing_messages(&list, &Records::new(), closing));
             }
             window = window.saturating_mul(4);
         }
@@ -142,7 +159,12 @@ impl Chat {
 
     /// Counts the bytes of the messages before a place (D13): those after it are taken off the whole where they are
     /// fewer, as they are when a message near the end is edited.
-    async fn bytes_at(&self, source: &SessionRow, generation: u64, (offset, len): (u64, u64)) -> Result<u64> {
+    async fn history_bytes_before(
+        &self,
+        source: &SessionRow,
+        generation: u64,
+        (offset, len): (u64, u64),
+    ) -> Result<u64> {
         let history = source.fields.iter().find(|field| field.name == HISTORY);
         let whole = match history.map(|history| &history.value) {
             Some(FieldValue::List { bytes, .. }) => *bytes,
@@ -154,7 +176,8 @@ impl Chat {
         while from < to {
             let limit = (to - from).min(COUNTED);
             let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
-            let rows = self.inner.read(self.inner.journal.items(&source.key, &range)).await?;
+            let rows =
+                self.inner.await_store_read(self.inner.journal.read_items(&source.key, &range)).await?;
             counted += rows.iter().map(|row| row.body.as_str().len() as u64).sum::<u64>();
             from += limit;
         }
@@ -162,7 +185,7 @@ impl Chat {
     }
 
     /// Reads messages of a stored history, from a place to another.
-    pub(crate) async fn messages_between(
+    pub(crate) async fn read_messages_between(
         &self,
         source: &SessionRow,
         generation: u64,
@@ -173,21 +196,21 @@ impl Chat {
             return Ok(PersistentList::default());
         }
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
-        let rows = self.inner.read(self.inner.journal.items(&source.key, &range)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_items(&source.key, &range)).await?;
         Ok(rows.into_iter().map(|row| Item::from_text(row.body.into_text())).collect())
     }
 }
 
 /// Writes a fork into a session, which must not exist.
-pub(crate) fn begin_fork(
+pub(crate) fn begin_forked_session(
     state: &mut LoadedState,
     writing: &mut BatchBuilder,
     forking: ForkSource<'_>,
 ) -> Result<()> {
-    if state.head().is_some() {
+    if state.session_head().is_some() {
         return Err(Error::SessionExists { session: writing.batch.key.session.to_string() });
     }
-    fork(writing, forking)?;
-    state.begin_session(writing.head_put());
+    write_session_fork(writing, forking)?;
+    state.begin_session(writing.find_written_head());
     Ok(())
 }

@@ -3,7 +3,7 @@
 /// Returns advice about an error of a category, in one sentence; none where the advice on the category's page in
 /// docs/errors does not fit one sentence.
 #[must_use]
-pub fn hint(category: &str) -> Option<&'static str> {
+pub fn hint_for_error(category: &str) -> Option<&'static str> {
     Some(match category {
         "chat_accept_unknown" => "send it again under the same idempotency key",
         "chat_agent_unknown" => "name an agent that this process serves, or bring the missing one back",
@@ -54,7 +54,10 @@ mod tests {
 
     #[test]
     fn hints_are_for_those_who_run_an_agent() {
-        assert_eq!(hint("provider_authentication"), Some("check the model's key and where it is read from"));
-        assert_eq!(hint("chat_turn_cancelled"), None);
+        assert_eq!(
+            hint_for_error("provider_authentication"),
+            Some("check the model's key and where it is read from")
+        );
+        assert_eq!(hint_for_error("chat_turn_cancelled"), None);
     }
 }

@@ -7,7 +7,7 @@ use singletree_engine::{
     Ctx, FieldContent, FieldShape, Item, PersistentList, Reducer, SharedList, State, StateField,
     StateListField, StateSchema, ValueCheck,
 };
-use singletree_llm::{ChatMessage, Role, ToolCall, open_calls};
+use singletree_llm::{ChatMessage, Role, ToolCall, find_open_calls};
 
 use crate::window::HistoryWindow;
 use crate::{Error, record};
@@ -65,7 +65,7 @@ impl Messages {
     /// Returns the tool calls of the last assistant message that no tool message after it answers (INV-6).
     #[must_use]
     pub fn open_calls(&self) -> Vec<ToolCall> {
-        let open = self.open_calls_at().map(|(_, open)| open);
+        let open = self.locate_open_calls().map(|(_, open)| open);
         open.into_iter().flatten().map(|(_, call)| call).collect()
     }
 
@@ -75,14 +75,14 @@ impl Messages {
     }
 
     /// As [`Messages::open_calls`], with the position of the message and the index of each call in it.
-    pub(crate) fn open_calls_at(&self) -> Option<(u64, Vec<(u64, ToolCall)>)> {
+    pub(crate) fn locate_open_calls(&self) -> Option<(u64, Vec<(u64, ToolCall)>)> {
         let mut after = Vec::new();
         for message in self.0.iter().rev() {
             match message.role {
                 Role::Assistant => {
                     let position = self.len() - 1 - after.len() as u64;
                     after.reverse();
-                    let open = open_calls(&message, &after);
+                    let open = find_open_calls(&message, &after);
                     let is_open = |call: &ToolCall| open.iter().any(|item| std::ptr::eq(*item, call));
                     let calls = (0..).zip(&message.tool_calls).filter(|(_, it)| is_open(it));
                     return Some((position, calls.map(|(at, it)| (at, it.clone())).collect()));
@@ -101,39 +101,39 @@ impl Messages {
     ///
     /// # Cancellation
     /// Dropping the future reads nothing more.
-    pub async fn at<S: State>(
+    pub async fn read_at_positions<S: State>(
         cx: &Ctx<S>,
         positions: Range<u64>,
     ) -> Result<Vec<Arc<ChatMessage>>, singletree_engine::Error> {
-        let items = cx.items(HISTORY, positions).await?;
-        let messages = items.iter().map(record::message).collect::<Result<_, _>>();
+        let items = cx.read_list_items(HISTORY, positions).await?;
+        let messages = items.iter().map(record::decode_message).collect::<Result<_, _>>();
         messages.map_err(|error| singletree_engine::Error::SessionLoad { source: error.into() })
     }
 
-    /// Returns where the window of so many messages begins ([`Messages::window`]); none when no held message may be the
+    /// Returns where the window of so many messages begins ([`Messages::iter_window`]); none when no held message may be the
     /// first.
     #[must_use]
     pub fn window_start(&self, messages: u64) -> Option<u64> {
-        HistoryWindow::new(messages).start(self.0.list()).ok().flatten()
+        HistoryWindow::new(messages).find_start(self.0.persistent_list()).ok().flatten()
     }
 
     /// Iterates over the end of the history: at least this many messages, from one of the user on (D22). The same
     /// messages whether more are held or not. A history without a message of the user there is returned as far as it is
     /// held.
-    pub fn window(
+    pub fn iter_window(
         &self,
         messages: u64,
     ) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
-        let list = self.0.list();
-        let start = HistoryWindow::new(messages).start(list).ok().flatten();
-        self.iter_from(start.unwrap_or_else(|| list.first_held()))
+        let list = self.0.persistent_list();
+        let start = HistoryWindow::new(messages).find_start(list).ok().flatten();
+        self.iter_from(start.unwrap_or_else(|| list.first_held_position()))
     }
 
-    pub(crate) fn list(&self) -> &PersistentList {
-        self.0.list()
+    pub(crate) fn as_persistent_list(&self) -> &PersistentList {
+        self.0.persistent_list()
     }
 
-    pub(crate) fn of(list: &PersistentList) -> Self {
+    pub(crate) fn from_list(list: &PersistentList) -> Self {
         Self(list.clone().into())
     }
 }
@@ -175,19 +175,19 @@ impl StateListField for Messages {
 }
 
 /// Checks that a schema carries the history field as the specification wants it (harness-chat §4, D6).
-pub(crate) fn check_history<'a>(
+pub(crate) fn check_history_field<'a>(
     schema: &StateSchema,
     mut session_fields: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), Error> {
     let invalid = |why: &str| Err(Error::HistoryField { why: why.to_owned() });
-    let Some(field) = schema.field(HISTORY) else {
+    let Some(field) = schema.find_field(HISTORY) else {
         return invalid("the state declares no field 'messages'");
     };
-    let element = field.shape().element().filter(|_| field.shape().is_list());
+    let element = field.shape().element_shape().filter(|_| field.shape().is_list());
     if element != Some(&FieldShape::Record(MESSAGE_SHAPE.into())) {
         return invalid("the field 'messages' is not a list of ChatMessage");
     }
-    if !matches!(field.merge_by(), Reducer::Append) {
+    if !matches!(field.effective_reducer(), Reducer::Append) {
         return invalid("the field 'messages' is not merged by append");
     }
     if !session_fields.any(|(session, state)| session == HISTORY && state == HISTORY) {
@@ -197,6 +197,6 @@ pub(crate) fn check_history<'a>(
 }
 
 /// Makes an item of a message.
-pub(crate) fn item(message: ChatMessage) -> Item {
+pub(crate) fn item_from_message(message: ChatMessage) -> Item {
     Item::from_typed(message)
 }

@@ -78,7 +78,7 @@ pub(crate) struct JournalPortParts {
     pub(crate) claim: Option<ClaimedWait>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -102,16 +102,16 @@ impl JournalPort {
     }
 
     /// Sets the watch that reports the progress of the run. Only a weak reference is kept.
-    pub(crate) fn watched_by(&self, watch: &Arc<RunMonitor>) {
+    pub(crate) fn set_run_monitor(&self, watch: &Arc<RunMonitor>) {
         drop(self.watch.set(Arc::downgrade(watch)));
     }
 
-    fn progress(&self) -> Option<RunProgress> {
-        self.watch.get().and_then(Weak::upgrade).and_then(|it| it.progress())
+    fn run_progress(&self) -> Option<RunProgress> {
+        self.watch.get().and_then(Weak::upgrade).and_then(|it| it.capture_progress())
     }
 
     /// Waits until no commit is on its way.
-    pub(crate) async fn quiet(&self) {
+    pub(crate) async fn wait_for_commits(&self) {
         // The sender lives as long as this future.
         drop(self.busy.subscribe().wait_for(|count| *count == 0).await);
     }
@@ -121,57 +121,57 @@ impl JournalPort {
         self.doubtful.load(Ordering::Acquire)
     }
 
-    pub(crate) fn budget(&self) -> &TurnBudget {
+    pub(crate) fn turn_budget(&self) -> &TurnBudget {
         &self.budget
     }
 
     /// Returns where nodes say something about the messages that they make.
-    pub(crate) fn sides(&self) -> SideRecords {
-        lock(&self.turning).sides.clone()
+    pub(crate) fn side_records(&self) -> SideRecords {
+        lock_unpoisoned(&self.turning).sides.clone()
     }
 
     /// Tells whether the turn may have been run before.
-    pub(crate) fn has_run(&self) -> bool {
-        lock(&self.turning).runs_before > 0
+    pub(crate) fn may_have_run(&self) -> bool {
+        lock_unpoisoned(&self.turning).runs_before > 0
     }
 
     /// Returns which texts reach the model.
-    pub(crate) fn policy(&self) -> TurnPromptPolicy {
-        lock(&self.turning).policy
+    pub(crate) fn prompt_policy(&self) -> TurnPromptPolicy {
+        lock_unpoisoned(&self.turning).policy
     }
 
-    pub(crate) fn served(&self) -> &Arc<ServedAgent> {
+    pub(crate) fn served_agent(&self) -> &Arc<ServedAgent> {
         &self.served
     }
 
     /// Returns the outcome, once it is recorded.
-    pub(crate) fn outcome(&self) -> Option<Arc<ChatTurnOutcome>> {
-        lock(&self.outcome).clone()
+    pub(crate) fn recorded_outcome(&self) -> Option<Arc<ChatTurnOutcome>> {
+        lock_unpoisoned(&self.outcome).clone()
     }
 
     /// Returns the turn's row as it is committed.
-    pub(crate) fn row(&self) -> TurnRow {
-        lock(&self.turning).row.clone()
+    pub(crate) fn committed_row(&self) -> TurnRow {
+        lock_unpoisoned(&self.turning).row.clone()
     }
 
     /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
-    pub(crate) fn unclaimed(&self) -> Option<(ClaimedWait, Option<Error>)> {
-        let claim = lock(&self.claim).take()?;
-        Some((claim, lock(&self.unclaimed).take()))
+    pub(crate) fn take_unclaimed_wait(&self) -> Option<(ClaimedWait, Option<Error>)> {
+        let claim = lock_unpoisoned(&self.claim).take()?;
+        Some((claim, lock_unpoisoned(&self.unclaimed).take()))
     }
 
     /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed.
-    async fn commit<T>(
+    async fn commit_transition<T>(
         &self,
         transition: impl FnOnce(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turning = lock(&self.turning).clone();
-        turning.spent = self.budget.settled();
-        turning.used = self.budget.used();
+        let mut turning = lock_unpoisoned(&self.turning).clone();
+        turning.spent = self.budget.settled_usage();
+        turning.used = self.budget.model_usage();
         turning.making.at = None;
         let taken_before = turning.taken.len();
-        let (result, commit) = self.inner.commit(&self.loaded, |state, writing| {
-            writing.offered = state.offers();
+        let (result, commit) = self.inner.commit_decision(&self.loaded, |state, writing| {
+            writing.offered = state.offered_messages();
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
             // Under the same lock of the session's state, so that no other call ends a message that this commit
@@ -183,14 +183,14 @@ impl JournalPort {
         let landed = self.inner.await_commit(&self.loaded, commit).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
-            self.loaded.state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
+            self.loaded.lock_state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_modify(|count| *count -= 1);
         landed?;
-        self.stream.recorded(turning.marks.announced);
-        let mut held = lock(&self.turning);
+        self.stream.mark_recorded_up_to(turning.marks.announced);
+        let mut held = lock_unpoisoned(&self.turning);
         *held = turning;
-        held.numbers.settle();
+        held.numbers.mark_all_landed();
         drop(held);
         Ok(result)
     }
@@ -200,57 +200,60 @@ impl JournalPort {
     fn pass_on_cancels(&self, state: &mut LoadedState, taken: &[SteeredMessage]) {
         let is_cancelled = |handle: &Arc<TurnHandle>| handle.cancel.notified().now_or_never().is_some();
         let cancelled = state.take_steering(taken).iter().filter(|handle| is_cancelled(handle)).count();
-        if let Some(running) = state.running().filter(|_| cancelled > 0) {
+        if let Some(running) = state.running_turn().filter(|_| cancelled > 0) {
             running.handle.cancel.notify_one();
         }
     }
 
-    fn recorded(&self, outcome: Arc<ChatTurnOutcome>) {
-        *lock(&self.outcome) = Some(outcome);
+    fn set_recorded_outcome(&self, outcome: Arc<ChatTurnOutcome>) {
+        *lock_unpoisoned(&self.outcome) = Some(outcome);
     }
 
     /// Tells whether the turn's invocation had effects (D29).
     pub(crate) fn had_effects(&self) -> bool {
-        lock(&self.turning).effects.any()
+        lock_unpoisoned(&self.turning).effects.is_intended()
     }
 
     /// Describes the progress of a run of this process, with the text so far of the message in progress.
-    pub(crate) fn stopped(&self, progress: Option<&RunProgress>) -> Option<StoppedRun> {
+    pub(crate) fn describe_stopped_run(&self, progress: Option<&RunProgress>) -> Option<StoppedRun> {
         let version = self.served.agent.graph.session_version();
-        let stopped = StoppedRun::of_progress(progress?, &self.served.names, version)?;
-        let shown = self.stream.interrupted().filter(|(position, _)| *position >= stopped.history.len());
+        let stopped = StoppedRun::from_progress(progress?, &self.served.names, version)?;
+        let shown =
+            self.stream.message_in_progress().filter(|(position, _)| *position >= stopped.history.len());
         Some(StoppedRun { shown: shown.map(|(_, text)| text), ..stopped })
     }
 
     /// Ends the turn as failed, keeping the effects of its run (D29).
-    pub(crate) async fn fail(&self, error: &Error, stopped: Option<StoppedRun>) -> Result<(), Error> {
-        let errored = self.errored(error);
+    pub(crate) async fn fail_turn(&self, error: &Error, stopped: Option<StoppedRun>) -> Result<(), Error> {
+        let errored = self.make_errored_turn(error);
         let transition =
             |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
-                apply::fail::fail(writing, turning, kept, errored.clone())
+                apply::fail::fail_turn(writing, turning, kept, errored.clone())
             };
-        self.end_early(stopped, transition).await
+        self.end_turn_early(stopped, transition).await
     }
 
     /// Ends the turn as cancelled, keeping the text that was shown (D10).
-    pub(crate) async fn cancel(&self, progress: Option<&RunProgress>) -> Result<(), Error> {
-        let Some(stopped) = self.stopped(progress) else { return self.fail(&Error::Cancelled, None).await };
-        let errored = self.errored(&Error::Cancelled);
+    pub(crate) async fn cancel_turn(&self, progress: Option<&RunProgress>) -> Result<(), Error> {
+        let Some(stopped) = self.describe_stopped_run(progress) else {
+            return self.fail_turn(&Error::Cancelled, None).await;
+        };
+        let errored = self.make_errored_turn(&Error::Cancelled);
         let transition =
             |writing: &mut BatchBuilder, turning: &mut TurnState, kept: (Option<&StoppedRun>, KeptPart)| {
                 match kept {
                     (Some(stopped), part) if part != KeptPart::Nothing => {
-                        apply::cancel::cancel(writing, turning, (stopped, part), errored.clone())
+                        apply::cancel::cancel_running_turn(writing, turning, (stopped, part), errored.clone())
                     }
-                    kept => apply::fail::fail(writing, turning, kept, errored.clone()),
+                    kept => apply::fail::fail_turn(writing, turning, kept, errored.clone()),
                 }
             };
-        self.end_early(Some(stopped), transition).await
+        self.end_turn_early(Some(stopped), transition).await
     }
 
     /// Commits the end of a turn whose run did not record it. Content that exceeds the limits is left out, so that the
     /// turn ends in any case (INV-8).
-    async fn end_early(
+    async fn end_turn_early(
         &self,
         mut stopped: Option<StoppedRun>,
         transition: impl Fn(
@@ -260,15 +263,15 @@ impl JournalPort {
         ) -> Result<Arc<ChatTurnOutcome>, Error>,
     ) -> Result<(), Error> {
         if let Some(stopped) = stopped.as_mut().filter(|_| self.had_effects()) {
-            let range = lock(&self.turning).last_stored(&stopped.history);
+            let range = lock_unpoisoned(&self.turning).locate_last_message(&stopped.history);
             if let Some(range) = range {
-                stopped.last = self.inner.item_beside(&self.loaded, &range).await;
+                stopped.last = self.inner.read_item_side(&self.loaded, &range).await;
             }
         }
         let mut parts = KeptPart::MOST_FIRST.into_iter();
         loop {
             let part = parts.next().unwrap_or(KeptPart::Nothing);
-            let ended = self.commit_end(|writing, turning| {
+            let ended = self.commit_turn_end(|writing, turning| {
                 turning.making.at = stopped.as_ref().and_then(|stopped| stopped.made.clone());
                 transition(writing, turning, (stopped.as_ref(), part))
             });
@@ -276,69 +279,69 @@ impl JournalPort {
                 // Nothing of it was sent to the store.
                 Err(_) if part != KeptPart::Nothing && !self.is_doubtful() => {}
                 ended => {
-                    self.recorded(ended?);
+                    self.set_recorded_outcome(ended?);
                     return Ok(());
                 }
             }
         }
     }
 
-    pub(crate) fn errored(&self, error: &Error) -> ErroredTurn {
-        let id = lock(&self.turning).row.id();
-        self.served.errored(&self.inner.limits, Some(id), error)
+    pub(crate) fn make_errored_turn(&self, error: &Error) -> ErroredTurn {
+        let id = lock_unpoisoned(&self.turning).row.turn_id();
+        self.served.make_errored_turn(&self.inner.limits, Some(id), error)
     }
 
-    async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
+    async fn complete_turn(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
         self.budget.complete_step()?;
         // Only where one node made the new content; elsewhere no node is determined.
-        let progress = if self.keeps_steps() { self.progress() } else { None };
-        let at = progress.and_then(|progress| CommitProvenance::at(&progress.cursor));
-        let outcome = self.commit_end(|writing, turning| {
+        let progress = if self.keeps_steps() { self.run_progress() } else { None };
+        let at = progress.and_then(|progress| CommitProvenance::from_cursor(&progress.cursor));
+        let outcome = self.commit_turn_end(|writing, turning| {
             turning.making.at.clone_from(&at);
-            apply::finish::finish(writing, turning, state, session.as_ref())
+            apply::finish::complete_turn(writing, turning, state, session.as_ref())
         });
-        self.recorded(outcome.await?);
+        self.set_recorded_outcome(outcome.await?);
         Ok(())
     }
 
-    async fn suspend(
+    async fn suspend_turn(
         &self,
         paused: &singletree_engine::PausedRun,
         session: Option<SessionState>,
     ) -> Result<(), Error> {
         self.budget.complete_step()?;
-        let suspended = self.commit_end(|writing, turning| {
-            turning.making.at = CommitProvenance::at(&paused.progress.cursor);
-            apply::suspend::suspend(writing, turning, paused, session.as_ref())
+        let suspended = self.commit_turn_end(|writing, turning| {
+            turning.making.at = CommitProvenance::from_cursor(&paused.progress.cursor);
+            apply::suspend::suspend_turn(writing, turning, paused, session.as_ref())
         });
-        self.recorded(suspended.await?);
+        self.set_recorded_outcome(suspended.await?);
         Ok(())
     }
 
-    async fn take(&self, claim: ClaimedWait) -> Result<(), RunError> {
+    async fn commit_claim(&self, claim: ClaimedWait) -> Result<(), RunError> {
         let ClaimedWait { suspended, wait, answering, handle } = claim;
-        let claimed = self.commit(|writing, turning| {
-            turning.row = apply::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Resume);
-            apply::claim::claim(writing, &turning.row, &wait, &answering)
+        let claimed = self.commit_transition(|writing, turning| {
+            turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Resume);
+            apply::claim::claim_wait(writing, &turning.row, &wait, &answering)
         });
         let result = claimed.await;
-        let id = lock(&self.turning).row.id();
+        let id = lock_unpoisoned(&self.turning).row.turn_id();
         match result {
             Ok(_) => {
-                let no = self.row().no;
-                self.loaded.state().number_running(no);
-                self.stream.begins();
+                let no = self.committed_row().no;
+                self.loaded.lock_state().set_running_number(no);
+                self.stream.show_turn_start();
                 handle.settle_answer(Ok(id));
                 Ok(())
             }
             Err(error) => {
                 // Put back, for the runner to say why.
-                *lock(&self.claim) = Some(ClaimedWait { suspended, wait, answering, handle });
+                *lock_unpoisoned(&self.claim) = Some(ClaimedWait { suspended, wait, answering, handle });
                 let failed = RunError::SuspensionRecord {
-                    invocation: self.row().invocation.to_string(),
-                    reason: singletree_engine::chain(&error),
+                    invocation: self.committed_row().invocation.to_string(),
+                    reason: singletree_engine::format_error_chain(&error),
                 };
-                *lock(&self.unclaimed) = Some(error);
+                *lock_unpoisoned(&self.unclaimed) = Some(error);
                 Err(failed)
             }
         }
@@ -347,7 +350,7 @@ impl JournalPort {
 
 impl std::fmt::Debug for JournalPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "JournalPort({})", lock(&self.turning).row.no)
+        write!(f, "JournalPort({})", lock_unpoisoned(&self.turning).row.no)
     }
 }
 
@@ -356,80 +359,81 @@ impl PersistencePort for JournalPort {
         self.served.agent.durability == Durability::Step
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<RunEntry, RunError>> {
-        let entered = lock(&self.entered).take();
+    fn load_entry(&self) -> BoxFuture<'_, Result<RunEntry, RunError>> {
+        let entered = lock_unpoisoned(&self.entered).take();
         let twice = || RunError::Argument { what: "a turn's run is entered once".into() };
         Box::pin(std::future::ready(entered.ok_or_else(twice)))
     }
 
-    fn claim(&self) -> BoxFuture<'_, Result<(), RunError>> {
+    fn claim_suspended_run(&self) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async {
-            let Some(claim) = lock(&self.claim).take() else { return Ok(()) };
-            self.take(claim).await
+            let Some(claim) = lock_unpoisoned(&self.claim).take() else { return Ok(()) };
+            self.commit_claim(claim).await
         })
     }
 
-    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<(), RunError>> {
+    fn save_session(&self, session: SessionState) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
-            let progress = self.progress();
-            let saved = self.commit(|writing, turning| {
+            let progress = self.run_progress();
+            let saved = self.commit_transition(|writing, turning| {
                 turning.making.at =
-                    progress.as_ref().and_then(|progress| CommitProvenance::at(&progress.cursor));
-                apply::save::save(writing, turning, &session, progress.as_ref())
+                    progress.as_ref().and_then(|progress| CommitProvenance::from_cursor(&progress.cursor));
+                apply::save::save_session(writing, turning, &session, progress.as_ref())
             });
             saved.await.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
         })
     }
 
-    fn begin(&self, is_member: bool) -> Result<(), RunError> {
+    fn begin_node_execution(&self, is_member: bool) -> Result<(), RunError> {
         self.budget.begin_step(is_member).map_err(|error| RunError::Exhausted { source: error.into() })
     }
 
-    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), RunError>> {
+    fn record_step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
             self.budget.complete_step().map_err(|error| RunError::Exhausted { source: error.into() })?;
-            let stepped = self.commit(|writing, turning| {
-                turning.making.at = CommitProvenance::at(&progress.cursor);
-                apply::step::step(writing, turning, &progress)
+            let stepped = self.commit_transition(|writing, turning| {
+                turning.making.at = CommitProvenance::from_cursor(&progress.cursor);
+                apply::step::write_completed_step(writing, turning, &progress)
             });
             stepped.await.map_err(|error| RunError::Record { source: error.into() })
         })
     }
 
-    fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
+    fn record_fact<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
-            let progress = self.progress();
-            let recorded = self.commit(|writing, turning| {
-                apply::step::record(writing, turning, (name, &fact), progress.as_ref())
+            let progress = self.run_progress();
+            let recorded = self.commit_transition(|writing, turning| {
+                apply::step::record_fact(writing, turning, (name, &fact), progress.as_ref())
             });
             recorded.await.map_err(|error| RunError::Record { source: error.into() })
         })
     }
 
-    fn earlier<'a>(
+    fn read_earlier_items<'a>(
         &'a self,
         field: &'a str,
         positions: Range<u64>,
     ) -> BoxFuture<'a, Result<Vec<Item>, RunError>> {
         Box::pin(async move {
-            let generation = lock(&self.turning).generation(field);
+            let generation = lock_unpoisoned(&self.turning).list_generation(field);
             let what = || RunError::Argument { what: format!("'{field}' is not kept as rows") };
             let list = (field, generation.ok_or_else(what)?);
             let place = (self.inner.journal.as_ref(), &self.loaded.key);
-            let read = self.inner.limited(stored::read_items(place, list, positions)).await;
+            let read =
+                self.inner.await_read_sequence(stored::read_stored_items(place, list, positions)).await;
             read.map_err(|error| RunError::SessionLoad { source: error.into() })
         })
     }
 
-    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<(), RunError>> {
+    fn record_ending<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
             match ending {
                 RunEnding::Completed { state, session } => {
-                    let saved = self.complete(state, session).await;
+                    let saved = self.complete_turn(state, session).await;
                     saved.map_err(|error| RunError::SessionSave { source: error.into(), completed: None })
                 }
                 RunEnding::Suspended { paused, session } => {
-                    let saved = self.suspend(paused, session).await;
+                    let saved = self.suspend_turn(paused, session).await;
                     saved.map_err(|error| RunError::SuspensionPersistence { source: error.into() })
                 }
                 // The runner ends failed turns: it has the error itself, not only a look at it.

@@ -57,6 +57,7 @@ mod noticing;
 mod resumed;
 mod retention;
 mod retry;
+mod send_options;
 mod session;
 mod sessions;
 mod side;
@@ -125,7 +126,7 @@ pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventId, ChatEventKind};
 pub use failed_turns::FailedTurnEntry;
 pub use fork::ForkOptions;
-pub use hint::hint;
+pub use hint::hint_for_error;
 pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use loaded::LoadedSessions;
@@ -140,6 +141,7 @@ pub use policy::{COMMAND, TurnPromptPolicy, UnknownPromptPolicy};
 pub use reply::{ErrorReplies, Redact};
 pub use resumed::{CatchUpOutcome, ResumedReply};
 pub use retention::{Retention, RetentionReport};
+pub use send_options::SendOptions;
 pub use sessions::{
     ExportedListItem, ExportedSession, HistoryEntry, SessionForkPoint, SessionInfo, SessionListing,
 };
@@ -147,7 +149,6 @@ pub use side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
 pub use stateless::{StatelessRequest, StatelessRun};
 pub use steer::SteeringInbox;
 pub use stream::{MessageStream, TurnStream};
-pub use submit::SendOptions;
 pub use subscribe::OutcomeSubscription;
 pub use tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
 pub use timeline::{

@@ -86,27 +86,27 @@ impl EventListener {
     ///
     /// # Errors
     /// `chat_subscriptions_full`.
-    pub(crate) fn open(
+    pub(crate) fn open_at_position(
         chat: Chat,
         loaded: Arc<LoadedSession>,
         begin: ListenPosition,
         only: Option<ListenedTurn>,
     ) -> Result<Self> {
-        let live = loaded.feed.listen();
-        Self::hearing(chat, loaded, (begin, live, true), only)
+        let live = loaded.feed.subscribe_to_events();
+        Self::with_live_events(chat, loaded, (begin, live, true), only)
     }
 
-    /// As [`EventListener::open`], for a listener that has heard everything since `begin`.
-    pub(crate) fn resume(
+    /// As [`EventListener::open_at_position`], for a listener that has heard everything since `begin`.
+    pub(crate) fn resume_with_events(
         chat: Chat,
         loaded: Arc<LoadedSession>,
         (begin, live): (ListenPosition, LiveEvents),
         only: ListenedTurn,
     ) -> Result<Self> {
-        Self::hearing(chat, loaded, (begin, live, false), Some(only))
+        Self::with_live_events(chat, loaded, (begin, live, false), Some(only))
     }
 
-    fn hearing(
+    fn with_live_events(
         chat: Chat,
         loaded: Arc<LoadedSession>,
         (begin, live, behind): (ListenPosition, LiveEvents, bool),
@@ -118,7 +118,7 @@ impl EventListener {
             ListenPosition::At(seq) => seq,
         };
         let max = chat.inner.limits.subscriptions;
-        let bookmark = loaded.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
+        let bookmark = loaded.readers.add_reader(next, max).ok_or(Error::SubscriptionsFull { max })?;
         Ok(Self {
             chat,
             loaded,
@@ -139,22 +139,25 @@ impl EventListener {
     }
 
     /// Returns the events as a stream.
-    pub(crate) fn stream(self) -> impl Stream<Item = Result<ChatEvent>> + Send + use<> {
-        Box::pin(unfold(self, |mut events| async move { events.next().await.map(|event| (event, events)) }))
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<ChatEvent>> + Send + use<> {
+        Box::pin(unfold(
+            self,
+            |mut events| async move { events.next_event().await.map(|event| (event, events)) },
+        ))
     }
 
-    async fn next(&mut self) -> Option<Result<ChatEvent>> {
+    async fn next_event(&mut self) -> Option<Result<ChatEvent>> {
         loop {
             if self.failed {
                 return None;
             }
             if let Some(event) = self.ready.pop_front() {
                 if let Some(id) = &event.id {
-                    self.bookmark.move_to(id.seq + 1);
+                    self.bookmark.move_to_event(id.seq + 1);
                 }
                 return Some(Ok(event));
             }
-            let step = if self.behind { self.catch_up().await } else { self.listen().await };
+            let step = if self.behind { self.read_log_page().await } else { self.receive_live_event().await };
             if let Err(error) = step {
                 self.failed = true;
                 return Some(Err(error));
@@ -164,7 +167,7 @@ impl EventListener {
 
     /// Makes sure that no event is missing where listening begins. From then on the bookmark keeps later events from
     /// removal.
-    pub(crate) async fn settle(&mut self) -> Result<()> {
+    pub(crate) async fn ensure_no_gap(&mut self) -> Result<()> {
         if self.settled {
             return Ok(());
         }
@@ -174,19 +177,26 @@ impl EventListener {
         match self.seen.map_or(self.begin, ListenPosition::After) {
             ListenPosition::Oldest => {
                 if let Some(no) = self.only.as_ref().and_then(|only| only.no) {
-                    let numbers = self.chat.inner.read(self.chat.inner.journal.numbers(&loaded.key)).await?;
-                    self.next =
-                        self.chat.first_event(&loaded.key, numbers.events, no).await?.unwrap_or(self.next);
+                    let numbers = self
+                        .chat
+                        .inner
+                        .await_store_read(self.chat.inner.journal.read_counters(&loaded.key))
+                        .await?;
+                    self.next = self
+                        .chat
+                        .find_first_event(&loaded.key, numbers.events, no)
+                        .await?
+                        .unwrap_or(self.next);
                 }
             }
             ListenPosition::At(seq) => {
-                if !self.chat.has_event(&loaded, seq).await? {
-                    return Err(self.chat.expired(&loaded).await?);
+                if !self.chat.has_logged_event(&loaded, seq).await? {
+                    return Err(self.chat.events_expired_error(&loaded).await?);
                 }
             }
             ListenPosition::After(seq) => {
-                if !self.chat.has_event(&loaded, seq).await? {
-                    self.chat.follows(&loaded, seq).await?;
+                if !self.chat.has_logged_event(&loaded, seq).await? {
+                    self.chat.check_events_after(&loaded, seq).await?;
                 }
             }
         }
@@ -195,60 +205,62 @@ impl EventListener {
     }
 
     /// Reads a page of the log.
-    async fn catch_up(&mut self) -> Result<()> {
-        self.settle().await?;
+    async fn read_log_page(&mut self) -> Result<()> {
+        self.ensure_no_gap().await?;
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let inner = &chat.inner;
-        let rows = inner.read(inner.journal.events(&loaded.key, self.next, PAGE)).await?;
+        let rows = inner.await_store_read(inner.journal.read_events(&loaded.key, self.next, PAGE)).await?;
         self.behind = rows.len() as u64 == PAGE;
         let mut replay = EventReplay::new(&chat, &loaded.key);
         for row in rows {
             // Ready events stay in memory until they are taken; the rest of the log is read after that.
-            if replay.bytes() >= inner.limits.page_bytes {
+            if replay.message_bytes() >= inner.limits.page_bytes {
                 self.behind = true;
                 break;
             }
             let (seq, turn) = (row.seq, row.turn);
             if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
-                let event = replay.event(row).await?;
-                self.take(event).await?;
+                let event = replay.replay_event(row).await?;
+                self.push_wanted_event(event).await?;
             }
-            self.passed(seq);
+            self.mark_event_seen(seq);
         }
         if self.behind {
             return Ok(());
         }
         if self.only.as_ref().is_some_and(|only| only.over && !only.begun) {
-            return Err(chat.expired(&loaded).await?);
+            return Err(chat.events_expired_error(&loaded).await?);
         }
         // Who comes late gets the text so far in one piece.
         let stream = loaded.running_stream();
         let Some(stream) = stream else { return Ok(()) };
-        if let Some(announced) = stream.announced().filter(|event| self.announced.as_ref() != Some(event)) {
-            self.take(announced).await?;
+        if let Some(announced) =
+            stream.last_activity_event().filter(|event| self.announced.as_ref() != Some(event))
+        {
+            self.push_wanted_event(announced).await?;
         }
-        if let Some(thinking) = stream.thinking_so_far() {
-            self.shown_thinking = piece(&thinking.what);
-            self.take(thinking).await?;
+        if let Some(thinking) = stream.thinking_so_far_event() {
+            self.shown_thinking = identify_piece(&thinking.what);
+            self.push_wanted_event(thinking).await?;
         }
-        if let Some(so_far) = stream.so_far() {
-            self.shown = piece(&so_far.what);
-            self.take(so_far).await?;
+        if let Some(so_far) = stream.text_so_far_event() {
+            self.shown = identify_piece(&so_far.what);
+            self.push_wanted_event(so_far).await?;
         }
         Ok(())
     }
 
     /// Notes that a durable event was looked at.
-    fn passed(&mut self, seq: u64) {
+    fn mark_event_seen(&mut self, seq: u64) {
         self.next = seq + 1;
         self.seen = Some(seq);
         if self.ready.is_empty() {
-            self.bookmark.move_to(self.next);
+            self.bookmark.move_to_event(self.next);
         }
     }
 
     /// Hands out an event, if it is wanted.
-    async fn take(&mut self, event: ChatEvent) -> Result<()> {
+    async fn push_wanted_event(&mut self, event: ChatEvent) -> Result<()> {
         if let Some(only) = self.only.as_mut() {
             if only.id != event.turn {
                 return Ok(());
@@ -256,7 +268,7 @@ impl EventListener {
             let begins = event.what.begins_turn();
             if event.id.is_some() && !begins && !only.begun {
                 // Its beginning is not kept any more.
-                return Err(self.chat.expired(&self.loaded).await?);
+                return Err(self.chat.events_expired_error(&self.loaded).await?);
             }
             only.begun |= begins;
         }
@@ -268,7 +280,7 @@ impl EventListener {
     }
 
     /// Tells whether a provisional event was part of the state so far that a late listener was given.
-    fn has_shown(&self, event: &ChatEvent) -> bool {
+    fn is_already_shown(&self, event: &ChatEvent) -> bool {
         let shown = match &event.what {
             ChatEventKind::Delta { .. } => &self.shown,
             ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
@@ -278,7 +290,7 @@ impl EventListener {
             }
             _ => return false,
         };
-        match (piece(&event.what), shown) {
+        match (identify_piece(&event.what), shown) {
             (Some((id, run, n)), Some((message, in_run, up_to))) => {
                 id == *message && (run, n) <= (*in_run, *up_to)
             }
@@ -287,45 +299,45 @@ impl EventListener {
     }
 
     /// Waits for the next live event.
-    async fn listen(&mut self) -> Result<()> {
+    async fn receive_live_event(&mut self) -> Result<()> {
         match self.live.recv().await {
             Ok(event) => match &event.id {
-                None if self.has_shown(&event) => {}
-                None => self.take(event.as_ref().clone()).await?,
+                None if self.is_already_shown(&event) => {}
+                None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
-                    self.take(event.as_ref().clone()).await?;
-                    self.passed(id.seq);
+                    self.push_wanted_event(event.as_ref().clone()).await?;
+                    self.mark_event_seen(id.seq);
                 }
                 // Seen already, in the log.
                 Some(id) if id.seq < self.next => {}
                 Some(_) => self.behind = true,
             },
             Err(RecvError::Lagged(_)) => self.behind = true,
-            Err(RecvError::Closed) => return self.ended().await,
+            Err(RecvError::Closed) => return self.handle_session_deletion().await,
         }
         Ok(())
     }
 
     /// Handles the deletion of the session. A listener that has seen none of its events, or only events of its
     /// successor, continues with the next session of this name; any other listener gets an error.
-    async fn ended(&mut self) -> Result<()> {
+    async fn handle_session_deletion(&mut self) -> Result<()> {
         let seen = match (self.seen, self.begin) {
             (Some(seq), _) | (None, ListenPosition::After(seq)) => Some(seq),
             (None, ListenPosition::Oldest | ListenPosition::At(_)) => None,
         };
         if let Some(seq) = seen
-            && !self.chat.has_event(&self.loaded, seq).await?
+            && !self.chat.has_logged_event(&self.loaded, seq).await?
         {
             return Err(Error::SessionUnknown { session: self.loaded.key.session.to_string() });
         }
-        self.live = self.loaded.feed.listen();
+        self.live = self.loaded.feed.subscribe_to_events();
         self.behind = true;
         Ok(())
     }
 }
 
 /// Returns which piece of which message an event tells.
-fn piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
+fn identify_piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
     match what {
         ChatEventKind::Delta { id, run, n, .. } | ChatEventKind::ThinkingDelta { id, run, n, .. } => {
             Some((id.clone(), *run, *n))
@@ -335,7 +347,7 @@ fn piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
 }
 
 /// Tells whether this is the first event of its turn.
-fn begins(row: &EventRow) -> bool {
+fn is_first_turn_event(row: &EventRow) -> bool {
     match row.kind.as_str() {
         kind::ACCEPTED => true,
         // An early signal that was refused is an event of the turn that keeps waiting.
@@ -350,12 +362,18 @@ fn begins(row: &EventRow) -> bool {
 impl Chat {
     /// Finds the first event of a turn, searching backwards from an event, since it is usually recent. None when it is
     /// not kept.
-    pub(crate) async fn first_event(&self, key: &SessionKey, before: u64, turn: u64) -> Result<Option<u64>> {
+    pub(crate) async fn find_first_event(
+        &self,
+        key: &SessionKey,
+        before: u64,
+        turn: u64,
+    ) -> Result<Option<u64>> {
         let mut to = before;
         while to > 0 {
             let from = to.saturating_sub(PAGE);
-            let rows = self.inner.read(self.inner.journal.events(key, from, to - from)).await?;
-            if let Some(first) = rows.iter().find(|row| row.turn == turn && begins(row)) {
+            let rows =
+                self.inner.await_store_read(self.inner.journal.read_events(key, from, to - from)).await?;
+            if let Some(first) = rows.iter().find(|row| row.turn == turn && is_first_turn_event(row)) {
                 return Ok(Some(first.seq));
             }
             to = from;
@@ -364,37 +382,37 @@ impl Chat {
     }
 
     /// Tells whether the log holds an event.
-    async fn has_event(&self, loaded: &LoadedSession, seq: u64) -> Result<bool> {
-        let rows = self.inner.read(self.inner.journal.events(&loaded.key, seq, 1)).await?;
+    async fn has_logged_event(&self, loaded: &LoadedSession, seq: u64) -> Result<bool> {
+        let rows = self.inner.await_store_read(self.inner.journal.read_events(&loaded.key, seq, 1)).await?;
         Ok(rows.first().is_some_and(|rows| rows.seq == seq))
     }
 
     /// Checks that the events after an event, which is itself not kept, are kept.
-    async fn follows(&self, loaded: &LoadedSession, seq: u64) -> Result<()> {
+    async fn check_events_after(&self, loaded: &LoadedSession, seq: u64) -> Result<()> {
         let id = |seq| ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq };
         self.inner.ensure_loaded(loaded).await?;
-        if seq >= loaded.state().counters().events {
+        if seq >= loaded.lock_state().next_numbers().events {
             return Err(Error::EventUnknown { event: id(seq).to_string() });
         }
-        let oldest = self.oldest_event(loaded).await?;
+        let oldest = self.find_oldest_event(loaded).await?;
         if seq.saturating_add(1) < oldest.seq {
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
         Ok(())
     }
 
-    async fn expired(&self, loaded: &LoadedSession) -> Result<Error> {
-        Ok(Error::EventsExpired { oldest: self.oldest_event(loaded).await?.to_string() })
+    async fn events_expired_error(&self, loaded: &LoadedSession) -> Result<Error> {
+        Ok(Error::EventsExpired { oldest: self.find_oldest_event(loaded).await?.to_string() })
     }
 
     /// Returns the id of the oldest event that is kept, or of the next one when none is.
-    pub(crate) async fn oldest_event(&self, loaded: &LoadedSession) -> Result<ChatEventId> {
-        let rows = self.inner.read(self.inner.journal.events(&loaded.key, 0, 1)).await?;
+    pub(crate) async fn find_oldest_event(&self, loaded: &LoadedSession) -> Result<ChatEventId> {
+        let rows = self.inner.await_store_read(self.inner.journal.read_events(&loaded.key, 0, 1)).await?;
         let seq = match rows.first() {
             Some(row) => row.seq,
             None => {
                 self.inner.ensure_loaded(loaded).await?;
-                loaded.state().counters().events
+                loaded.lock_state().next_numbers().events
             }
         };
         Ok(ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq })

@@ -19,7 +19,7 @@ pub struct LoadedSessions {
 impl ChatInner {
     /// Frees the state of idle sessions, least recently used first, until the sum is within its limit. The state can be
     /// read again. A session in which a turn is queued or running keeps it.
-    pub(crate) fn trim_loaded(&self) {
+    pub(crate) fn trim_loaded_sessions(&self) {
         let limit = self.limits.loaded_bytes;
         if self.held_bytes.load(Ordering::Relaxed) <= limit {
             return;
@@ -32,12 +32,12 @@ impl ChatInner {
             if self.held_bytes.load(Ordering::Relaxed) <= goal {
                 return;
             }
-            loaded.state().free_memory();
+            loaded.lock_state().free_cached_rows();
         }
     }
 
     /// Notes that a session is used now.
-    pub(crate) fn note_use(&self, loaded: &LoadedSession) {
+    pub(crate) fn note_session_use(&self, loaded: &LoadedSession) {
         loaded.last_used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -83,7 +83,7 @@ impl TurnHandle {
     }
 
     /// Sets the admission that decides about the blobs that the turn keeps; only the first call has an effect.
-    pub(crate) fn admitted_by(&self, admission: Option<&Arc<dyn Admission>>) {
+    pub(crate) fn set_admission(&self, admission: Option<&Arc<dyn Admission>>) {
         if let Some(admission) = admission {
             self.admission.get_or_init(|| admission.clone());
         }
@@ -94,37 +94,37 @@ impl TurnHandle {
     }
 
     /// Holds the turn's permit to run; `None` releases it.
-    pub(crate) fn keep_permit(&self, permit: Option<TurnPermit>) {
+    pub(crate) fn set_run_permit(&self, permit: Option<TurnPermit>) {
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 
     /// Records whether the turn was accepted.
-    pub(crate) fn settle(&self, accepted: bool) {
+    pub(crate) fn settle_acceptance(&self, accepted: bool) {
         self.settled.send_replace(Some(accepted));
     }
 
     /// Waits until it is known whether the turn was accepted.
-    pub(crate) async fn settled(self: Arc<Self>) -> bool {
+    pub(crate) async fn wait_for_acceptance(self: Arc<Self>) -> bool {
         let mut settled = self.settled.subscribe();
         // If the sender was dropped, acceptance failed.
         drop(self);
         settled.wait_for(Option::is_some).await.is_ok_and(|wait_for| *wait_for == Some(true))
     }
 
-    pub(crate) fn id(&self) -> Option<TurnId> {
+    pub(crate) fn assigned_turn_id(&self) -> Option<TurnId> {
         self.id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn name(&self, id: TurnId) {
+    pub(crate) fn assign_turn_id(&self, id: TurnId) {
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
     }
 
-    pub(crate) fn told(&self) -> OutcomeReceiver {
+    pub(crate) fn subscribe_outcome(&self) -> OutcomeReceiver {
         self.told.subscribe()
     }
 
     /// Makes the handle of an answer, and a receiver of the turn that it starts.
-    pub(crate) fn of_answer() -> (Arc<Self>, oneshot::Receiver<Result<TurnId, Error>>) {
+    pub(crate) fn for_pending_answer() -> (Arc<Self>, oneshot::Receiver<Result<TurnId, Error>>) {
         let (sender, receiver) = oneshot::channel();
         let handle = Self::new(None, None);
         *handle.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
@@ -133,7 +133,7 @@ impl TurnHandle {
 
     /// Sends the id of the started turn to the sender of an answer, or the error if the answer was not taken.
     pub(crate) fn settle_answer(&self, taken: Result<TurnId, Error>) {
-        self.settle(taken.is_ok());
+        self.settle_acceptance(taken.is_ok());
         let sender = self.answered.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
             // The sender may have been dropped; the answer is valid nevertheless.
@@ -142,28 +142,28 @@ impl TurnHandle {
     }
 
     /// Sets the live events of the turn, while its graph runs.
-    pub(crate) fn set_stream(&self, stream: Option<TurnStream>) {
+    pub(crate) fn set_turn_stream(&self, stream: Option<TurnStream>) {
         *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
     }
 
     /// Returns the live events of the turn, once its graph runs.
-    pub(crate) fn stream(&self) -> Option<TurnStream> {
+    pub(crate) fn turn_stream(&self) -> Option<TurnStream> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn tell(&self, outcome: Arc<ChatTurnOutcome>) {
-        self.keep_permit(None);
+    pub(crate) fn publish_outcome(&self, outcome: Arc<ChatTurnOutcome>) {
+        self.set_run_permit(None);
         self.told.send_replace(Some(outcome));
     }
 }
 
 impl CallerHandle for Arc<TurnHandle> {
-    fn is_same(&self, other: &Self) -> bool {
+    fn is_same_turn(&self, other: &Self) -> bool {
         Self::ptr_eq(self, other)
     }
 
     fn turn_id(&self) -> Option<TurnId> {
-        self.id()
+        self.assigned_turn_id()
     }
 
     fn idempotency_key(&self) -> Option<&(String, String)> {
@@ -200,39 +200,39 @@ impl LoadedSession {
     }
 
     /// Records that no turn runs in the session any more, and wakes the tasks that wait for this.
-    pub(crate) fn release(&self) {
+    pub(crate) fn release_turn(&self) {
         {
-            let mut state = self.state();
-            if let Some(running) = state.running() {
-                running.handle.set_stream(None);
+            let mut state = self.lock_state();
+            if let Some(running) = state.running_turn() {
+                running.handle.set_turn_stream(None);
             }
-            state.release_turn();
+            state.release_turn_slot();
         }
         self.freed.notify_waiters();
     }
 
     /// Reserves the session for work between two turns; `None` while a turn runs.
-    pub(crate) fn take_turn(self: &Arc<Self>) -> Option<HeldTurn> {
-        self.state().hold_turn(TurnHandle::new(None, None)).then(|| HeldTurn(self.clone()))
+    pub(crate) fn try_hold_turn(self: &Arc<Self>) -> Option<HeldTurn> {
+        self.lock_state().hold_turn_slot(TurnHandle::new(None, None)).then(|| HeldTurn(self.clone()))
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, LoadedState> {
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, LoadedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the listeners to the outcomes of resumed turns.
-    pub(crate) fn outcome_listeners(&self) -> MutexGuard<'_, OutcomeListeners> {
+    pub(crate) fn lock_outcome_listeners(&self) -> MutexGuard<'_, OutcomeListeners> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the live events of the running turn.
     pub(crate) fn running_stream(&self) -> Option<TurnStream> {
-        self.state().running().and_then(|running| running.handle.stream())
+        self.lock_state().running_turn().and_then(|running| running.handle.turn_stream())
     }
 
     /// Checks whether the session can be released from memory without loss.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.state().has_turns() && self.outcome_listeners().all.is_empty()
+        !self.lock_state().has_turns() && self.lock_outcome_listeners().all.is_empty()
     }
 }
 
@@ -241,7 +241,7 @@ pub(crate) struct HeldTurn(Arc<LoadedSession>);
 
 impl Drop for HeldTurn {
     fn drop(&mut self) {
-        self.0.release();
+        self.0.release_turn();
     }
 }
 
@@ -257,7 +257,7 @@ pub(crate) struct CommitInFlight(pub(crate) Arc<LoadedSession>);
 
 impl Drop for CommitInFlight {
     fn drop(&mut self) {
-        self.0.state().commit_settled();
+        self.0.lock_state().commit_settled();
         self.0.landed.notify_waiters();
     }
 }

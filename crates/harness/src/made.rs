@@ -31,7 +31,7 @@ struct TurnEndProvenance<'a> {
 }
 
 impl CommitProvenance {
-    pub(crate) fn at(cursor: &GraphCursor) -> Option<Self> {
+    pub(crate) fn from_cursor(cursor: &GraphCursor) -> Option<Self> {
         let (first, last) = (cursor.frames.first()?, cursor.frames.last()?);
         let path: Vec<&str> = cursor.frames.iter().map(|frame| frame.node.as_str()).collect();
         let attempt = (last.at == FramePosition::Before).then_some(last.attempt);
@@ -39,7 +39,7 @@ impl CommitProvenance {
     }
 
     /// Returns the node, after those that contain it.
-    pub(crate) fn path(&self) -> &str {
+    pub(crate) fn node_path(&self) -> &str {
         &self.path
     }
 }
@@ -61,24 +61,26 @@ impl ProvenanceTracker {
     }
 
     /// Returns the body of the event of a turn's end.
-    pub(crate) fn ended(&self) -> Option<JsonDocument> {
-        self.at
-            .as_ref()
-            .and_then(|it| JsonDocument::of(&TurnEndProvenance { node: &it.path, attempt: it.attempt }).ok())
+    pub(crate) fn encode_turn_end_event(&self) -> Option<JsonDocument> {
+        self.at.as_ref().and_then(|it| {
+            JsonDocument::from_serializable(&TurnEndProvenance { node: &it.path, attempt: it.attempt }).ok()
+        })
     }
 
     /// Returns the body of a message's event: its index among the messages that its turn adds, and, where it is known,
     /// the node of the outermost graph that made it. Leaving a subgraph is no commit of its own: new messages of a
     /// commit after one inside a subgraph are known to be the subgraph's only while the run still stands in it.
-    pub(crate) fn said(&self, k: u64) -> JsonDocument {
+    pub(crate) fn encode_message_event(&self, k: u64) -> JsonDocument {
         let made = self.at.as_ref().filter(|_| self.by_step);
         let made = made.filter(|at| self.inside.as_ref().is_none_or(|inside| *inside == at.outer));
-        let said = made.and_then(|made| JsonDocument::of(&MessageProvenance { k, node: &made.outer }).ok());
+        let said = made.and_then(|made| {
+            JsonDocument::from_serializable(&MessageProvenance { k, node: &made.outer }).ok()
+        });
         said.unwrap_or_else(|| JsonDocument::from_text(format!("{{\"k\":{k}}}")))
     }
 }
 
 /// Returns the node of the outermost graph that a run stands inside of, if it does.
-pub(crate) fn inside(cursor: &GraphCursor) -> Option<String> {
+pub(crate) fn entered_outer_node(cursor: &GraphCursor) -> Option<String> {
     cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|frame| frame.node.clone())
 }

@@ -17,7 +17,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Error as RunError, PausedRun};
 
-use crate::answer::{Answer, SignalAddress, unknown};
+use crate::answer::{Answer, SignalAddress, correlation_error};
 use crate::chat::Chat;
 use crate::commit::PendingCommit;
 use crate::limit::Limits;
@@ -25,9 +25,9 @@ use crate::loaded_session::{LoadedSession, LoadedState};
 use crate::outcome::ErroredTurn;
 use crate::payload;
 use crate::record::TurnRowExt;
-use crate::session::apply::claim::is_due;
+use crate::session::apply::claim::is_wait_due;
 use crate::session::batch::BatchBuilder;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -77,57 +77,59 @@ pub(crate) struct SignalMailbox {
 }
 
 impl SignalMailbox {
-    pub(crate) fn of(state: &LoadedState, limits: &Limits) -> Self {
+    pub(crate) fn from_state(state: &LoadedState, limits: &Limits) -> Self {
         if state.early_signals().is_empty() {
             return Self::default();
         }
         Self {
             mail: state.early_signals().to_vec(),
             age: limits.mail_age,
-            running: state.running().and_then(|running| running.handle.id()),
-            waiting: state.wait().map(|wait| wait.no),
+            running: state.running_turn().and_then(|running| running.handle.assigned_turn_id()),
+            waiting: state.pending_wait().map(|wait| wait.no),
             queued: state.has_more_work(),
         }
     }
 
     /// Tells whether the end of this turn, whose invocation ends with it, is the end of the session's work.
-    fn is_last(&self, row: &TurnRow) -> bool {
+    fn ends_session_work(&self, row: &TurnRow) -> bool {
         let waits = self.waiting.is_some_and(|waiting| row.wait != Some(waiting));
-        let runs = self.running.as_ref().is_some_and(|running| *running != row.id());
+        let runs = self.running.as_ref().is_some_and(|running| *running != row.turn_id());
         !(self.queued || waits || runs)
     }
 
     /// Empties the mailbox when the session's work is over: the kept signals were meant for that work.
-    pub(crate) fn end(writing: &mut BatchBuilder, row: &TurnRow) {
-        if !writing.mailbox.mail.is_empty() && writing.mailbox.is_last(row) {
+    pub(crate) fn clear_if_work_ended(writing: &mut BatchBuilder, row: &TurnRow) {
+        if !writing.mailbox.mail.is_empty() && writing.mailbox.ends_session_work(row) {
             for mail in std::mem::take(&mut writing.mailbox.mail) {
-                writing.put(RowMutation::DropMail(mail.signal));
+                writing.add_mutation(RowMutation::DropMail(mail.signal));
             }
         }
     }
 
     /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not
     /// fit.
-    pub(crate) fn take(
+    pub(crate) fn take_for_wait(
         writing: &mut BatchBuilder,
         wait: &WaitRow,
         paused: &PausedRun,
     ) -> Result<Option<ConsumedSignal>> {
         let at = writing.mailbox.mail.iter().position(|it| it.signal == wait.signal);
         let Some(mail) = at.map(|it| writing.mailbox.mail.swap_remove(it)) else { return Ok(None) };
-        writing.put(RowMutation::DropMail(mail.signal.clone()));
-        if is_old(&mail, writing.now, writing.mailbox.age) {
+        writing.add_mutation(RowMutation::DropMail(mail.signal.clone()));
+        if is_signal_expired(&mail, writing.now, writing.mailbox.age) {
             return Ok(None);
         }
-        let payload = decode(&mail)?;
+        let payload = decode_payload(&mail)?;
         let fits = match wait.action {
             // The sender of an early signal cannot have known the action that is to be approved (D2).
             Some(_) => Err(Error::SignalMismatch { why: "an approval is not given in advance".into() }),
             // The deadline had passed when the wait began: a late signal is not taken (D37).
-            None if is_due(wait, writing.now) => Err(Error::SignalExpired { signal: wait.signal.clone() }),
+            None if is_wait_due(wait, writing.now) => {
+                Err(Error::SignalExpired { signal: wait.signal.clone() })
+            }
             None => {
-                let accepted = payload::fits(wait, &payload).and_then(|()| {
-                    let fits = paused.accepts(&payload);
+                let accepted = payload::check_against_schema(wait, &payload).and_then(|()| {
+                    let fits = paused.check_payload(&payload);
                     fits.map_err(|source| RunError::SuspensionPayload { source }.into())
                 });
                 accepted.map(|()| payload)
@@ -137,17 +139,19 @@ impl SignalMailbox {
     }
 }
 
-fn is_old(mail: &EarlySignalRow, now: Timestamp, age: std::time::Duration) -> bool {
-    now.since(mail.at) > age
+fn is_signal_expired(mail: &EarlySignalRow, now: Timestamp, age: std::time::Duration) -> bool {
+    now.duration_since(mail.at) > age
 }
 
-fn decode(mail: &EarlySignalRow) -> Result<Map<String, Value>> {
+fn decode_payload(mail: &EarlySignalRow) -> Result<Map<String, Value>> {
     let decoded = mail.payload.decode();
-    decoded.map_err(|error| corrupt(format!("the early signal '{}'", mail.signal), Some(error.into())))
+    decoded.map_err(|error| {
+        store_corrupt_error(format!("the early signal '{}'", mail.signal), Some(error.into()))
+    })
 }
 
 /// Applies a put to the in-memory list of kept signals.
-pub(crate) fn apply(kept: &mut Vec<EarlySignalRow>, put: &RowMutation) {
+pub(crate) fn apply_mail_mutation(kept: &mut Vec<EarlySignalRow>, put: &RowMutation) {
     match put {
         RowMutation::Mail(row) => {
             kept.retain(|item| item.signal != row.signal);
@@ -201,8 +205,8 @@ impl Chat {
         address: SignalAddress,
         answer: Answer,
     ) -> Result<SignalDelivery, Box<ErroredTurn>> {
-        let delivered = self.deliver(address, answer, true).await;
-        delivered.map_err(|error| self.unanswered(&error))
+        let delivered = self.deliver_signal(address, answer, true).await;
+        delivered.map_err(|error| self.report_refused_answer(&error))
     }
 
     /// Lists the early signals that a session keeps, those that are too old left out.
@@ -210,18 +214,18 @@ impl Chat {
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn mailbox(&self, session_id: &str) -> Result<Vec<EarlySignal>> {
-        let key = self.key(session_id)?;
-        let rows = self.inner.read(self.inner.journal.mail(&key)).await?;
-        let (now, age) = (self.inner.now(), self.inner.limits.mail_age);
-        let kept = rows.into_iter().filter(|row| !is_old(row, now, age)).map(|row| {
-            let payload = decode(&row)?;
+        let key = self.session_key(session_id)?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_early_signals(&key)).await?;
+        let (now, age) = (self.inner.current_time(), self.inner.limits.mail_age);
+        let kept = rows.into_iter().filter(|row| !is_signal_expired(row, now, age)).map(|row| {
+            let payload = decode_payload(&row)?;
             Ok(EarlySignal { signal: row.signal, payload, from: row.from, at: row.at })
         });
         kept.collect()
     }
 
     /// Keeps a signal that nothing waits for. `seen` is how many waits the session had had when that was found.
-    pub(crate) async fn keep(
+    pub(crate) async fn keep_early_signal(
         &self,
         key: &SessionKey,
         signal: &str,
@@ -229,9 +233,9 @@ impl Chat {
         seen: u64,
     ) -> Result<KeepSignalOutcome> {
         let loaded = self.inner.session_in_memory(key)?;
-        self.inner.ready(&loaded).await?;
+        self.inner.ensure_session_ready(&loaded).await?;
         let freed = loaded.freed.notified();
-        match self.place(&loaded, signal, answer, seen)? {
+        match self.put_early_signal(&loaded, signal, answer, seen)? {
             SignalPlacement::Again => Ok(KeepSignalOutcome::Again),
             SignalPlacement::Later => {
                 freed.await;
@@ -245,24 +249,24 @@ impl Chat {
     }
 
     /// Puts a signal into the mailbox, under the same lock as the check that no wait has the signal.
-    fn place(
+    fn put_early_signal(
         &self,
         loaded: &Arc<LoadedSession>,
         signal: &str,
         answer: &Answer,
         seen: u64,
     ) -> Result<SignalPlacement> {
-        let placed = self.inner.commit(loaded, |state, writing| {
-            self.check_early(state, signal, answer).map_err(NotKept::Refused)?;
+        let placed = self.inner.commit_decision(loaded, |state, writing| {
+            self.check_early_signal(state, signal, answer).map_err(NotKept::Refused)?;
             if state.is_suspending() {
                 return Err(NotKept::Later);
             }
-            let waits = state.wait().is_some_and(|wait| wait.signal == signal);
-            if !state.is_known() || state.counters().waits != seen || waits {
+            let waits = state.pending_wait().is_some_and(|wait| wait.signal == signal);
+            if !state.is_known() || state.next_numbers().waits != seen || waits {
                 return Err(NotKept::Again);
             }
             writing.landed.invalidates = true;
-            self.keep_in(writing, state.early_signals(), signal, answer).map_err(NotKept::Refused)
+            self.write_early_signal(writing, state.early_signals(), signal, answer).map_err(NotKept::Refused)
         });
         match placed {
             Ok((until, commit)) => Ok(SignalPlacement::Sent(commit.into(), until)),
@@ -272,23 +276,23 @@ impl Chat {
         }
     }
 
-    fn check_early(&self, state: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
-        let head = state.head().ok_or_else(|| unknown("there is no such session"))?;
-        if !self.inner.served(&head.agent)?.agent.expects_early(signal) {
-            return Err(unknown("nothing has waited for it, and it is not expected early"));
+    fn check_early_signal(&self, state: &LoadedState, signal: &str, answer: &Answer) -> Result<()> {
+        let head = state.session_head().ok_or_else(|| correlation_error("there is no such session"))?;
+        if !self.inner.find_served_agent(&head.agent)?.agent.expects_early_signal(signal) {
+            return Err(correlation_error("nothing has waited for it, and it is not expected early"));
         }
         if signal.len() > self.inner.limits.key_bytes {
-            return Err(unknown("its id is too long to be kept"));
+            return Err(correlation_error("its id is too long to be kept"));
         }
         if answer.names_action() {
             let why = "nothing waits for it yet, and an approval is not given in advance".into();
             return Err(Error::SignalMismatch { why });
         }
-        payload::check(&answer.payload, &self.inner.limits)
+        payload::check_payload(&answer.payload, &self.inner.limits)
     }
 
     /// Adds the row of an early signal to the batch, and returns the time at which the signal expires.
-    fn keep_in(
+    fn write_early_signal(
         &self,
         writing: &mut BatchBuilder,
         kept: &[EarlySignalRow],
@@ -297,12 +301,13 @@ impl Chat {
     ) -> Result<Timestamp> {
         let limits = &self.inner.limits;
         let now = writing.now;
-        let (old, fresh): (Vec<_>, Vec<_>) = kept.iter().partition(|row| is_old(row, now, limits.mail_age));
+        let (old, fresh): (Vec<_>, Vec<_>) =
+            kept.iter().partition(|row| is_signal_expired(row, now, limits.mail_age));
         for it in old {
-            writing.put(RowMutation::DropMail(it.signal.clone()));
+            writing.add_mutation(RowMutation::DropMail(it.signal.clone()));
         }
         let row = match fresh.iter().find(|it| it.signal == signal) {
-            Some(kept) if decode(kept)? == answer.payload => (*kept).clone(),
+            Some(kept) if decode_payload(kept)? == answer.payload => (*kept).clone(),
             Some(_) => return Err(Error::SignalConflict { signal: signal.to_owned() }),
             None => {
                 let payload = JsonDocument::from(&Value::Object(answer.payload.clone()));
@@ -321,9 +326,9 @@ impl Chat {
                 EarlySignalRow { signal: signal.to_owned(), payload, from: answer.from.clone(), at: now }
             }
         };
-        let until = row.at.after(limits.mail_age);
+        let until = row.at.saturating_add(limits.mail_age);
         // Written again when it is kept already: who sent it again is answered when it is durable, too.
-        writing.put(RowMutation::Mail(row));
+        writing.add_mutation(RowMutation::Mail(row));
         Ok(until)
     }
 }

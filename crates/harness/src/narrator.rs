@@ -11,7 +11,7 @@ use singletree_narration::{
 };
 
 use crate::narrate::{NarrationPiece, QUOTED_BYTES};
-use crate::reply::cut;
+use crate::reply::truncate_text;
 
 /// Lets a node say, as the agent, why it proposes an action. Nodes get it from their
 /// [`TurnContext`](crate::TurnContext).
@@ -59,10 +59,10 @@ impl Narrator {
 
     /// Says why something is proposed, before it is carried out. Nothing is said of an empty text; of a long one its
     /// beginning.
-    pub fn rationale(&self, text: &str) {
-        let content = cut(text.trim(), QUOTED_BYTES);
+    pub fn narrate_rationale(&self, text: &str) {
+        let content = truncate_text(text.trim(), QUOTED_BYTES);
         if !content.is_empty() {
-            self.say(NarrationPiece {
+            self.narrate_piece(NarrationPiece {
                 role: NarrationSpeaker::Agent,
                 kind: NarrationPurpose::Explanation,
                 content,
@@ -70,25 +70,25 @@ impl Narrator {
         }
     }
 
-    pub(crate) fn say(&self, said: NarrationPiece) {
+    pub(crate) fn narrate_piece(&self, said: NarrationPiece) {
         let NarrationPiece { role, kind, content } = said;
         let timestamp = self.clock.now().to_system_time();
-        emit(self.sink.as_ref(), &self.key, NarrationMessage { timestamp, role, kind, content });
+        emit_narration(self.sink.as_ref(), &self.key, NarrationMessage { timestamp, role, kind, content });
     }
 }
 
 /// Hands narration to the sink. The sink's result is ignored, even a panic (INV-9).
-pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: NarrationMessage) {
-    drop(catch_unwind(AssertUnwindSafe(|| sink.emit_narration(whose(key), narration))));
+pub(crate) fn emit_narration(sink: &dyn NarrationSink, key: &SessionKey, narration: NarrationMessage) {
+    drop(catch_unwind(AssertUnwindSafe(|| sink.emit_narration(narration_owner(key), narration))));
 }
 
 /// Has everything dropped that was said about a session.
-pub(crate) fn forget(sink: &dyn NarrationSink, key: &SessionKey) {
-    drop(catch_unwind(AssertUnwindSafe(|| sink.forget_session(whose(key)))));
+pub(crate) fn forget_narration(sink: &dyn NarrationSink, key: &SessionKey) {
+    drop(catch_unwind(AssertUnwindSafe(|| sink.forget_session(narration_owner(key)))));
 }
 
 /// Names whose narration it is.
-fn whose(key: &SessionKey) -> NarrationOwner<'_> {
+fn narration_owner(key: &SessionKey) -> NarrationOwner<'_> {
     NarrationOwner { tenant: key.tenant.as_str(), session: key.session.as_str() }
 }
 

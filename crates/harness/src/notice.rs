@@ -25,7 +25,7 @@ use crate::answer::PendingWait;
 use crate::bucket::FailureBucket;
 use crate::event::{ChatEvent, ChatEventKind};
 use crate::outcome::{ChatTurnOutcome, SuspensionTerms};
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::turn_id::TurnId;
 
 /// How long a notice is kept that nobody tells.
@@ -143,7 +143,7 @@ pub struct PendingWaitSummary {
 }
 
 impl PendingWaitSummary {
-    pub(crate) fn of(descriptor: &Descriptor, wait: &SuspensionTerms) -> Self {
+    pub(crate) fn from_descriptor(descriptor: &Descriptor, wait: &SuspensionTerms) -> Self {
         let said = |key: &str| {
             let value =
                 descriptor.metadata.as_ref().and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
@@ -163,7 +163,7 @@ impl PendingWaitSummary {
 impl NoticeKind {
     /// Returns its type.
     #[must_use]
-    pub fn of_type(&self) -> NoticeType {
+    pub fn notice_type(&self) -> NoticeType {
         match self {
             Self::Suspended(_) => NoticeType::Suspended,
             Self::Expiring(_) => NoticeType::Expiring,
@@ -173,16 +173,17 @@ impl NoticeKind {
     }
 
     /// Returns the subject of the notice of an event; none for events without notice.
-    fn of(event: &ChatEvent) -> Option<Self> {
+    fn from_event(event: &ChatEvent) -> Option<Self> {
         match &event.what {
             ChatEventKind::SignalReceived { wait, signal, how, .. } if *how != "refused" => {
                 Some(Self::Resumed { wait: *wait, signal: signal.clone(), how: (*how).to_owned() })
             }
             other => match other.outcome()?.as_ref() {
                 ChatTurnOutcome::Completed(_) => None,
-                ChatTurnOutcome::Suspended(it) => {
-                    Some(Self::Suspended(PendingWaitSummary::of(&it.signal_descriptor, &it.wait)))
-                }
+                ChatTurnOutcome::Suspended(it) => Some(Self::Suspended(PendingWaitSummary::from_descriptor(
+                    &it.signal_descriptor,
+                    &it.wait,
+                ))),
                 ChatTurnOutcome::Errored(it) => Some(Self::Errored {
                     category: it.error_category.clone(),
                     bucket: it.error_bucket,
@@ -193,7 +194,7 @@ impl NoticeKind {
     }
 
     /// Returns the number of the wait that it is about, if it is about one.
-    pub(crate) fn wait(&self) -> Option<u64> {
+    pub(crate) fn wait_number(&self) -> Option<u64> {
         match self {
             Self::Suspended(it) | Self::Expiring(it) => Some(it.wait),
             Self::Resumed { wait, .. } => Some(*wait),
@@ -209,12 +210,17 @@ impl Notice {
     /// Tells that the deadline of a wait is near. The epoch is that of the log
     /// ([`Chat::log_epoch`](crate::Chat::log_epoch)).
     #[must_use]
-    pub fn expiring(tenant: TenantId, pending: &PendingWait, epoch: &str, at: Timestamp) -> Option<Self> {
+    pub fn for_expiring_wait(
+        tenant: TenantId,
+        pending: &PendingWait,
+        epoch: &str,
+        at: Timestamp,
+    ) -> Option<Self> {
         let session = SessionId::parse(&pending.session).ok()?;
         let key = SessionKey::new(tenant, session);
         let number = format!("w{:020}", pending.wait.no);
         Some(Self {
-            id: id(&key, epoch, &number),
+            id: hash_notice_id(&key, epoch, &number),
             place: format!("{}/{number}", key.session),
             tenant: key.tenant,
             session: key.session,
@@ -222,17 +228,20 @@ impl Notice {
             turn: None,
             event: None,
             at,
-            what: NoticeKind::Expiring(PendingWaitSummary::of(&pending.descriptor, &pending.wait)),
+            what: NoticeKind::Expiring(PendingWaitSummary::from_descriptor(
+                &pending.descriptor,
+                &pending.wait,
+            )),
         })
     }
 
     /// Tells of an event, if there is something to tell.
-    pub(crate) fn of(tenant: &TenantId, event: &ChatEvent) -> Option<Self> {
-        let (what, event_id) = (NoticeKind::of(event)?, event.id.as_ref()?);
+    pub(crate) fn from_event(tenant: &TenantId, event: &ChatEvent) -> Option<Self> {
+        let (what, event_id) = (NoticeKind::from_event(event)?, event.id.as_ref()?);
         let key = SessionKey::new(tenant.clone(), event.session.clone());
         let number = format!("{:020}", event_id.seq);
         Some(Self {
-            id: id(&key, &event_id.epoch, &number),
+            id: hash_notice_id(&key, &event_id.epoch, &number),
             place: format!("{}/{number}", key.session),
             tenant: key.tenant,
             session: key.session,
@@ -246,45 +255,46 @@ impl Notice {
 
     /// Returns the name of its document.
     #[must_use]
-    pub fn key(&self) -> DocumentKey {
+    pub fn document_key(&self) -> DocumentKey {
         DocumentKey::new(self.tenant.clone(), Self::KIND, &self.place)
     }
 
     /// Returns from when on its document is as if it were not there.
     #[must_use]
     pub fn kept_until(&self) -> Timestamp {
-        self.at.after(KEPT)
+        self.at.saturating_add(KEPT)
     }
 
     /// Writes it down.
     ///
     /// # Errors
     /// `store_corrupt`; none that could be thought of.
-    pub fn body(&self) -> Result<JsonDocument> {
-        JsonDocument::of(self)
-            .map_err(|error| corrupt("a notice that JSON cannot represent".into(), Some(error.into())))
+    pub fn to_document_body(&self) -> Result<JsonDocument> {
+        JsonDocument::from_serializable(self).map_err(|error| {
+            store_corrupt_error("a notice that JSON cannot represent".into(), Some(error.into()))
+        })
     }
 
     /// Reads its document.
     ///
     /// # Errors
     /// `store_corrupt`.
-    pub fn read(document: &StoredDocument) -> Result<Self> {
+    pub fn from_document(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        document.body.decode().map_err(|error| corrupt(what(), Some(error.into())))
+        document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))
     }
 
     /// Returns the put that stores the notice in the batch of its event.
-    pub(crate) fn put(&self) -> Option<RowMutation> {
+    pub(crate) fn to_row_mutation(&self) -> Option<RowMutation> {
         let (kind, id) = (Self::KIND.to_owned(), self.place.clone());
         // Names, numbers and words: there is nothing in it that JSON cannot say.
-        let body = self.body().ok()?;
+        let body = self.to_document_body().ok()?;
         Some(RowMutation::Document { kind, id, body, expires_at: Some(self.kept_until()), outlives: false })
     }
 }
 
 /// Names a notice: the log, whose it is, and its number there.
-fn id(key: &SessionKey, epoch: &str, number: &str) -> String {
+fn hash_notice_id(key: &SessionKey, epoch: &str, number: &str) -> String {
     let mut hash = Sha256::new();
     for part in [epoch, key.tenant.as_str(), key.session.as_str(), number] {
         // With its length, so that no two lists of parts run into the same bytes.

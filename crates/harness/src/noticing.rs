@@ -7,7 +7,7 @@ use singletree_durable::{RowMutation, TenantId, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::Result;
-use crate::answer::{PendingWait, pending};
+use crate::answer::{PendingWait, to_pending_wait};
 use crate::chat::Chat;
 use crate::event::ChatEvent;
 use crate::notice::{Notice, NoticeKind, NoticeType};
@@ -27,15 +27,19 @@ impl NoticeSettings {
     }
 
     /// Has notices of these types written for a tenant. Of deadlines that are near nothing happens in a session: those
-    /// are written by who watches them ([`Chat::deadlines`], [`Notice::expiring`]).
+    /// are written by who watches them ([`Chat::deadlines`], [`Notice::for_expiring_wait`]).
     #[must_use]
-    pub fn of(mut self, tenant: TenantId, types: impl IntoIterator<Item = NoticeType>) -> Self {
+    pub fn with_tenant_types(
+        mut self,
+        tenant: TenantId,
+        types: impl IntoIterator<Item = NoticeType>,
+    ) -> Self {
         self.0.entry(tenant).or_default().extend(types);
         self
     }
 
-    fn want(&self, tenant: &TenantId, what: &NoticeKind) -> bool {
-        self.0.get(tenant).is_some_and(|it| it.contains(&what.of_type()))
+    fn wants_notice(&self, tenant: &TenantId, what: &NoticeKind) -> bool {
+        self.0.get(tenant).is_some_and(|it| it.contains(&what.notice_type()))
     }
 }
 
@@ -53,32 +57,34 @@ impl NoticePublisher {
 
     /// Returns the notices of a transition. Of a wait that it begins and ends at once, as where the signal came early,
     /// nobody need hear.
-    pub(crate) fn of(&self, tenant: &TenantId, events: &[ChatEvent]) -> Vec<Arc<Notice>> {
+    pub(crate) fn notices_of_events(&self, tenant: &TenantId, events: &[ChatEvent]) -> Vec<Arc<Notice>> {
         if !self.wanted.0.contains_key(tenant) {
             return Vec::new();
         }
-        let notices: Vec<Notice> = events.iter().filter_map(|event| Notice::of(tenant, event)).collect();
+        let notices: Vec<Notice> =
+            events.iter().filter_map(|event| Notice::from_event(tenant, event)).collect();
         let waits = |it: &Notice, suspended: bool| {
-            it.what.wait().filter(|_| (it.what.of_type() == NoticeType::Suspended) == suspended)
+            it.what.wait_number().filter(|_| (it.what.notice_type() == NoticeType::Suspended) == suspended)
         };
         let both = |it: &Notice| {
-            it.what.wait().is_some_and(|wait| {
+            it.what.wait_number().is_some_and(|wait| {
                 [true, false]
                     .iter()
                     .all(|side| notices.iter().any(|notice| waits(notice, *side) == Some(wait)))
             })
         };
-        let told = notices.iter().filter(|notice| !both(notice) && self.wanted.want(tenant, &notice.what));
+        let told =
+            notices.iter().filter(|notice| !both(notice) && self.wanted.wants_notice(tenant, &notice.what));
         told.cloned().map(Arc::new).collect()
     }
 
     /// Returns the puts that store these notices.
-    pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = RowMutation> {
-        notices.iter().filter_map(|notice| notice.put())
+    pub(crate) fn documents_for_notices(notices: &[Arc<Notice>]) -> impl Iterator<Item = RowMutation> {
+        notices.iter().filter_map(|notice| notice.to_row_mutation())
     }
 
     /// Tells who hears them that they are written.
-    pub(crate) fn tell(&self, notices: Vec<Arc<Notice>>) {
+    pub(crate) fn publish_notices(&self, notices: Vec<Arc<Notice>>) {
         for notice in notices {
             // Where nobody hears it, it is kept.
             drop(self.heard.send(notice));
@@ -104,7 +110,7 @@ impl NoticeReceiver {
     ///
     /// # Cancellation
     /// Dropping the call loses nothing.
-    pub async fn next(&mut self) -> Option<NoticeDelivery> {
+    pub async fn next_notice(&mut self) -> Option<NoticeDelivery> {
         match self.0.recv().await {
             Ok(notice) => Some(NoticeDelivery::Notice(notice)),
             Err(broadcast::error::RecvError::Lagged(_)) => Some(NoticeDelivery::Missed),
@@ -140,10 +146,11 @@ impl Chat {
         until: Option<Timestamp>,
         limit: u64,
     ) -> Result<Vec<(TenantId, PendingWait)>> {
-        let waits = self.inner.read(self.inner.upkeep.deadlines(until, limit)).await?;
-        let served = waits.into_iter().filter(|(key, _)| self.inner.serves(&key.tenant));
+        let waits =
+            self.inner.await_store_read(self.inner.upkeep.read_waits_by_deadline(until, limit)).await?;
+        let served = waits.into_iter().filter(|(key, _)| self.inner.serves_tenant(&key.tenant));
         let listed = served.map(|(key, wait)| {
-            let pending = pending(&key, &wait)?;
+            let pending = to_pending_wait(&key, &wait)?;
             Ok((key.tenant, pending))
         });
         listed.collect()

@@ -76,10 +76,10 @@ impl AnswerEnd {
     }
 
     /// Reads the side record of the last message of a history, or of the empty answer behind it that was not appended.
-    pub(crate) fn of(sides: &SideRecords, len: u64) -> Self {
-        let unsaid = sides.of(len).filter(|side| side[EMPTY_ANSWER] == true);
+    pub(crate) fn from_side_records(sides: &SideRecords, len: u64) -> Self {
+        let unsaid = sides.side_record_at(len).filter(|side| side[EMPTY_ANSWER] == true);
         let empty_answer = unsaid.is_some();
-        let side = unsaid.or_else(|| sides.of(len.checked_sub(1)?)).unwrap_or_default();
+        let side = unsaid.or_else(|| sides.side_record_at(len.checked_sub(1)?)).unwrap_or_default();
         let finish_reason = ModelFinishReason::deserialize(&side[FINISH_REASON]).ok();
         Self { finish_reason, empty_answer }
     }
@@ -143,20 +143,20 @@ impl ErroredTurn {
     /// Returns the error message for operators and callers of the agent; end users are shown the reply (D32). Redacted
     /// and cut to length.
     #[must_use]
-    pub fn message(&self) -> &str {
+    pub fn error_message(&self) -> &str {
         &self.diagnostic
     }
 
     /// Returns advice for operators and callers of the agent, where it fits one sentence.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        crate::hint::hint(&self.error_category)
+    pub fn category_hint(&self) -> Option<&'static str> {
+        crate::hint::hint_for_error(&self.error_category)
     }
 
     /// Returns the exhausted budget, when one ended the turn and the diagnostic, which is cut to length, still names it
     /// (D13).
     #[must_use]
-    pub fn budget(&self) -> Option<&str> {
+    pub fn exhausted_budget(&self) -> Option<&str> {
         if self.error_category != "chat_budget_exhausted" {
             return None;
         }
@@ -192,7 +192,7 @@ pub enum ChatTurnOutcome {
 impl ChatTurnOutcome {
     /// Returns which turn it is; none when it was refused before acceptance.
     #[must_use]
-    pub fn turn(&self) -> Option<&TurnId> {
+    pub fn turn_id(&self) -> Option<&TurnId> {
         match self {
             Self::Completed(it) => Some(&it.turn),
             Self::Suspended(it) => Some(&it.turn),

@@ -9,7 +9,7 @@ use singletree_llm::{ChatMessage, ContentBlock, MessageContent, Role};
 
 use crate::Error;
 use crate::agent::Agent;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 
 /// The name of the state field that holds the command that a turn carries out, in sessions of
 /// [`TurnPromptPolicy::Command`]. An agent takes commands when its graph has such a field.
@@ -44,9 +44,9 @@ impl TurnPromptPolicy {
     }
 
     /// Checks that an agent can answer under the policy: for commands, that it takes them.
-    pub(crate) fn fits(self, agent: &Agent) -> Result<(), Error> {
+    pub(crate) fn check_agent(self, agent: &Agent) -> Result<(), Error> {
         match self {
-            Self::Command if agent.graph.schema().field(COMMAND).is_none() => {
+            Self::Command if agent.graph.schema().find_field(COMMAND).is_none() => {
                 let why = format!("its graph has no field '{COMMAND}'");
                 Err(Error::Policy { agent: agent.name.clone(), why })
             }
@@ -56,11 +56,11 @@ impl TurnPromptPolicy {
 
     /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes
     /// commands.
-    pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
-        self.fits(agent)?;
+    pub(crate) fn check_message(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
+        self.check_agent(agent)?;
         match self {
             Self::Conversation => Ok(()),
-            Self::Command if message.role != Role::User || !is_text(&message.content) => {
+            Self::Command if message.role != Role::User || !is_text_only(&message.content) => {
                 Err(Error::MessageShape { why: "a command is a text of the user, and nothing else".into() })
             }
             Self::Command => Ok(()),
@@ -71,8 +71,8 @@ impl TurnPromptPolicy {
     ///
     /// # Errors
     /// `store_corrupt` for an unknown word: the policy decides which texts a model is shown, and is never guessed.
-    pub(crate) fn stored(text: &str) -> Result<Self, Error> {
-        text.parse().map_err(|_| corrupt(format!("the prompt policy '{text}'"), None))
+    pub(crate) fn from_stored_text(text: &str) -> Result<Self, Error> {
+        text.parse().map_err(|_| store_corrupt_error(format!("the prompt policy '{text}'"), None))
     }
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for UnknownPromptPolicy {
 impl std::error::Error for UnknownPromptPolicy {}
 
 /// Tells whether a content is text alone.
-fn is_text(content: &MessageContent) -> bool {
+fn is_text_only(content: &MessageContent) -> bool {
     content.blocks().iter().all(|block| matches!(block, ContentBlock::Text { .. }))
 }
 
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn a_policy_is_read_as_it_is_written_and_never_guessed() {
         for policy in [TurnPromptPolicy::Conversation, TurnPromptPolicy::Command] {
-            assert_eq!(TurnPromptPolicy::stored(policy.as_str()).unwrap(), policy);
+            assert_eq!(TurnPromptPolicy::from_stored_text(policy.as_str()).unwrap(), policy);
             assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
         }
         for text in ["", "Command", "both"] {
-            assert_eq!(TurnPromptPolicy::stored(text).unwrap_err().category(), "store_corrupt");
+            assert_eq!(TurnPromptPolicy::from_stored_text(text).unwrap_err().category(), "store_corrupt");
         }
     }
 
@@ -130,8 +130,8 @@ mod tests {
     fn text_in_blocks_is_text_and_an_image_beside_it_is_more() {
         let text = ContentBlock::Text { text: "a".into(), signature: None };
         let thinking = ContentBlock::Thinking { text: "b".into(), signature: None };
-        assert!(is_text(&MessageContent::Text("a".into())));
-        assert!(is_text(&MessageContent::Blocks(vec![text.clone(), text.clone()])));
-        assert!(!is_text(&MessageContent::Blocks(vec![text, thinking])));
+        assert!(is_text_only(&MessageContent::Text("a".into())));
+        assert!(is_text_only(&MessageContent::Blocks(vec![text.clone(), text.clone()])));
+        assert!(!is_text_only(&MessageContent::Blocks(vec![text, thinking])));
     }
 }

@@ -95,7 +95,7 @@ pub(crate) struct FrameEncoder<'a> {
 
 impl FrameEncoder<'_> {
     /// Encodes the frames, outermost first; writes the items that are not written yet.
-    pub(crate) fn frames(
+    pub(crate) fn encode_frames(
         &mut self,
         writing: &mut BatchBuilder,
         frames: &[Snapshot],
@@ -103,15 +103,15 @@ impl FrameEncoder<'_> {
         let mut encoded = Vec::with_capacity(frames.len());
         for (depth, frame) in frames.iter().enumerate() {
             let mut fields = BTreeMap::new();
-            for (name, slot) in frame.fields() {
-                let held = if depth == 0 { self.held(name, slot) } else { None };
+            for (name, slot) in frame.iter_fields() {
+                let held = if depth == 0 { self.find_held_field(name, slot) } else { None };
                 let encoded = match held {
                     Some(session) => EncodedField::Held(session.to_owned()),
-                    None => self.slot(writing, slot)?,
+                    None => self.encode_field(writing, slot)?,
                 };
                 fields.insert(name.to_owned(), encoded);
             }
-            if depth == 0 && self.holds_all(&fields) {
+            if depth == 0 && self.holds_all_fields(&fields) {
                 fields.retain(|_, it| !matches!(it, EncodedField::Held(_)));
             }
             encoded.push(fields);
@@ -121,34 +121,44 @@ impl FrameEncoder<'_> {
 
     /// Checks whether the frame has all stored fields and every reference is to the field of its own name: then the
     /// references need not be stored.
-    fn holds_all(&self, fields: &BTreeMap<String, EncodedField>) -> bool {
+    fn holds_all_fields(&self, fields: &BTreeMap<String, EncodedField>) -> bool {
         let own =
             |(name, it): (&String, &EncodedField)| !matches!(it, EncodedField::Held(held) if held != name);
         self.stored.iter().all(|item| fields.contains_key(item.name.as_ref())) && fields.iter().all(own)
     }
 
     /// Returns the session's field that holds exactly this already.
-    fn held(&self, state_field: &str, slot: &FieldContent) -> Option<&str> {
+    fn find_held_field(&self, state_field: &str, slot: &FieldContent) -> Option<&str> {
         let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
-        stored::find(self.stored, session).filter(|it| it.slot.same(slot)).map(|_| session.as_ref())
+        stored::find_field(self.stored, session)
+            .filter(|it| it.slot.is_same_content(slot))
+            .map(|_| session.as_ref())
     }
 
-    fn slot(&mut self, writing: &mut BatchBuilder, slot: &FieldContent) -> Result<EncodedField, Error> {
+    fn encode_field(
+        &mut self,
+        writing: &mut BatchBuilder,
+        slot: &FieldContent,
+    ) -> Result<EncodedField, Error> {
         let unfit = |it: serde_json::Error| {
-            stored::corrupt("a field that JSON cannot represent".into(), Some(it.into()))
+            stored::store_corrupt_error("a field that JSON cannot represent".into(), Some(it.into()))
         };
         match slot {
             FieldContent::One(item) => Ok(EncodedField::Value(item.json().map_err(unfit)?.clone())),
-            FieldContent::Many(list) => self.list(writing, list),
+            FieldContent::Many(list) => self.encode_list(writing, list),
         }
     }
 
-    fn list(&mut self, writing: &mut BatchBuilder, list: &PersistentList) -> Result<EncodedField, Error> {
-        let base = self.stored.iter().find_map(|item| base_of(item, list));
+    fn encode_list(
+        &mut self,
+        writing: &mut BatchBuilder,
+        list: &PersistentList,
+    ) -> Result<EncodedField, Error> {
+        let base = self.stored.iter().find_map(|item| find_list_base(item, list));
         let from = base.as_ref().map_or(0, |(_, _, len)| *len);
         let mut items: Vec<(u64, u64)> = Vec::new();
         for item in list.iter_from(from) {
-            let no = writing.item(self.author, item, self.numbers)?;
+            let no = writing.write_item_once(self.author, item, self.numbers)?;
             match items.last_mut() {
                 Some((_, to)) if *to == no => *to = no + 1,
                 _ => items.push((no, no + 1)),
@@ -159,13 +169,13 @@ impl FrameEncoder<'_> {
 }
 
 /// Says how far a stored list is the beginning of this one, or this one the beginning of it.
-fn base_of(field: &StoredField, list: &PersistentList) -> Option<(String, u64, u64)> {
+fn find_list_base(field: &StoredField, list: &PersistentList) -> Option<(String, u64, u64)> {
     let (FieldContent::Many(stored), FieldStorage::Rows { generation }) = (&field.slot, field.kept) else {
         return None;
     };
-    let len = if list.extends(stored) {
+    let len = if list.is_extension_of(stored) {
         stored.len()
-    } else if stored.extends(list) {
+    } else if stored.is_extension_of(list) {
         list.len()
     } else {
         return None;
@@ -187,7 +197,7 @@ pub(crate) struct FrameDecoder<'a> {
 
 impl FrameDecoder<'_> {
     /// Reads frames as they were written: in the terms of the schema of then.
-    pub(crate) async fn frames(
+    pub(crate) async fn decode_frames(
         &mut self,
         encoded: Vec<BTreeMap<String, EncodedField>>,
     ) -> Result<Vec<Fields>, Error> {
@@ -195,15 +205,18 @@ impl FrameDecoder<'_> {
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
             if depth == 0 && !fields.values().any(|field| matches!(field, EncodedField::Held(_))) {
-                let held = self.stored.iter().filter_map(|item| Some((self.state_field(&item.name)?, item)));
+                let held =
+                    self.stored.iter().filter_map(|item| Some((self.state_field_name(&item.name)?, item)));
                 let held = held.filter(|(state, _)| !fields.contains_key(state.as_ref()));
                 frame.extend(held.map(|(state, it)| (state, it.slot.clone())));
             }
             for (name, value) in fields {
                 let slot = match value {
                     EncodedField::Value(value) => FieldContent::from_json(value),
-                    EncodedField::Held(session) => self.held(&session)?,
-                    EncodedField::List { base, items } => FieldContent::Many(self.list(base, items).await?),
+                    EncodedField::Held(session) => self.held_field_content(&session)?,
+                    EncodedField::List { base, items } => {
+                        FieldContent::Many(self.decode_list(base, items).await?)
+                    }
                 };
                 frame.push((name.into(), slot));
             }
@@ -212,44 +225,49 @@ impl FrameDecoder<'_> {
         Ok(frames)
     }
 
-    fn state_field(&self, session: &Arc<str>) -> Option<Arc<str>> {
+    fn state_field_name(&self, session: &Arc<str>) -> Option<Arc<str>> {
         match self.names {
             Some(names) => names.iter().find(|(held, _)| held == session).map(|(_, state)| state.clone()),
             None => Some(session.clone()),
         }
     }
 
-    fn held(&self, session: &str) -> Result<FieldContent, Error> {
-        let found = stored::find(self.stored, session).map(|it| it.slot.clone());
-        found.ok_or_else(|| stored::corrupt(format!("field '{session}' of the session is missing"), None))
+    fn held_field_content(&self, session: &str) -> Result<FieldContent, Error> {
+        let found = stored::find_field(self.stored, session).map(|it| it.slot.clone());
+        found.ok_or_else(|| {
+            stored::store_corrupt_error(format!("field '{session}' of the session is missing"), None)
+        })
     }
 
-    async fn list(
+    async fn decode_list(
         &mut self,
         base: Option<(String, u64, u64)>,
         items: Vec<(u64, u64)>,
     ) -> Result<PersistentList, Error> {
         let start = match base {
             None => PersistentList::default(),
-            Some((field, generation, len)) => self.base(&field, generation, len).await?,
+            Some((field, generation, len)) => self.read_list_base(&field, generation, len).await?,
         };
         let mut tail = Vec::new();
         for (from, to) in items {
-            let rows = self.journal.items(self.key, &ItemRange::Numbers { from, to }).await?;
+            let rows = self.journal.read_items(self.key, &ItemRange::Numbers { from, to }).await?;
             if rows.len() as u64 != to - from {
-                return Err(stored::corrupt(format!("items {from} to {to} are not all there"), None));
+                return Err(stored::store_corrupt_error(
+                    format!("items {from} to {to} are not all there"),
+                    None,
+                ));
             }
             for row in rows {
                 let item = Item::from_text(row.body.as_str());
-                self.numbers.note(&item, row.no);
+                self.numbers.insert_number(&item, row.no);
                 tail.push(item);
             }
         }
-        Ok(start.append(tail))
+        Ok(start.append_items(tail))
     }
 
-    async fn base(&self, field: &str, generation: u64, len: u64) -> Result<PersistentList, Error> {
-        let held = stored::find(self.stored, field).and_then(|it| match (&it.slot, it.kept) {
+    async fn read_list_base(&self, field: &str, generation: u64, len: u64) -> Result<PersistentList, Error> {
+        let held = stored::find_field(self.stored, field).and_then(|it| match (&it.slot, it.kept) {
             (FieldContent::Many(list), FieldStorage::Rows { generation: held }) if held == generation => {
                 Some(list)
             }
@@ -257,15 +275,17 @@ impl FrameDecoder<'_> {
         });
         match held {
             Some(list) if list.len() == len => Ok(list.clone()),
-            _ => stored::read_list((self.journal, self.key, self.window), field, generation, len).await,
+            _ => {
+                stored::read_stored_list((self.journal, self.key, self.window), field, generation, len).await
+            }
         }
     }
 }
 
 impl StoredPosition {
-    pub(crate) fn to_json(&self) -> Result<JsonDocument, Error> {
-        JsonDocument::of(self).map_err(|error| {
-            stored::corrupt("a position that JSON cannot represent".into(), Some(error.into()))
+    pub(crate) fn to_json_document(&self) -> Result<JsonDocument, Error> {
+        JsonDocument::from_serializable(self).map_err(|error| {
+            stored::store_corrupt_error("a position that JSON cannot represent".into(), Some(error.into()))
         })
     }
 }

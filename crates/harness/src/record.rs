@@ -16,7 +16,7 @@ use crate::history::HISTORY;
 use crate::outcome::{
     AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, SuspensionTerms,
 };
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::turn_id::TurnId;
 use crate::usage::TurnModelUsage;
 
@@ -70,27 +70,33 @@ pub(crate) struct StoredOutcome {
 
 impl StoredOutcome {
     /// Reads the outcome from a turn's row; none while the turn has not ended.
-    pub(crate) fn of(row: &TurnRow) -> Result<Option<Self>, Error> {
+    pub(crate) fn from_turn_row(row: &TurnRow) -> Result<Option<Self>, Error> {
         let ended = row.outcome.as_ref().map(JsonDocument::decode::<Self>).transpose();
-        ended.map_err(|error| corrupt(format!("the outcome of turn {}", row.no), Some(error.into())))
+        ended.map_err(|error| {
+            store_corrupt_error(format!("the outcome of turn {}", row.no), Some(error.into()))
+        })
     }
 }
 
 impl OutcomeRecord {
-    pub(crate) fn to_json(&self) -> Result<JsonDocument, Error> {
-        self.with(&TurnModelUsage::default())
+    pub(crate) fn to_json_document(&self) -> Result<JsonDocument, Error> {
+        self.to_json_with_usage(&TurnModelUsage::default())
     }
 
     /// Encodes the outcome together with the turn's model usage.
-    pub(crate) fn with(&self, used: &TurnModelUsage) -> Result<JsonDocument, Error> {
+    pub(crate) fn to_json_with_usage(&self, used: &TurnModelUsage) -> Result<JsonDocument, Error> {
         let json = match used.is_empty() {
-            true => JsonDocument::of(self),
-            false => JsonDocument::of(&StoredOutcome { recorded: self.clone(), used: used.clone() }),
+            true => JsonDocument::from_serializable(self),
+            false => {
+                JsonDocument::from_serializable(&StoredOutcome { recorded: self.clone(), used: used.clone() })
+            }
         };
-        json.map_err(|error| corrupt("an outcome that JSON cannot represent".into(), Some(error.into())))
+        json.map_err(|error| {
+            store_corrupt_error("an outcome that JSON cannot represent".into(), Some(error.into()))
+        })
     }
 
-    pub(crate) fn errored(turn: &ErroredTurn) -> Self {
+    pub(crate) fn from_errored_turn(turn: &ErroredTurn) -> Self {
         Self::Errored {
             bucket: turn.error_bucket,
             category: turn.error_category.clone(),
@@ -103,7 +109,7 @@ impl OutcomeRecord {
     }
 
     /// Says of a failed turn whether it had effects, and where it stands in the history.
-    pub(crate) fn beside(mut self, had_effects: bool, at: Option<u64>) -> Self {
+    pub(crate) fn with_effects_and_place(mut self, had_effects: bool, at: Option<u64>) -> Self {
         if let Self::Errored { effects, place, .. } = &mut self {
             (*effects, *place) = (had_effects, at);
         }
@@ -113,7 +119,7 @@ impl OutcomeRecord {
 
 impl OutcomeRecord {
     /// Tells whether the same message may be sent again under the same idempotency key (D3).
-    pub(crate) fn frees_key(&self) -> bool {
+    pub(crate) fn frees_idempotency_key(&self) -> bool {
         match self {
             Self::Completed(_) | Self::Suspended { .. } => false,
             Self::Errored { retry_safe, category, .. } => {
@@ -124,7 +130,7 @@ impl OutcomeRecord {
 }
 
 impl TurnRowExt for TurnRow {
-    fn id(&self) -> TurnId {
+    fn turn_id(&self) -> TurnId {
         TurnId::new(self.invocation.clone(), self.ordinal)
     }
 }
@@ -132,7 +138,7 @@ impl TurnRowExt for TurnRow {
 /// Values that a turn's row has beyond its columns.
 pub(crate) trait TurnRowExt {
     /// Returns the turn's name.
-    fn id(&self) -> TurnId;
+    fn turn_id(&self) -> TurnId;
 }
 
 /// Reads the outcome of an ended turn back.
@@ -141,8 +147,8 @@ pub(crate) async fn read_outcome(
     key: &SessionKey,
     row: &TurnRow,
 ) -> Result<Option<ChatTurnOutcome>, Error> {
-    let Some(ended) = StoredOutcome::of(row)? else { return Ok(None) };
-    let turn = row.id();
+    let Some(ended) = StoredOutcome::from_turn_row(row)? else { return Ok(None) };
+    let turn = row.turn_id();
     let path = |tail: ReplyRange| match (row.wait, tail.existing) {
         (Some(_), _) => DispatchPath::SignalResume,
         (None, true) => DispatchPath::ExistingSession,
@@ -151,24 +157,25 @@ pub(crate) async fn read_outcome(
     Ok(Some(match ended.recorded {
         OutcomeRecord::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
             turn,
-            replies: read_tail(journal, key, tail).await?,
+            replies: read_reply_messages(journal, key, tail).await?,
             final_state: None,
             path: path(tail),
             answer: tail.answer,
         }),
         OutcomeRecord::Suspended { tail, wait } => {
             let waits = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
-            let waits = journal.waits(&waits).await?;
+            let waits = journal.read_waits(&waits).await?;
             let wait = waits.into_iter().map(|(_, it)| it).find(|it| it.no == wait);
-            let wait =
-                wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))?;
+            let wait = wait.ok_or_else(|| {
+                store_corrupt_error(format!("the wait of turn {} is missing", row.no), None)
+            })?;
             ChatTurnOutcome::Suspended(SuspendedTurn {
                 turn,
-                signal_descriptor: descriptor(&wait)?,
-                pending_messages: read_tail(journal, key, tail).await?,
+                signal_descriptor: decode_wait_descriptor(&wait)?,
+                pending_messages: read_reply_messages(journal, key, tail).await?,
                 invocation_id: row.invocation.clone(),
-                resumed_by: resumed_by(journal, key, &wait).await?,
-                wait: terms(&wait)?,
+                resumed_by: read_resuming_turn(journal, key, &wait).await?,
+                wait: decode_wait_terms(&wait)?,
                 path: path(tail),
             })
         }
@@ -187,33 +194,35 @@ pub(crate) async fn read_outcome(
     }))
 }
 
-async fn resumed_by(
+async fn read_resuming_turn(
     journal: &dyn Journal,
     key: &SessionKey,
     wait: &WaitRow,
 ) -> Result<Option<TurnId>, Error> {
     let Some(no) = wait.ended_by else { return Ok(None) };
-    let rows = journal.turns(key, &TurnRowQuery::No(no)).await?;
-    Ok(rows.first().map(TurnRowExt::id))
+    let rows = journal.read_turns(key, &TurnRowQuery::No(no)).await?;
+    Ok(rows.first().map(TurnRowExt::turn_id))
 }
 
 /// Returns the descriptor of a stored wait.
-pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
+pub(crate) fn decode_wait_descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
     let metadata = wait.metadata.as_ref().map(JsonDocument::decode).transpose();
-    let metadata =
-        metadata.map_err(|error| corrupt(format!("the metadata of wait {}", wait.no), Some(error.into())))?;
+    let metadata = metadata.map_err(|error| {
+        store_corrupt_error(format!("the metadata of wait {}", wait.no), Some(error.into()))
+    })?;
     Ok(Descriptor { signal_id: wait.signal.clone(), metadata })
 }
 
 /// Returns the terms of a stored wait.
-pub(crate) fn terms(wait: &WaitRow) -> Result<SuspensionTerms, Error> {
+pub(crate) fn decode_wait_terms(wait: &WaitRow) -> Result<SuspensionTerms, Error> {
     let schema = wait.payload_schema.as_ref().map(JsonDocument::decode).transpose();
-    let payload_schema =
-        schema.map_err(|error| corrupt(format!("the schema of wait {}", wait.no), Some(error.into())))?;
+    let payload_schema = schema.map_err(|error| {
+        store_corrupt_error(format!("the schema of wait {}", wait.no), Some(error.into()))
+    })?;
     Ok(SuspensionTerms { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
 }
 
-async fn read_tail(
+async fn read_reply_messages(
     journal: &dyn Journal,
     key: &SessionKey,
     tail: ReplyRange,
@@ -223,17 +232,19 @@ async fn read_tail(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let rows = journal.items(key, &ItemRange::List { field, generation, from: tail.from, limit }).await?;
-    rows.iter().map(|row| message(&Item::from_text(row.body.as_str()))).collect()
+    let rows =
+        journal.read_items(key, &ItemRange::List { field, generation, from: tail.from, limit }).await?;
+    rows.iter().map(|row| decode_message(&Item::from_text(row.body.as_str()))).collect()
 }
 
 /// Reads a message off an item.
-pub(crate) fn message(item: &Item) -> Result<Arc<ChatMessage>, Error> {
-    item.typed::<ChatMessage>().map_err(|error| corrupt("a stored message".into(), Some(error.into())))
+pub(crate) fn decode_message(item: &Item) -> Result<Arc<ChatMessage>, Error> {
+    item.decode_shared::<ChatMessage>()
+        .map_err(|error| store_corrupt_error("a stored message".into(), Some(error.into())))
 }
 
 /// Returns the status that an outcome gives its turn.
-pub(crate) fn status(outcome: &ChatTurnOutcome) -> StoredTurnStatus {
+pub(crate) fn status_of_outcome(outcome: &ChatTurnOutcome) -> StoredTurnStatus {
     match outcome {
         ChatTurnOutcome::Completed(_) => StoredTurnStatus::Completed,
         ChatTurnOutcome::Suspended(_) => StoredTurnStatus::Suspended,

@@ -37,7 +37,7 @@ pub struct ErrorReplies {
 
 impl Default for ErrorReplies {
     fn default() -> Self {
-        let [terminating, transient, correctable] = texts::of_buckets(Locale::English);
+        let [terminating, transient, correctable] = texts::bucket_texts(Locale::English);
         Self {
             session_terminating: terminating.into(),
             retryable_transient: transient.into(),
@@ -52,21 +52,21 @@ impl ErrorReplies {
     /// Returns the built-in texts of a language, with one for each category about which more can be said than about its
     /// bucket.
     #[must_use]
-    pub fn of_language(language: Locale) -> Self {
-        let [terminating, transient, correctable] = texts::of_buckets(language);
+    pub fn for_language(language: Locale) -> Self {
+        let [terminating, transient, correctable] = texts::bucket_texts(language);
         let own = |(category, text): (&str, &str)| (category.to_owned(), text.to_owned());
         Self {
             session_terminating: terminating.into(),
             retryable_transient: transient.into(),
             user_correctable: correctable.into(),
-            by_category: texts::of_categories(language).map(own).collect(),
+            by_category: texts::category_texts(language).map(own).collect(),
             ..Self::default()
         }
     }
 
     /// Sets the text of a bucket, by the specification's word for it, or of a single category.
     #[must_use]
-    pub fn with(mut self, of: &str, text: impl Into<String>) -> Self {
+    pub fn with_text(mut self, of: &str, text: impl Into<String>) -> Self {
         let buckets = [
             (FailureBucket::SessionTerminating, &mut self.session_terminating),
             (FailureBucket::RetryableTransient, &mut self.retryable_transient),
@@ -80,7 +80,11 @@ impl ErrorReplies {
     }
 
     /// Returns the message that people are shown for an error.
-    pub(crate) fn shown(&self, (bucket, category): (FailureBucket, &str), diagnostic: &str) -> ChatMessage {
+    pub(crate) fn render_reply(
+        &self,
+        (bucket, category): (FailureBucket, &str),
+        diagnostic: &str,
+    ) -> ChatMessage {
         let of_bucket = match bucket {
             FailureBucket::SessionTerminating => self.session_terminating.as_str(),
             FailureBucket::RetryableTransient => self.retryable_transient.as_str(),
@@ -110,16 +114,16 @@ pub(crate) struct ErrorReporter<'a> {
 }
 
 impl ErrorReporter<'_> {
-    pub(crate) fn errored(&self, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
+    pub(crate) fn make_errored_turn(&self, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
         let category = error.category();
-        let disposition = self.buckets.look_up(category, HarnessSurface::Chat);
-        let told = (self.replies.redact)(&innermost(error));
-        let diagnostic = cut(&told, self.diagnostic_bytes);
+        let disposition = self.buckets.look_up_category(category, HarnessSurface::Chat);
+        let told = (self.replies.redact)(&describe_innermost_error(error));
+        let diagnostic = truncate_text(&told, self.diagnostic_bytes);
         ErroredTurn {
             turn,
             error_bucket: disposition.bucket,
             error_category: category.to_owned(),
-            reply: self.replies.shown((disposition.bucket, category), &diagnostic),
+            reply: self.replies.render_reply((disposition.bucket, category), &diagnostic),
             diagnostic,
             retry_safe: disposition.retry_safe,
             recorded: true,
@@ -129,18 +133,18 @@ impl ErrorReporter<'_> {
 }
 
 /// Describes the error without the frames around it: for a failed node that is the node's own error.
-pub(crate) fn innermost(error: &Error) -> String {
+pub(crate) fn describe_innermost_error(error: &Error) -> String {
     match error {
         Error::Run { source: singletree_engine::Error::Node { source, .. } } => {
-            singletree_engine::chain(source)
+            singletree_engine::format_error_chain(source)
         }
-        Error::Run { source } => singletree_engine::chain(source),
-        other => singletree_engine::chain(other),
+        Error::Run { source } => singletree_engine::format_error_chain(source),
+        other => singletree_engine::format_error_chain(other),
     }
 }
 
 /// Cuts a text at a character's border.
-pub(crate) fn cut(text: &str, max: usize) -> String {
+pub(crate) fn truncate_text(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
@@ -156,8 +160,8 @@ mod tests {
     #[test]
     fn a_mistake_of_whoever_runs_the_agent_is_not_told_as_one_of_the_message() {
         let shown = |replies: &ErrorReplies, category: &str| {
-            let bucket = BucketTable::default().look_up(category, HarnessSurface::Chat).bucket;
-            replies.shown((bucket, category), "it went wrong").text().into_owned()
+            let bucket = BucketTable::default().look_up_category(category, HarnessSurface::Chat).bucket;
+            replies.render_reply((bucket, category), "it went wrong").text().into_owned()
         };
         let plain = ErrorReplies::default();
         for (category, english, german) in [
@@ -173,16 +177,16 @@ mod tests {
             // The library's own texts are those of the buckets (harness-chat §10), without advice that does not fit.
             assert_eq!(shown(&plain, category), "That request couldn't be processed: it went wrong.");
             for (language, word) in [(Locale::English, english), (Locale::German, german)] {
-                let text = shown(&ErrorReplies::of_language(language), category);
+                let text = shown(&ErrorReplies::for_language(language), category);
                 assert!(text.contains(word) && text.contains("it went wrong"), "{category}: {text}");
             }
         }
         let adjust =
             "That request couldn't be processed: it went wrong. Please adjust your message and try again.";
         assert_eq!(shown(&plain, "chat_message_shape_invalid"), adjust);
-        let own = ErrorReplies::of_language(Locale::German)
-            .with("provider_rate_limit", "Kurz warten.")
-            .with("user_correctable", "So nicht.");
+        let own = ErrorReplies::for_language(Locale::German)
+            .with_text("provider_rate_limit", "Kurz warten.")
+            .with_text("user_correctable", "So nicht.");
         assert_eq!(shown(&own, "provider_rate_limit"), "Kurz warten.");
         assert_eq!(shown(&own, "chat_message_shape_invalid"), "So nicht.");
     }
@@ -195,7 +199,7 @@ mod tests {
         let reporting =
             ErrorReporter { buckets: &BucketTable::default(), replies: &replies, diagnostic_bytes: 44 };
         let error = Error::MessageShape { why: "hunter2 ééééééééééééé".into() };
-        let errored = reporting.errored(None, &error);
+        let errored = reporting.make_errored_turn(None, &error);
         assert_eq!(errored.diagnostic, "the message is not valid: *** ééééééé…");
         assert_eq!(errored.error_category, "chat_message_shape_invalid");
         let text = errored.reply.text().into_owned();

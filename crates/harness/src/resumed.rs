@@ -8,7 +8,8 @@ use singletree_llm::ChatMessage;
 use crate::chat::Chat;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::read_outcome;
-use crate::submit::SendOptions;
+use crate::send_options::SendOptions;
+
 use crate::turn::Turn;
 use crate::{Error, Result};
 
@@ -46,7 +47,7 @@ impl Turn {
     /// # Errors
     /// `store_unavailable` and its kin.
     pub async fn resumed(&self) -> Result<Vec<Arc<ChatTurnOutcome>>> {
-        self.chat().resumed_before(self).await
+        self.chat().read_resumed_before(self).await
     }
 }
 
@@ -74,25 +75,25 @@ impl Chat {
         let outcome = turn.outcome().await;
         let resumed = turn.resumed().await.map_err(|error| {
             let id = Some(turn.id().clone());
-            Box::new(self.inner.any_served().errored(&self.inner.limits, id, &error))
+            Box::new(self.inner.default_served_agent().make_errored_turn(&self.inner.limits, id, &error))
         })?;
         Ok(CatchUpOutcome { resumed, outcome })
     }
 
-    async fn resumed_before(&self, turn: &Turn) -> Result<Vec<Arc<ChatTurnOutcome>>> {
-        let (key, id) = (turn.key(), turn.id());
+    async fn read_resumed_before(&self, turn: &Turn) -> Result<Vec<Arc<ChatTurnOutcome>>> {
+        let (key, id) = (turn.session_key(), turn.id());
         let of = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.inner.read(self.inner.journal.turns(key, &of)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_turns(key, &of)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
-        let served = self.inner.served(&row.agent)?;
+        let served = self.inner.find_served_agent(&row.agent)?;
         if row.kind != StoredTurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
             return Ok(Vec::new());
         }
         let mut resumed = Vec::new();
-        for row in self.since_message(key, row.no).await? {
+        for row in self.read_turns_since_message(key, row.no).await? {
             let reading = read_outcome(self.inner.journal.as_ref(), key, &row);
-            match self.inner.limited(reading).await? {
+            match self.inner.await_read_sequence(reading).await? {
                 // A turn that has suspended again has no outcome to tell yet; the turn that resumes it will.
                 None | Some(ChatTurnOutcome::Suspended(_)) => {}
                 Some(outcome) => resumed.push(Arc::new(outcome)),
@@ -102,12 +103,12 @@ impl Chat {
     }
 
     /// Reads the turns between a message and the one before it, oldest first.
-    async fn since_message(&self, key: &SessionKey, no: u64) -> Result<Vec<TurnRow>> {
+    async fn read_turns_since_message(&self, key: &SessionKey, no: u64) -> Result<Vec<TurnRow>> {
         let (mut between, mut to) = (Vec::new(), no);
         while to > 0 {
             let from = to.saturating_sub(PAGE);
             let query = TurnRowQuery::From { no: from, limit: to - from };
-            let mut rows = self.inner.read(self.inner.journal.turns(key, &query)).await?;
+            let mut rows = self.inner.await_store_read(self.inner.journal.read_turns(key, &query)).await?;
             rows.retain(|row| row.no < to);
             // Turns may have been forgotten; before them there is nothing.
             let last = rows.is_empty() || rows.iter().any(|row| row.kind == StoredTurnKind::Message);

@@ -43,7 +43,7 @@ pub struct RetentionReport {
 }
 
 impl RetentionReport {
-    fn add(&mut self, one: Self) {
+    fn add_session_report(&mut self, one: Self) {
         self.sessions += u64::from(one.turns + one.events > 0);
         self.turns += one.turns;
         self.events += one.events;
@@ -73,24 +73,24 @@ impl RetentionWorker {
         Self { retention, watching: AtomicBool::new(false), due, bell }
     }
 
-    fn take_due(&self) -> BTreeSet<SessionKey> {
+    fn take_due_sessions(&self) -> BTreeSet<SessionKey> {
         std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Checks whether enough was added since the last look to make another one worthwhile: an eighth of the limit, at least
 /// 1 and at most 64.
-fn pays(limit: Option<u64>, before: u64, now: u64) -> bool {
+fn is_retention_due(limit: Option<u64>, before: u64, now: u64) -> bool {
     limit.is_some_and(|limit| now.saturating_sub(before) >= (limit / 8).clamp(1, 64))
 }
 
 impl ChatInner {
     /// A turn has ended: perhaps an older one need not be kept any more.
-    pub(crate) fn note_end(&self, loaded: &LoadedSession) {
+    pub(crate) fn note_turn_end(&self, loaded: &LoadedSession) {
         let Some(retention) = self.retaining.retention else { return };
-        let is_due = loaded.state().begin_retention(|before, now| {
-            pays(retention.turns, before.turns, now.turns)
-                || pays(retention.events, before.events, now.events)
+        let is_due = loaded.lock_state().begin_retention(|before, now| {
+            is_retention_due(retention.turns, before.turns, now.turns)
+                || is_retention_due(retention.events, before.events, now.events)
         });
         if !is_due {
             return;
@@ -106,16 +106,16 @@ impl ChatInner {
             return;
         }
         let watched = Arc::downgrade(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn_task(async move {
             let mut round = Instant::now();
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failed round is left to the next one: nothing depends on it.
                 if Instant::now() >= round {
-                    drop(inner.retain_all(&retention).await);
+                    drop(inner.retain_all_sessions(&retention).await);
                     round = Instant::now() + ROUND;
                 }
-                for key in inner.retaining.take_due() {
-                    drop(inner.retain_one(&key, &retention).await);
+                for key in inner.retaining.take_due_sessions() {
+                    drop(inner.retain_due_session(&key, &retention).await);
                 }
                 let bell = inner.retaining.bell.clone();
                 drop(inner);
@@ -124,28 +124,28 @@ impl ChatInner {
         });
     }
 
-    async fn retain_one(
+    async fn retain_due_session(
         self: &Arc<Self>,
         key: &SessionKey,
         retention: &Retention,
     ) -> Result<RetentionReport> {
-        match self.read(self.journal.session(key)).await? {
-            Some(row) => self.forget(key, row.counters, retention).await,
+        match self.await_store_read(self.journal.read_session(key)).await? {
+            Some(row) => self.apply_retention(key, row.counters, retention).await,
             None => Ok(RetentionReport::default()),
         }
     }
 
-    async fn retain_all(self: &Arc<Self>, retention: &Retention) -> Result<RetentionReport> {
+    async fn retain_all_sessions(self: &Arc<Self>, retention: &Retention) -> Result<RetentionReport> {
         let mut all = RetentionReport::default();
         if let Some(tenant) = &self.bound {
-            self.retain_of(tenant, retention, &mut all).await?;
+            self.retain_tenant_sessions(tenant, retention, &mut all).await?;
             return Ok(all);
         }
         let mut past = None;
         loop {
-            let tenants = self.read(self.upkeep.tenants(past.as_ref(), PAGE)).await?;
+            let tenants = self.await_store_read(self.upkeep.read_tenants(past.as_ref(), PAGE)).await?;
             for tenant in &tenants {
-                self.retain_of(tenant, retention, &mut all).await?;
+                self.retain_tenant_sessions(tenant, retention, &mut all).await?;
             }
             match tenants.into_iter().next_back() {
                 Some(last) if !self.is_closing() => past = Some(last),
@@ -154,7 +154,7 @@ impl ChatInner {
         }
     }
 
-    async fn retain_of(
+    async fn retain_tenant_sessions(
         self: &Arc<Self>,
         tenant: &TenantId,
         retention: &Retention,
@@ -162,14 +162,15 @@ impl ChatInner {
     ) -> Result<()> {
         let mut from = None;
         loop {
-            let page = self.read(self.journal.sessions(tenant, from.as_ref(), PAGE)).await?;
+            let page =
+                self.await_store_read(self.journal.read_session_page(tenant, from.as_ref(), PAGE)).await?;
             for row in page.sessions {
                 if self.is_closing() {
                     return Ok(());
                 }
                 let has_turns = row.counters != Counters::default();
                 if has_turns {
-                    all.add(self.forget(&row.key, row.counters, retention).await?);
+                    all.add_session_report(self.apply_retention(&row.key, row.counters, retention).await?);
                 }
             }
             from = page.next;
@@ -191,6 +192,6 @@ impl Chat {
     /// Dropping the future cancels nothing: all of it is forgotten.
     pub async fn retain(&self, retention: &Retention) -> Result<RetentionReport> {
         let (inner, retention) = (self.inner.clone(), *retention);
-        self.inner.run_call(async move { inner.retain_all(&retention).await }).await
+        self.inner.run_call_in_task(async move { inner.retain_all_sessions(&retention).await }).await
     }
 }

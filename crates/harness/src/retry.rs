@@ -15,10 +15,11 @@ use crate::history::{HISTORY, Messages};
 use crate::loaded_session::LoadedSession;
 use crate::outcome::ErroredTurn;
 use crate::prepare::TurnPreparation;
-use crate::record::{OutcomeRecord, StoredOutcome, message};
-use crate::runner::load_error;
-use crate::stored::{self, corrupt};
-use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn, SendOptions};
+use crate::record::{OutcomeRecord, StoredOutcome, decode_message};
+use crate::runner::session_load_error;
+use crate::send_options::SendOptions;
+use crate::stored::{self, store_corrupt_error};
+use crate::submit::{Acceptance, AcceptanceError, AcceptedTurn};
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
@@ -55,47 +56,51 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has accepted the retry or has not.
     pub async fn retry(&self, turn: &TurnId, options: SendOptions) -> Result<Turn, Box<ErroredTurn>> {
-        self.try_retry(turn, options).await.map_err(|error| self.refused(&error))
+        self.try_retry_turn(turn, options).await.map_err(|error| self.refused_turn(&error))
     }
 
-    fn try_retry<'a>(&'a self, turn: &'a TurnId, options: SendOptions) -> BoxFuture<'a, Result<Turn>> {
+    fn try_retry_turn<'a>(&'a self, turn: &'a TurnId, options: SendOptions) -> BoxFuture<'a, Result<Turn>> {
         Box::pin(async move {
             let inner = &self.inner;
             if inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
             let unknown = || Error::TurnUnknown { turn: turn.to_string() };
-            let key = inner.read(inner.journal.session_of(self.tenant()?, &turn.invocation)).await?;
+            let key = inner
+                .await_store_read(
+                    inner.journal.find_session_of_invocation(self.served_tenant()?, &turn.invocation),
+                )
+                .await?;
             let key = key.ok_or_else(unknown)?;
-            let options = options.retrying(turn);
+            let options = options.for_retry_of(turn);
             let loaded = inner.session_in_memory(&key)?;
             let max = inner.limits.subscriptions;
-            if options.listen && !loaded.readers.has_room(max) {
+            if options.listen && !loaded.readers.has_reader_room(max) {
                 return Err(Error::SubscriptionsFull { max });
             }
-            let live = options.listen.then(|| loaded.feed.listen());
+            let live = options.listen.then(|| loaded.feed.subscribe_to_events());
             let mut attempt = 1;
             loop {
-                inner.ready(&loaded).await.map_err(load_error)?;
-                if let Some(known) = self.keyed(&loaded, &options).await? {
+                inner.ensure_session_ready(&loaded).await.map_err(session_load_error)?;
+                if let Some(known) = self.find_keyed_retry(&loaded, &options).await? {
                     return Ok(known);
                 }
-                let failed = self.retryable(&key, turn).await?;
-                let row = self.message_row(&key, &failed).await?.ok_or_else(unknown)?;
-                let said = message(&Item::from_text(row.body.as_str()))?;
+                let failed = self.read_retryable_turn(&key, turn).await?;
+                let row = self.read_message_row(&key, &failed).await?.ok_or_else(unknown)?;
+                let said = decode_message(&Item::from_text(row.body.as_str()))?;
                 let side = row.side.as_ref().map(JsonDocument::decode).transpose();
                 let side = side.map_err(|error| {
-                    corrupt(format!("the side record of item {}", row.no), Some(error.into()))
+                    store_corrupt_error(format!("the side record of item {}", row.no), Some(error.into()))
                 })?;
-                let says_again = self.says_again(&loaded, &failed, &row).await?;
-                let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
-                let served = inner.served(&failed.agent)?;
+                let says_again = self.must_repeat_message(&loaded, &failed, &row).await?;
+                let valid = self.validate_message(said.as_ref().clone(), &options)?.with_side_record(side);
+                let served = inner.find_served_agent(&failed.agent)?;
                 let retried = Some(RetriedTurn { turn: failed.no, says_again });
                 let acceptance = Acceptance { served, valid, forking: None, retried };
-                match self.accept(&loaded, acceptance).await {
+                match self.accept_message(&loaded, acceptance).await {
                     Ok(AcceptedTurn { id, told, no, from }) => {
-                        let turn = Turn::waiting(self.clone(), key, id, told);
-                        return Ok(turn.beginning_at(no, from, live));
+                        let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
+                        return Ok(turn.with_log_start(no, from, live));
                     }
                     Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                     Err(AcceptanceError::Again(error) | AcceptanceError::Refused(error)) => {
@@ -107,42 +112,42 @@ impl Chat {
     }
 
     /// Reads a turn that may be retried.
-    async fn retryable(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
+    async fn read_retryable_turn(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
         let superseded = |why| Error::RetrySuperseded { turn: id.to_string(), why };
-        let failed = self.row_of(key, id).await?;
+        let failed = self.read_turn_row(key, id).await?;
         if failed.status != StoredTurnStatus::Errored {
             return Err(superseded("it did not end errored"));
         }
         let after = TurnRowQuery::From { no: failed.no + 1, limit: 1 };
-        match self.inner.read(self.inner.journal.turns(key, &after)).await?.first() {
+        match self.inner.await_store_read(self.inner.journal.read_turns(key, &after)).await?.first() {
             None => Ok(failed),
             Some(later) if later.retries == Some(failed.no) => Err(superseded("it was retried already")),
             Some(_) => Err(superseded("a later turn was accepted in its session")),
         }
     }
 
-    async fn row_of(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
+    async fn read_turn_row(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.inner.read(self.inner.journal.turns(key, &query)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_turns(key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
     }
 
-    async fn message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ListItemRow>> {
-        let Some(no) = self.inner.message_of(key, row).await? else { return Ok(None) };
+    async fn read_message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ListItemRow>> {
+        let Some(no) = self.inner.find_message_item(key, row).await? else { return Ok(None) };
         let range = ItemRange::Numbers { from: no, to: no + 1 };
-        Ok(self.inner.read(self.inner.journal.items(key, &range)).await?.into_iter().next())
+        Ok(self.inner.await_store_read(self.inner.journal.read_items(key, &range)).await?.into_iter().next())
     }
 
     /// Decides whether the retry says the message again.
-    async fn says_again(
+    async fn must_repeat_message(
         &self,
         loaded: &Arc<LoadedSession>,
         failed: &TurnRow,
         said: &ListItemRow,
     ) -> Result<bool> {
         if let Some(OutcomeRecord::Errored { effects: true, .. }) =
-            StoredOutcome::of(failed)?.map(|it| it.recorded)
+            StoredOutcome::from_turn_row(failed)?.map(|it| it.recorded)
         {
             return Ok(false);
         }
@@ -150,27 +155,28 @@ impl Chat {
             return Ok(true);
         }
         // A suspension, a save or a cancel has made it history: it awaits an answer, unless one follows.
-        let served = self.inner.served(&failed.agent)?;
-        let fields = TurnPreparation { inner: &self.inner, loaded, served }.fields().await?;
-        let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();
-        let last = Messages::of(&history).last();
+        let served = self.inner.find_served_agent(&failed.agent)?;
+        let fields = TurnPreparation { inner: &self.inner, loaded, served }.load_session_fields().await?;
+        let history = stored::find_list_field(&fields, HISTORY).cloned().unwrap_or_default();
+        let last = Messages::from_list(&history).last();
         Ok(last.is_none_or(|last| last.role == Role::Assistant && last.tool_calls.is_empty()))
     }
 }
 
 impl ChatInner {
     /// Finds the message that a turn answers, or whose answer it retries: the number of its item.
-    pub(crate) async fn message_of(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<u64>> {
+    pub(crate) async fn find_message_item(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<u64>> {
         let mut row = row.clone();
         for _ in 0..GENERATIONS {
             if row.ordinal > 0 {
-                row = match self.first_turn(key, &row.invocation).await? {
+                row = match self.find_first_turn(key, &row.invocation).await? {
                     Some(first) => first,
                     None => return Ok(None),
                 };
             }
             let Some(retried) = row.retries.filter(|_| row.message.is_none()) else { return Ok(row.message) };
-            let rows = self.read(self.journal.turns(key, &TurnRowQuery::No(retried))).await?;
+            let rows =
+                self.await_store_read(self.journal.read_turns(key, &TurnRowQuery::No(retried))).await?;
             row = match rows.into_iter().next() {
                 Some(retried) => retried,
                 None => return Ok(None),
@@ -179,9 +185,9 @@ impl ChatInner {
         Ok(None)
     }
 
-    async fn first_turn(&self, key: &SessionKey, invocation: &InvocationId) -> Result<Option<TurnRow>> {
+    async fn find_first_turn(&self, key: &SessionKey, invocation: &InvocationId) -> Result<Option<TurnRow>> {
         let query = TurnRowQuery::Invocation(invocation.clone());
-        let rows = self.read(self.journal.turns(key, &query)).await?;
+        let rows = self.await_store_read(self.journal.read_turns(key, &query)).await?;
         Ok(rows.into_iter().find(|row| row.ordinal == 0))
     }
 }

@@ -15,8 +15,8 @@ use crate::budget::{Budget, EffectiveBudget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::policy::TurnPromptPolicy;
-use crate::record::message;
-use crate::stored::{self, corrupt};
+use crate::record::decode_message;
+use crate::stored::{self, store_corrupt_error};
 use crate::{Error, Result};
 
 /// A session in a listing.
@@ -129,12 +129,12 @@ impl RowChunk {
     const BYTES: usize = 1 << 20;
 
     /// Returns how many to read of those that are wanted.
-    fn size(self, wanted: u64) -> u64 {
+    fn next_read_size(self, wanted: u64) -> u64 {
         wanted.min(self.0)
     }
 
     /// Sets the size of the next read by the bytes of this one.
-    fn learn(&mut self, rows: &[SessionRow]) {
+    fn adapt_to_rows(&mut self, rows: &[SessionRow]) {
         let fields = rows.iter().flat_map(|row| &row.fields);
         let bytes: usize = fields
             .map(|field| match &field.value {
@@ -152,17 +152,21 @@ impl Chat {
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionListing> {
-        let mut next = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
+        let mut next = from.map(|it| self.session_key(it)).transpose()?.map(|it| it.session);
         let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
         loop {
             let left = limit.saturating_sub(items.len() as u64);
-            let page = self.inner.journal.sessions(self.tenant()?, next.as_ref(), chunk.size(left));
-            let page = self.inner.read(page).await?;
-            chunk.learn(&page.sessions);
+            let page = self.inner.journal.read_session_page(
+                self.served_tenant()?,
+                next.as_ref(),
+                chunk.next_read_size(left),
+            );
+            let page = self.inner.await_store_read(page).await?;
+            chunk.adapt_to_rows(&page.sessions);
             let is_empty = page.sessions.is_empty();
             next = page.next;
             for row in page.sessions {
-                items.push(info(&row)?);
+                items.push(session_info_from_row(&row)?);
             }
             if next.is_none() || is_empty || items.len() as u64 >= limit {
                 return Ok(SessionListing { items, next: next.map(|it: SessionId| it.to_string()) });
@@ -181,17 +185,20 @@ impl Chat {
     /// `chat_session_unknown` when `from` is neither; `harness_session_id_unresolved`; `store_unavailable` and its kin.
     pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionListing> {
         let mut past = match from {
-            Some(from) => Some(self.recent_place(from).await?),
+            Some(from) => Some(self.resolve_recent_place(from).await?),
             None => None,
         };
-        let tenant = self.tenant()?;
+        let tenant = self.served_tenant()?;
         let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
         loop {
             // One more than there may be says whether there are more.
             let left = limit.saturating_sub(items.len() as u64).saturating_add(1);
-            let size = chunk.size(left);
-            let rows = self.inner.read(self.inner.journal.recent(tenant, past.as_ref(), size)).await?;
-            chunk.learn(&rows);
+            let size = chunk.next_read_size(left);
+            let rows = self
+                .inner
+                .await_store_read(self.inner.journal.read_recent_sessions(tenant, past.as_ref(), size))
+                .await?;
+            chunk.adapt_to_rows(&rows);
             let is_last = (rows.len() as u64) < size;
             for row in rows {
                 if items.len() as u64 == limit {
@@ -199,7 +206,7 @@ impl Chat {
                     return Ok(SessionListing { items, next });
                 }
                 past = Some((row.head.updated_at, row.key.session.clone()));
-                items.push(info(&row)?);
+                items.push(session_info_from_row(&row)?);
             }
             if is_last {
                 return Ok(SessionListing { items, next: None });
@@ -208,12 +215,12 @@ impl Chat {
     }
 
     /// Reads the name of a place between two sessions: when the one before it was written, and its id.
-    async fn recent_place(&self, from: &str) -> Result<(Timestamp, SessionId)> {
+    async fn resolve_recent_place(&self, from: &str) -> Result<(Timestamp, SessionId)> {
         let written_at = |millis: &str| millis.parse().ok().map(Timestamp::from_millis);
         if let Some((at, id)) = from.split_once('.').and_then(|(at, id)| Some((written_at(at)?, id))) {
-            return Ok((at, self.key(id)?.session));
+            return Ok((at, self.session_key(id)?.session));
         }
-        let row = self.row(from).await?;
+        let row = self.read_session_row(from).await?;
         Ok((row.head.updated_at, row.key.session))
     }
 
@@ -222,12 +229,12 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn session_info(&self, session_id: &str) -> Result<SessionInfo> {
-        info(&self.row(session_id).await?)
+        session_info_from_row(&self.read_session_row(session_id).await?)
     }
 
-    pub(crate) async fn row(&self, session_id: &str) -> Result<SessionRow> {
-        let key = self.key(session_id)?;
-        let row = self.inner.read(self.inner.journal.session(&key)).await?;
+    pub(crate) async fn read_session_row(&self, session_id: &str) -> Result<SessionRow> {
+        let key = self.session_key(session_id)?;
+        let row = self.inner.await_store_read(self.inner.journal.read_session(&key)).await?;
         row.ok_or_else(|| Error::SessionUnknown { session: session_id.to_owned() })
     }
 
@@ -236,14 +243,14 @@ impl Chat {
     /// # Errors
     /// As [`Chat::session_info`].
     pub async fn history(&self, session_id: &str, from: u64, limit: u64) -> Result<Vec<HistoryEntry>> {
-        let row = self.row(session_id).await?;
+        let row = self.read_session_row(session_id).await?;
         let field = row.fields.iter().find(|field| field.name == HISTORY);
         let Some(FieldValue::List { generation, .. }) = field.map(|field| &field.value) else {
             return Ok(Vec::new());
         };
         let range = ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from, limit };
-        let items = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
-        (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
+        let items = self.inner.await_store_read(self.inner.journal.read_items(&row.key, &range)).await?;
+        (from..).zip(items).map(|(seq, item)| history_entry_from_row(seq, &item)).collect()
     }
 
     /// Reads one field of a session's state that is a value, such as the summary of its beginning; none when there is
@@ -252,11 +259,13 @@ impl Chat {
     /// # Errors
     /// As [`Chat::session_info`].
     pub async fn value(&self, session_id: &str, field: &str) -> Result<Option<Value>> {
-        let row = self.row(session_id).await?;
+        let row = self.read_session_row(session_id).await?;
         match row.fields.iter().find(|it| it.name == field).map(|field| &field.value) {
             Some(FieldValue::Value(json)) => {
                 let value = json.decode();
-                value.map(Some).map_err(|error| corrupt(format!("field '{field}'"), Some(error.into())))
+                value
+                    .map(Some)
+                    .map_err(|error| store_corrupt_error(format!("field '{field}'"), Some(error.into())))
             }
             Some(FieldValue::List { .. }) | None => Ok(None),
         }
@@ -267,9 +276,10 @@ impl Chat {
     /// # Errors
     /// As [`Chat::session_info`].
     pub async fn export_session(&self, session_id: &str) -> Result<ExportedSession> {
-        let row = self.row(session_id).await?;
-        let unreadable =
-            |name: &str, it: serde_json::Error| corrupt(format!("field '{name}'"), Some(it.into()));
+        let row = self.read_session_row(session_id).await?;
+        let unreadable = |name: &str, it: serde_json::Error| {
+            store_corrupt_error(format!("field '{name}'"), Some(it.into()))
+        };
         let (mut values, mut lists) = (Map::new(), std::collections::BTreeMap::new());
         for FieldRow { name, value } in &row.fields {
             match value {
@@ -282,11 +292,14 @@ impl Chat {
                         let (from, bytes) = (items.len() as u64, self.inner.limits.page_bytes);
                         let (field, generation, limit) = (name.clone(), *generation, *len - from);
                         let range = ItemRange::Page { field, generation, from, limit, bytes };
-                        let page = self.inner.read(self.inner.journal.items(&row.key, &range)).await?;
+                        let page = self
+                            .inner
+                            .await_store_read(self.inner.journal.read_items(&row.key, &range))
+                            .await?;
                         if page.is_empty() {
                             break;
                         }
-                        items.extend(page.iter().map(exported).collect::<Result<Vec<_>>>()?);
+                        items.extend(page.iter().map(exported_item_from_row).collect::<Result<Vec<_>>>()?);
                     }
                     lists.insert(name.clone(), items);
                 }
@@ -298,7 +311,7 @@ impl Chat {
             session: row.key.session.to_string(),
             agent: row.head.agent,
             graph: row.head.graph,
-            prompt_policy: TurnPromptPolicy::stored(&row.head.prompt_policy)?,
+            prompt_policy: TurnPromptPolicy::from_stored_text(&row.head.prompt_policy)?,
             schema_version: row.head.schema_version,
             created_at: row.head.created_at,
             values,
@@ -320,16 +333,16 @@ impl Chat {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
         }
-        let key = self.key(session_id.unwrap_or(&export.session))?;
+        let key = self.session_key(session_id.unwrap_or(&export.session))?;
         let loaded = self.inner.session_in_memory(&key)?;
-        self.inner.ready(&loaded).await?;
+        self.inner.ensure_session_ready(&loaded).await?;
         let exists = || Error::SessionExists { session: key.session.to_string() };
-        if loaded.state().head().is_some() {
+        if loaded.lock_state().session_head().is_some() {
             return Err(exists());
         }
         let items = export.lists.values().map(|list| list.len() as u64).sum();
         // The rows of an import belong to no turn that ran.
-        let first = loaded.state().reserve_numbers(items);
+        let first = loaded.lock_state().reserve_numbers(items);
         let head = SessionHead {
             agent: export.agent.clone(),
             graph: export.graph.clone(),
@@ -337,44 +350,48 @@ impl Chat {
             version: 1,
             prompt_policy: export.prompt_policy.as_str().into(),
             parent: None,
-            subject: self.subject().cloned(),
+            subject: self.session_subject().cloned(),
             created_at: export.created_at,
-            updated_at: self.inner.now(),
+            updated_at: self.inner.current_time(),
         };
         // A document is input, too: its parts have the same limits as those of a chat.
-        let bounds = EffectiveBudget::of(&self.inner.limits, &Budget::default());
-        let rows = imported(export, first, &bounds)?;
-        let ((), commit) = self.inner.commit(&loaded, |state, writing| {
-            if state.head().is_some() {
+        let bounds = EffectiveBudget::from_limits(&self.inner.limits, &Budget::default());
+        let rows = build_import_rows(export, first, &bounds)?;
+        let ((), commit) = self.inner.commit_decision(&loaded, |state, writing| {
+            if state.session_head().is_some() {
                 return Err(exists());
             }
             writing.require(BatchPrecondition::SessionAbsent);
-            writing.put(RowMutation::Head(head));
+            writing.add_mutation(RowMutation::Head(head));
             writing.batch.puts.extend(rows);
-            writing.put(RowMutation::Counters(state.counters()));
-            state.begin_session(writing.head_put());
+            writing.add_mutation(RowMutation::Counters(state.next_numbers()));
+            state.begin_session(writing.find_written_head());
             Ok(())
         })?;
         match self.inner.await_commit_in_task(&loaded, commit).await {
             // Somebody made it in the meantime, or a writer came after us: the store knows.
-            Err(Error::Store { source: StoreError::Refused { .. } }) if self.exists(&key).await? => {
+            Err(Error::Store { source: StoreError::Refused { .. } }) if self.session_exists(&key).await? => {
                 Err(exists())
             }
             landed => landed,
         }
     }
 
-    async fn exists(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.inner.read(self.inner.journal.session(key)).await?.is_some())
+    async fn session_exists(&self, key: &SessionKey) -> Result<bool> {
+        Ok(self.inner.await_store_read(self.inner.journal.read_session(key)).await?.is_some())
     }
 }
 
 /// Returns the rows of an imported session's fields, with numbers from `first` on.
-fn imported(export: ExportedSession, first: Counters, bounds: &EffectiveBudget) -> Result<Vec<RowMutation>> {
+fn build_import_rows(
+    export: ExportedSession,
+    first: Counters,
+    bounds: &EffectiveBudget,
+) -> Result<Vec<RowMutation>> {
     let mut rows = Vec::new();
     for (name, value) in export.values {
         let value = JsonDocument::from(&value);
-        bounds.field(value.as_str())?;
+        bounds.check_field(value.as_str())?;
         rows.push(RowMutation::Field(FieldRow { name, value: FieldValue::Value(value) }));
     }
     let mut no = first.items;
@@ -387,16 +404,16 @@ fn imported(export: ExportedSession, first: Counters, bounds: &EffectiveBudget) 
             }
             let placement = Some(ItemPlacement { field: name.clone(), generation: 0, seq });
             let (body, side) = (JsonDocument::from(&item.body), item.side.as_ref().map(JsonDocument::from));
-            bounds.item(body.as_str())?;
-            side.as_ref().map_or(Ok(()), |side| bounds.item(side.as_str()))?;
+            bounds.check_item(body.as_str())?;
+            side.as_ref().map_or(Ok(()), |side| bounds.check_item(side.as_str()))?;
             bytes += body.as_str().len() as u64;
             rows.push(RowMutation::Item(ListItemRow { no, turn: first.turns, placement, body, side }));
             no += 1;
         }
         if name == HISTORY {
-            bounds.history(len, bytes)?;
+            bounds.check_history_size(len, bytes)?;
         }
-        bounds.list(&name, len, bytes)?;
+        bounds.check_list_size(&name, len, bytes)?;
         rows.push(RowMutation::Field(FieldRow {
             name,
             value: FieldValue::List { generation: 0, len, bytes },
@@ -405,7 +422,7 @@ fn imported(export: ExportedSession, first: Counters, bounds: &EffectiveBudget) 
     Ok(rows)
 }
 
-pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
+pub(crate) fn session_info_from_row(row: &SessionRow) -> Result<SessionInfo> {
     let history = row.fields.iter().find(|field| field.name == HISTORY);
     let messages = match history.map(|history| &history.value) {
         Some(FieldValue::List { len, .. }) => *len,
@@ -414,7 +431,7 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
     Ok(SessionInfo {
         session: row.key.session.to_string(),
         agent: row.head.agent.clone(),
-        prompt_policy: TurnPromptPolicy::stored(&row.head.prompt_policy)?,
+        prompt_policy: TurnPromptPolicy::from_stored_text(&row.head.prompt_policy)?,
         messages,
         created_at: row.head.created_at,
         updated_at: row.head.updated_at,
@@ -426,15 +443,17 @@ pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
     })
 }
 
-fn entry(seq: u64, row: &ListItemRow) -> Result<HistoryEntry> {
+fn history_entry_from_row(seq: u64, row: &ListItemRow) -> Result<HistoryEntry> {
     let side = row.side.as_ref().map(JsonDocument::decode).transpose();
-    let side =
-        side.map_err(|error| corrupt(format!("the side record of item {}", row.no), Some(error.into())))?;
-    Ok(HistoryEntry { seq, message: message(&Item::from_text(row.body.as_str()))?, side })
+    let side = side.map_err(|error| {
+        store_corrupt_error(format!("the side record of item {}", row.no), Some(error.into()))
+    })?;
+    Ok(HistoryEntry { seq, message: decode_message(&Item::from_text(row.body.as_str()))?, side })
 }
 
-fn exported(row: &ListItemRow) -> Result<ExportedListItem> {
-    let unreadable = |it: serde_json::Error| stored::corrupt(format!("item {}", row.no), Some(it.into()));
+fn exported_item_from_row(row: &ListItemRow) -> Result<ExportedListItem> {
+    let unreadable =
+        |it: serde_json::Error| stored::store_corrupt_error(format!("item {}", row.no), Some(it.into()));
     let side = row.side.as_ref().map(JsonDocument::decode).transpose().map_err(unreadable)?;
     Ok(ExportedListItem { body: row.body.decode().map_err(unreadable)?, side })
 }

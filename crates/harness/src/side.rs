@@ -21,14 +21,14 @@ impl SideRecords {
     /// Sets a value in the side record of the message that will stand at this list position. Call this before the
     /// message is recorded: at the latest in the node that makes it. A later value under the same name replaces an
     /// earlier one.
-    pub fn note(&self, position: u64, name: &str, value: impl Into<Value>) {
+    pub fn set_side_value(&self, position: u64, name: &str, value: impl Into<Value>) {
         // Guards a map that is whole between any two statements.
         let mut sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sides.entry(position).or_default().insert(name.to_owned(), value.into());
     }
 
     /// Returns the side record of the message at a position.
-    pub(crate) fn of(&self, position: u64) -> Option<Value> {
+    pub(crate) fn side_record_at(&self, position: u64) -> Option<Value> {
         let sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sides.get(&position).cloned().map(Value::Object)
     }

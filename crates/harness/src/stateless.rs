@@ -23,7 +23,7 @@ use crate::history::HISTORY;
 use crate::listen::LiveEvents;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::position::HistoryMarks;
-use crate::session::turn::{history, messages_from};
+use crate::session::turn::{history_of_state, messages_from};
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
 use crate::turn_context::TurnContext;
@@ -78,23 +78,24 @@ impl Chat {
     /// The run goes on while the stream is read; dropping it ends the run.
     pub fn stateless(&self, request: StatelessRequest) -> Result<StatelessRun, Box<ErroredTurn>> {
         // A run takes a place as a turn does, for as long as it is read.
-        let permit = self.admit_turn().map_err(|error| self.refused(&error))?;
-        let (answering, budget) = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
+        let permit = self.admit_turn().map_err(|error| self.refused_turn(&error))?;
+        let (answering, budget) =
+            self.begin_stateless_run(request).map_err(|error| self.refused_turn(&error))?;
         let events = unfold((answering, permit), |(mut answering, permit)| async move {
-            answering.next().await.map(|event| (event, (answering, permit)))
+            answering.next_event().await.map(|event| (event, (answering, permit)))
         });
         Ok(StatelessRun { events: Box::pin(events), budget })
     }
 
-    fn begin_stateless(&self, request: StatelessRequest) -> Result<(StatelessRunState, TurnBudget)> {
+    fn begin_stateless_run(&self, request: StatelessRequest) -> Result<(StatelessRunState, TurnBudget)> {
         let StatelessRequest { messages, agent, extensions } = request;
-        self.tenant()?;
+        self.served_tenant()?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
         }
         let served = match &agent {
-            Some(agent) => self.inner.served(agent)?,
-            None => self.inner.any_served(),
+            Some(agent) => self.inner.find_served_agent(agent)?,
+            None => self.inner.default_served_agent(),
         };
         let graph = served.agent.stateless.clone().ok_or_else(|| Error::SessionRequired {
             agent: served.agent.name.clone(),
@@ -105,10 +106,10 @@ impl Chat {
         let list: PersistentList = messages.into_iter().map(Item::from_typed).collect();
         let teller = RunEventBuilder::new(self, served.clone(), len)?;
         let stream = teller.stream.clone();
-        let live = teller.feed.listen();
+        let live = teller.feed.subscribe_to_events();
         let budget = TurnBudget::new(served.bounds, BudgetUsage::default(), TurnModelUsage::default());
         let context = TurnContext::new(stream, budget.clone(), teller.sides.clone());
-        let extensions = extensions.with(context);
+        let extensions = extensions.with_value(context);
         let (ServedAgent { agent, .. }, counted) = (served.as_ref(), budget.clone());
         let redact = agent.replies.redact.clone();
         let harness = Harness::stateless(graph)
@@ -123,7 +124,7 @@ impl Chat {
             tokio::select! {
                 biased;
                 report = harness.handle(InboundRequest::default()) => StatelessRunEnd::Ran(report),
-                error = budget.run_out() => StatelessRunEnd::Late(error),
+                error = budget.wait_for_timeout() => StatelessRunEnd::Late(error),
             }
         });
         Ok((StatelessRunState { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
@@ -140,7 +141,7 @@ impl StatelessRun {
     /// Returns the model usage of the run so far, by model. It is counted nowhere else.
     #[must_use]
     pub fn usage(&self) -> Vec<ModelTokenUsage> {
-        self.budget.used().told()
+        self.budget.model_usage().to_token_usages()
     }
 }
 
@@ -172,7 +173,7 @@ struct StatelessRunState {
 }
 
 impl StatelessRunState {
-    async fn next(&mut self) -> Option<ChatEvent> {
+    async fn next_event(&mut self) -> Option<ChatEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -185,7 +186,7 @@ impl StatelessRunState {
                     Err(RecvError::Lagged(_)) => {
                         // The run stands still meanwhile: from here on nothing is missed, and nothing heard twice.
                         self.live = self.live.resubscribe();
-                        self.ready.extend(self.teller.stream.so_far());
+                        self.ready.extend(self.teller.stream.text_so_far_event());
                     }
                     // The feed is held here and never ended.
                     Err(RecvError::Closed) => return None,
@@ -195,7 +196,7 @@ impl StatelessRunState {
                     while let Ok(event) = self.live.try_recv() {
                         self.ready.push_back(event.as_ref().clone());
                     }
-                    self.ready.extend(self.teller.ended(ended));
+                    self.ready.extend(self.teller.build_end_events(ended));
                 }
             }
         }
@@ -217,7 +218,7 @@ struct RunEventBuilder {
 
 impl RunEventBuilder {
     fn new(chat: &Chat, served: Arc<ServedAgent>, given: u64) -> Result<Self> {
-        let (inner, name) = (&chat.inner, chat.inner.ids.uuid());
+        let (inner, name) = (&chat.inner, chat.inner.ids.generate_uuid());
         let unfit = |it: singletree_durable::InvalidIdentifier| Error::SessionId { why: it.to_string() };
         let session = SessionId::parse(&name).map_err(unfit)?;
         let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
@@ -225,64 +226,65 @@ impl RunEventBuilder {
         let sides = SideRecords::default();
         let shown = (feed.clone(), inner.limits.shown_bytes, sides.clone());
         let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, inner.clock.clone());
-        stream.begin_at(HistoryMarks { first: given, boundary: given, announced: given });
+        stream.set_history_marks(HistoryMarks { first: given, boundary: given, announced: given });
         Ok(Self { served, chat: chat.clone(), session, turn, feed, stream, sides, given })
     }
 
-    fn event(&self, what: ChatEventKind) -> ChatEvent {
-        let at = self.chat.inner.now();
+    fn build_event(&self, what: ChatEventKind) -> ChatEvent {
+        let at = self.chat.inner.current_time();
         ChatEvent { id: None, session: self.session.clone(), turn: self.turn.clone(), at, what }
     }
 
-    fn ended(&self, ended: StatelessRunEnd) -> Vec<ChatEvent> {
+    fn build_end_events(&self, ended: StatelessRunEnd) -> Vec<ChatEvent> {
         let told = match ended {
-            StatelessRunEnd::Late(error) => Err(self.errored(&error)),
+            StatelessRunEnd::Late(error) => Err(self.build_errored_turn(&error)),
             StatelessRunEnd::Ran(report) => match report.outcome {
                 HarnessOutcome::Completed(done) => {
-                    self.completed(&done.state).map_err(|error| self.errored(&error))
+                    self.build_completed_events(&done.state).map_err(|error| self.build_errored_turn(&error))
                 }
-                HarnessOutcome::Suspended(_) => Err(self.errored(&self.waits())),
+                HarnessOutcome::Suspended(_) => Err(self.build_errored_turn(&self.wait_unsupported_error())),
                 HarnessOutcome::Errored(failure) => {
-                    let errored = self.errored(&failure.error);
+                    let errored = self.build_errored_turn(&failure.error);
                     let reply = self
                         .served
                         .agent
                         .replies
-                        .shown((failure.bucket, &errored.error_category), &errored.diagnostic);
+                        .render_reply((failure.bucket, &errored.error_category), &errored.diagnostic);
                     Err(ErroredTurn { error_bucket: failure.bucket, reply, ..errored })
                 }
             },
         };
         told.unwrap_or_else(|errored| {
             let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
-            vec![self.event(ChatEventKind::TurnErrored { outcome })]
+            vec![self.build_event(ChatEventKind::TurnErrored { outcome })]
         })
     }
 
-    fn completed(&self, state: &Snapshot) -> Result<Vec<ChatEvent>, Error> {
-        let replies = messages_from(&history(state), self.given)?;
+    fn build_completed_events(&self, state: &Snapshot) -> Result<Vec<ChatEvent>, Error> {
+        let replies = messages_from(&history_of_state(state), self.given)?;
         let appended = (0..).zip(&replies).map(|(k, message)| {
-            let (id, side) = (MessageId { turn: self.turn.clone(), k }, self.sides.of(self.given + k));
-            self.event(ChatEventKind::MessageAppended { id, message: message.clone(), side })
+            let (id, side) =
+                (MessageId { turn: self.turn.clone(), k }, self.sides.side_record_at(self.given + k));
+            self.build_event(ChatEventKind::MessageAppended { id, message: message.clone(), side })
         });
         let mut events: Vec<_> = appended.collect();
         let (turn, path) = (self.turn.clone(), DispatchPath::Stateless);
-        let answer = AnswerEnd::of(&self.sides, self.given + replies.len() as u64);
+        let answer = AnswerEnd::from_side_records(&self.sides, self.given + replies.len() as u64);
         let outcome = CompletedTurn { turn, replies, final_state: Some(state.clone()), path, answer };
         let outcome = Arc::new(ChatTurnOutcome::Completed(outcome));
-        events.push(self.event(ChatEventKind::TurnCompleted { outcome }));
+        events.push(self.build_event(ChatEventKind::TurnCompleted { outcome }));
         Ok(events)
     }
 
-    fn waits(&self) -> Error {
+    fn wait_unsupported_error(&self) -> Error {
         Error::SessionRequired {
             agent: self.served.agent.name.clone(),
             why: "it waits for a signal, which only a session can".into(),
         }
     }
 
-    fn errored(&self, error: &Error) -> ErroredTurn {
-        let errored = self.served.errored(&self.chat.inner.limits, Some(self.turn.clone()), error);
+    fn build_errored_turn(&self, error: &Error) -> ErroredTurn {
+        let errored = self.served.make_errored_turn(&self.chat.inner.limits, Some(self.turn.clone()), error);
         ErroredTurn { recorded: false, ..errored }
     }
 }

@@ -1,7 +1,7 @@
 //! Steering: a message that the running turn may take before it would have a turn of its own.
 //!
 //! A message that steers is accepted as every message is: it has a row, a place in the queue and exactly one outcome
-//! (INV-2). In addition, the running turn may take it: a node asks for new messages ([`SteeringInbox::take`]) and appends
+//! (INV-2). In addition, the running turn may take it: a node asks for new messages ([`SteeringInbox::take_messages`]) and appends
 //! them to the history. The commit that announces such a message there also records, beside the position of the run,
 //! that it was taken. From then on it ends with the turn that took it, in the same commit. A message that no commit
 //! records as taken keeps its place and has a turn of its own. So no message is lost or answered twice, whichever
@@ -22,10 +22,11 @@ use crate::history::Messages;
 use crate::loaded_session::LoadedSession;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
+use crate::send_options::SendOptions;
 use crate::session::batch::{BatchBuilder, TurnIdentity};
 use crate::session::turn::{TurnState, messages_from};
 use crate::stream::TurnStream;
-use crate::submit::SendOptions;
+
 use crate::turn::Turn;
 
 /// The name under which the side record of a message says which turn took it (D17).
@@ -76,25 +77,29 @@ impl SteeringInbox {
     ///
     /// Messages behind one that does not steer, or that is another agent's, keep their places.
     #[must_use]
-    pub fn take(&self, history: &Messages) -> Vec<ChatMessage> {
-        let (offered, after) = self.loaded.state().offer_steering(&self.agent);
-        let places = places(history.list(), self.stream.boundary().max(after), &offered);
+    pub fn take_messages(&self, history: &Messages) -> Vec<ChatMessage> {
+        let (offered, after) = self.loaded.lock_state().offer_steering(&self.agent);
+        let places = find_offered_places(
+            history.as_persistent_list(),
+            self.stream.reply_boundary().max(after),
+            &offered,
+        );
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
         let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();
-        self.stream.steered(new.len() as u64);
+        self.stream.note_steering_messages(new.len() as u64);
         new
     }
 }
 
 /// Finds where messages that were offered stand in a history, from a position on.
-fn places(history: &PersistentList, from: u64, offered: &[OfferedMessage]) -> Vec<Option<u64>> {
+fn find_offered_places(history: &PersistentList, from: u64, offered: &[OfferedMessage]) -> Vec<Option<u64>> {
     let mut places = vec![None; offered.len()];
     if offered.is_empty() {
         return places;
     }
     for (position, item) in (from..).zip(history.iter_from(from)) {
         // A message that cannot be read is none that was just handed out.
-        let Ok(message) = record::message(item) else { continue };
+        let Ok(message) = record::decode_message(item) else { continue };
         if message.role != Role::User {
             continue;
         }
@@ -109,9 +114,9 @@ fn places(history: &PersistentList, from: u64, offered: &[OfferedMessage]) -> Ve
 
 impl TurnState {
     /// Decides which of the messages on offer are part of the history from here on, and records that they are.
-    pub(crate) fn take_offered(&mut self, writing: &mut BatchBuilder, messages: &PersistentList) {
+    pub(crate) fn take_offered_messages(&mut self, writing: &mut BatchBuilder, messages: &PersistentList) {
         let offered = std::mem::take(&mut writing.offered);
-        let places = places(messages, self.marks.announced.max(self.marks.boundary), &offered);
+        let places = find_offered_places(messages, self.marks.announced.max(self.marks.boundary), &offered);
         let mut taken: Vec<_> =
             offered.into_iter().zip(places).filter_map(|(it, at)| Some((it, at?))).collect();
         taken.sort_by_key(|(_, at)| *at);
@@ -120,14 +125,14 @@ impl TurnState {
             let item = messages.get(position);
             if let (Some(item), Some(no)) = (item, row.message) {
                 // Its body is written already.
-                self.numbers.note(item, no);
+                self.numbers.insert_number(item, no);
             }
             self.taken.push(SteeredMessage { row, position, side });
         }
     }
 
     /// Says beside a message that this turn has taken that it has: its body was written when it was accepted.
-    pub(crate) fn tell_taken(
+    pub(crate) fn write_taken_side(
         &self,
         writing: &mut BatchBuilder,
         (item, position): (u64, u64),
@@ -135,27 +140,27 @@ impl TurnState {
     ) -> Option<Value> {
         let taken = self.taken.iter().find(|it| it.position == position)?;
         let mut side = side.or_else(|| taken.side.clone()).unwrap_or_else(|| Value::Object(Map::new()));
-        side[TAKEN_BY] = self.row.id().to_string().into();
-        writing.put(RowMutation::Side { item, side: JsonDocument::from(&side) });
+        side[TAKEN_BY] = self.row.turn_id().to_string().into();
+        writing.add_mutation(RowMutation::Side { item, side: JsonDocument::from(&side) });
         Some(side)
     }
 
     /// Ends, with this turn, the turns of the messages that it has taken. Where this turn completed or suspended, they
     /// are completed, with the messages after them as replies.
-    pub(crate) fn end_taken(
+    pub(crate) fn end_taken_turns(
         &mut self,
         writing: &mut BatchBuilder,
         errored: Option<&ErroredTurn>,
     ) -> Result<(), Error> {
-        let messages = self.committed();
-        let answer = AnswerEnd::of(&self.sides, messages.len());
+        let messages = self.committed_history();
+        let answer = AnswerEnd::from_side_records(&self.sides, messages.len());
         for SteeredMessage { row, position, .. } in std::mem::take(&mut self.taken) {
             writing.require(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
-            let turn = row.id();
+            let turn = row.turn_id();
             let (recorded, outcome) = match errored {
                 Some(errored) => {
                     let own = ErroredTurn { turn: Some(turn), ..errored.clone() };
-                    (self.failure(&own), ChatTurnOutcome::Errored(own))
+                    (self.failure_record(&own), ChatTurnOutcome::Errored(own))
                 }
                 None => {
                     let replies = messages_from(&messages, position + 1)?;
@@ -163,47 +168,47 @@ impl TurnState {
                         from: position + 1,
                         existing: true,
                         answer,
-                        ..self.tail(messages.len())
+                        ..self.reply_range(messages.len())
                     };
                     let path = DispatchPath::ExistingSession;
                     let completed = CompletedTurn { turn, replies, final_state: None, path, answer };
                     (OutcomeRecord::Completed(tail), ChatTurnOutcome::Completed(completed))
                 }
             };
-            self.end_one(writing, row, &recorded, Arc::new(outcome))?;
+            self.end_taken_turn(writing, row, &recorded, Arc::new(outcome))?;
         }
         Ok(())
     }
 
-    fn end_one(
+    fn end_taken_turn(
         &mut self,
         writing: &mut BatchBuilder,
         mut row: TurnRow,
         recorded: &OutcomeRecord,
         outcome: Arc<ChatTurnOutcome>,
     ) -> Result<(), Error> {
-        row.status = record::status(&outcome);
+        row.status = record::status_of_outcome(&outcome);
         row.ended_at = Some(writing.now);
-        row.outcome = Some(recorded.to_json()?);
-        if recorded.frees_key() {
+        row.outcome = Some(recorded.to_json_document()?);
+        if recorded.frees_idempotency_key() {
             (row.key, row.digest) = (None, None);
         }
-        let author = TurnIdentity { no: row.no, id: row.id() };
+        let author = TurnIdentity { no: row.no, id: row.turn_id() };
         writing.landed.ended.push((row.no, outcome.clone()));
-        writing.put(RowMutation::Turn(row));
+        writing.add_mutation(RowMutation::Turn(row));
         let what = match *outcome {
             ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
             ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
             ChatTurnOutcome::Errored(_) => ChatEventKind::TurnErrored { outcome },
         };
-        writing.event(&author, None, None, what);
+        writing.add_event(&author, None, None, what);
         Ok(())
     }
 }
 
 impl Chat {
     /// Accepts a message that steers: the turn that runs takes it before it asks its model the next time, if its graph
-    /// looks for such messages ([`SteeringInbox::take`]; the loop of an agent does). If the turn ends before, or if none
+    /// looks for such messages ([`SteeringInbox::take_messages`]; the loop of an agent does). If the turn ends before, or if none
     /// runs, the message has its own turn, as one that was sent. It is accepted durably, and reaches exactly one
     /// outcome, whatever dies when (INV-2).
     ///
@@ -225,6 +230,6 @@ impl Chat {
         message: ChatMessage,
         options: SendOptions,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        self.submit(session_id, message, options.steering()).await
+        self.submit(session_id, message, options.with_steering()).await
     }
 }

@@ -12,7 +12,7 @@ use crate::made::CommitProvenance;
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
 use crate::session::batch::BatchBuilder;
-use crate::session::turn::{FieldNames, TurnState, history};
+use crate::session::turn::{FieldNames, TurnState, history_of_state};
 use crate::stored::{self, FieldStorage};
 
 /// The name under which the side record of a message says that its turn ended early after it, and why.
@@ -50,32 +50,36 @@ pub(crate) struct StoppedRun {
 
 impl StoppedRun {
     /// Describes a run of this process.
-    pub(crate) fn of_progress(progress: &RunProgress, names: &FieldNames, version: &str) -> Option<Self> {
+    pub(crate) fn from_progress(progress: &RunProgress, names: &FieldNames, version: &str) -> Option<Self> {
         let state = progress.frames.first()?;
-        let fields: Fields = state.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
+        let fields: Fields = state.iter_fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         Some(Self {
-            session: project(&fields, names, version),
-            history: history(state),
+            session: project_session_state(&fields, names, version),
+            history: history_of_state(state),
             shown: None,
-            made: CommitProvenance::at(&progress.cursor),
+            made: CommitProvenance::from_cursor(&progress.cursor),
             last: None,
         })
     }
 
     /// Describes a run by its stored position: the fields of its outermost state.
-    pub(crate) fn of_fields(
+    pub(crate) fn from_fields(
         fields: &Fields,
         cursor: &GraphCursor,
         session: Option<SessionState>,
     ) -> Option<Self> {
         let (_, slot) = fields.iter().find(|(name, _)| name.as_ref() == HISTORY)?;
         let history = slot.as_list()?.clone();
-        Some(Self { session, history, shown: None, made: CommitProvenance::at(cursor), last: None })
+        Some(Self { session, history, shown: None, made: CommitProvenance::from_cursor(cursor), last: None })
     }
 }
 
 /// Returns the session's slice of a state; none where a field is missing.
-pub(crate) fn project(fields: &Fields, names: &FieldNames, version: &str) -> Option<SessionState> {
+pub(crate) fn project_session_state(
+    fields: &Fields,
+    names: &FieldNames,
+    version: &str,
+) -> Option<SessionState> {
     let slot = |state: &str| fields.iter().find(|(name, _)| name.as_ref() == state).map(|(_, slot)| slot);
     let slice = names.iter().map(|(session, state)| Some((session.clone(), slot(state)?.clone())));
     Some(SessionState { schema_version: version.to_owned(), fields: slice.collect::<Option<_>>()? })
@@ -83,12 +87,17 @@ pub(crate) fn project(fields: &Fields, names: &FieldNames, version: &str) -> Opt
 
 impl ChatInner {
     /// Reads the number and the side record of one item; none when they cannot be read.
-    pub(crate) async fn item_beside(
+    pub(crate) async fn read_item_side(
         &self,
         loaded: &LoadedSession,
         range: &ItemRange,
     ) -> Option<(u64, Value)> {
-        let row = self.read(self.journal.items(&loaded.key, range)).await.ok()?.into_iter().next()?;
+        let row = self
+            .await_store_read(self.journal.read_items(&loaded.key, range))
+            .await
+            .ok()?
+            .into_iter()
+            .next()?;
         let side = row.side.as_ref().map(JsonDocument::decode).transpose().ok()?;
         Some((row.no, side.unwrap_or_else(|| json!({}))))
     }
@@ -96,12 +105,12 @@ impl ChatInner {
 
 impl TurnState {
     /// Says where the last message of a history is stored, if it is.
-    pub(crate) fn last_stored(&self, history: &PersistentList) -> Option<ItemRange> {
+    pub(crate) fn locate_last_message(&self, history: &PersistentList) -> Option<ItemRange> {
         let last = history.len().checked_sub(1)?;
-        if let Some(no) = history.get(last).and_then(|item| self.numbers.get(item)) {
+        if let Some(no) = history.get(last).and_then(|item| self.numbers.find_number(item)) {
             return Some(ItemRange::Numbers { from: no, to: no + 1 });
         }
-        let committed = stored::find(&self.stored, HISTORY)?;
+        let committed = stored::find_field(&self.stored, HISTORY)?;
         match committed.kept {
             FieldStorage::Rows { generation }
                 if last < committed.slot.as_list().map_or(0, PersistentList::len) =>
@@ -114,20 +123,20 @@ impl TurnState {
 
     /// Writes the run of a stopped turn: its messages, closed calls included, its other fields as far as `part` keeps
     /// them, and, beside the last message, where the run stopped (D29).
-    pub(crate) fn keep_run(
+    pub(crate) fn write_stopped_run(
         &mut self,
         writing: &mut BatchBuilder,
         stopped: &StoppedRun,
         history: &PersistentList,
         (part, errored): (KeptPart, &ErroredTurn),
     ) -> Result<(), Error> {
-        self.mark_stopped(writing, stopped, history, errored);
-        self.announce(writing, history)?;
-        self.write_stopped(writing, stopped, (history, part))
+        self.mark_stopped_message(writing, stopped, history, errored);
+        self.announce_messages(writing, history)?;
+        self.write_stopped_state(writing, stopped, (history, part))
     }
 
     /// Says beside the last message of a history that the turn ended after it.
-    pub(crate) fn mark_stopped(
+    pub(crate) fn mark_stopped_message(
         &self,
         writing: &mut BatchBuilder,
         stopped: &StoppedRun,
@@ -135,26 +144,28 @@ impl TurnState {
         errored: &ErroredTurn,
     ) {
         let Some(last) = history.len().checked_sub(1) else { return };
-        let turn = self.row.id().to_string();
+        let turn = self.row.turn_id().to_string();
         let mut marker = json!({ "turn": turn, "category": errored.error_category });
         if let Some(made) = &stopped.made {
-            marker["node"] = made.path().into();
+            marker["node"] = made.node_path().into();
         }
-        self.sides.note(last, STOPPED, marker);
+        self.sides.set_side_value(last, STOPPED, marker);
         let is_stored = stopped.history.len() == history.len();
         if let Some((item, stored_side)) = stopped.last.as_ref().filter(|_| is_stored) {
             // Its body was written before: only its side record changes.
             let mut side = stored_side.clone();
-            if let (Some(all), Some(Value::Object(noted))) = (side.as_object_mut(), self.sides.of(last)) {
+            if let (Some(all), Some(Value::Object(noted))) =
+                (side.as_object_mut(), self.sides.side_record_at(last))
+            {
                 all.extend(noted);
             }
-            writing.put(RowMutation::Side { item: *item, side: JsonDocument::from(&side) });
+            writing.add_mutation(RowMutation::Side { item: *item, side: JsonDocument::from(&side) });
         }
     }
 
     /// Writes the session as a stopped run had it, as far as `part` keeps it. The length of the history is not checked:
     /// limits must not keep a turn from ending early.
-    pub(crate) fn write_stopped(
+    pub(crate) fn write_stopped_state(
         &mut self,
         writing: &mut BatchBuilder,
         stopped: &StoppedRun,
@@ -169,6 +180,6 @@ impl TurnState {
         if let Some((_, slot)) = fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
             *slot = FieldContent::Many(messages.clone());
         }
-        self.write_state(writing, &fields)
+        self.write_state_fields(writing, &fields)
     }
 }

@@ -97,35 +97,35 @@ impl TurnStream {
         Self(Arc::new(TurnStreamInner { session, turn, runs_before, feed, clock, shown_bytes, sides, shown }))
     }
 
-    fn shown(&self) -> std::sync::MutexGuard<'_, ShownContent> {
+    fn lock_shown(&self) -> std::sync::MutexGuard<'_, ShownContent> {
         self.0.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets where the turn's messages stand.
-    pub(crate) fn begin_at(&self, marks: HistoryMarks) {
-        let mut shown = self.shown();
+    pub(crate) fn set_history_marks(&self, marks: HistoryMarks) {
+        let mut shown = self.lock_shown();
         (shown.first, shown.boundary) = (marks.first, marks.boundary);
         shown.recorded = marks.announced.max(marks.boundary);
     }
 
     /// Returns where the first message stands that comes after the user's own.
-    pub(crate) fn boundary(&self) -> u64 {
-        self.shown().boundary
+    pub(crate) fn reply_boundary(&self) -> u64 {
+        self.lock_shown().boundary
     }
 
     /// Returns the turn.
     #[must_use]
-    pub fn turn(&self) -> &TurnId {
+    pub fn turn_id(&self) -> &TurnId {
         &self.0.turn
     }
 
     /// Starts to show the message that will stand at this list position. Starting again at the same position takes back
-    /// the text that was shown of it. Values that [`SideRecords::note`] has set for the message by now, such as its
+    /// the text that was shown of it. Values that [`SideRecords::set_side_value`] has set for the message by now, such as its
     /// agent, are shown with each piece.
     #[must_use]
-    pub fn message(&self, position: u64) -> MessageStream<'_> {
-        let side = self.0.sides.of(position);
-        let mut shown = self.shown();
+    pub fn begin_message(&self, position: u64) -> MessageStream<'_> {
+        let side = self.0.sides.side_record_at(position);
+        let mut shown = self.lock_shown();
         let again = shown.message.as_ref().is_some_and(|message| message.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
@@ -138,83 +138,87 @@ impl TurnStream {
     }
 
     /// Tells that the turn runs from now on.
-    pub(crate) fn begins(&self) {
+    pub(crate) fn show_turn_start(&self) {
         let restarts = self.0.runs_before > 0;
-        self.announce(if restarts { ChatEventKind::TurnRestarted } else { ChatEventKind::TurnStarted });
+        self.publish_activity(if restarts {
+            ChatEventKind::TurnRestarted
+        } else {
+            ChatEventKind::TurnStarted
+        });
     }
 
     /// Shows that a call of the model failed and is made again after a wait: `attempt` is the number of the one that
     /// follows, counted from 1, so 2 at the first retry.
-    pub fn retrying(&self, attempt: u32, wait: Duration, category: &str) {
+    pub fn show_retry_wait(&self, attempt: u32, wait: Duration, category: &str) {
         let now = self.0.clock.now();
-        let until = now.after(wait);
-        self.announce(ChatEventKind::TurnRetrying { attempt, until, category: category.to_owned() });
+        let until = now.saturating_add(wait);
+        self.publish_activity(ChatEventKind::TurnRetrying { attempt, until, category: category.to_owned() });
     }
 
-    /// Shows that the attempt begins that [`TurnStream::retrying`] announced.
-    pub fn retried(&self) {
+    /// Shows that the attempt begins that [`TurnStream::show_retry_wait`] announced.
+    pub fn show_retry_start(&self) {
         let now = self.0.clock.now();
-        self.shown().announced.attempt_begins(now);
+        self.lock_shown().announced.note_attempt_begun(now);
     }
 
-    fn announce(&self, what: ChatEventKind) {
-        let mut shown = self.shown();
-        let event = self.event(what);
-        shown.announced.note(&event);
+    fn publish_activity(&self, what: ChatEventKind) {
+        let mut shown = self.lock_shown();
+        let event = self.build_event(what);
+        shown.announced.note_event(&event);
         // Under the lock, so that the state that a late listener is given does not contradict the events that follow.
-        self.0.feed.publish(event);
+        self.0.feed.publish_event(event);
     }
 
     /// Returns the last event of the turn's activity.
-    pub(crate) fn announced(&self) -> Option<ChatEvent> {
-        self.shown().announced.last().cloned()
+    pub(crate) fn last_activity_event(&self) -> Option<ChatEvent> {
+        self.lock_shown().announced.last_event().cloned()
     }
 
-    pub(crate) fn activity(&self) -> Option<TurnActivity> {
-        self.shown().announced.activity()
+    pub(crate) fn current_activity(&self) -> Option<TurnActivity> {
+        self.lock_shown().announced.current_activity()
     }
 
     /// Shows that a tool starts.
-    pub fn tool_started(&self, call: &str, name: &str, arguments: Value) {
-        self.publish(ChatEventKind::ToolStarted { call: call.into(), name: name.into(), arguments });
+    pub fn show_tool_start(&self, call: &str, name: &str, arguments: Value) {
+        self.publish_event(ChatEventKind::ToolStarted { call: call.into(), name: name.into(), arguments });
     }
 
     /// Shows that a tool has ended.
-    pub fn tool_finished(&self, call: &str, name: &str, success: bool, content: &str) {
+    pub fn show_tool_end(&self, call: &str, name: &str, success: bool, content: &str) {
         let (call, name, content) = (call.into(), name.into(), content.into());
-        self.publish(ChatEventKind::ToolFinished { call, name, success, content });
+        self.publish_event(ChatEventKind::ToolFinished { call, name, success, content });
     }
 
     /// Returns the position and the shown text of the message in progress.
-    pub(crate) fn interrupted(&self) -> Option<(u64, String)> {
-        self.shown().message.as_ref().map(|message| (message.position, message.text.clone()))
+    pub(crate) fn message_in_progress(&self) -> Option<(u64, String)> {
+        self.lock_shown().message.as_ref().map(|message| (message.position, message.text.clone()))
     }
 
     /// Returns one event with the text so far, for a listener that came late.
-    pub(crate) fn so_far(&self) -> Option<ChatEvent> {
-        let shown = self.shown();
+    pub(crate) fn text_so_far_event(&self) -> Option<ChatEvent> {
+        let shown = self.lock_shown();
         let message = shown.message.as_ref().filter(|message| !message.text.is_empty())?;
         let (run, n, text) = (message.run, message.next.saturating_sub(1), message.text.clone());
-        let (id, side) = (self.id(message.position, shown.first), message.side.clone());
+        let (id, side) = (self.message_id(message.position, shown.first), message.side.clone());
         let unrecorded = message.unrecorded;
         drop(shown);
-        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded }))
+        Some(self.build_event(ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded }))
     }
 
     /// Returns one event with the thinking so far, for a listener that came late.
-    pub(crate) fn thinking_so_far(&self) -> Option<ChatEvent> {
-        let shown = self.shown();
+    pub(crate) fn thinking_so_far_event(&self) -> Option<ChatEvent> {
+        let shown = self.lock_shown();
         let message = shown.message.as_ref().filter(|message| !message.thinking.text.is_empty())?;
         let (run, thinking) = (message.run, message.thinking.clone());
-        let id = self.id(message.position, shown.first);
+        let id = self.message_id(message.position, shown.first);
         drop(shown);
         let (n, text) = (thinking.next.saturating_sub(1), thinking.text);
-        Some(self.event(ChatEventKind::ThinkingDelta { id, run, n, text, so_far: true }))
+        Some(self.build_event(ChatEventKind::ThinkingDelta { id, run, n, text, so_far: true }))
     }
 
     /// Forgets the shown message where it stands before a position: messages up to there are recorded now.
-    pub(crate) fn recorded(&self, len: u64) {
-        let mut shown = self.shown();
+    pub(crate) fn mark_recorded_up_to(&self, len: u64) {
+        let mut shown = self.lock_shown();
         (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
         if shown.message.as_ref().is_some_and(|message| message.position < len) {
             shown.message = None;
@@ -222,29 +226,29 @@ impl TurnStream {
     }
 
     /// Notes that so many messages that steer come next.
-    pub(crate) fn steered(&self, messages: u64) {
-        self.shown().steering = messages;
+    pub(crate) fn note_steering_messages(&self, messages: u64) {
+        self.lock_shown().steering = messages;
     }
 
-    fn id(&self, position: u64, first: u64) -> MessageId {
+    fn message_id(&self, position: u64, first: u64) -> MessageId {
         MessageId { turn: self.0.turn.clone(), k: position.saturating_sub(first) }
     }
 
-    fn event(&self, what: ChatEventKind) -> ChatEvent {
+    fn build_event(&self, what: ChatEventKind) -> ChatEvent {
         let at: Timestamp = self.0.clock.now();
         ChatEvent { id: None, session: self.0.session.clone(), turn: self.0.turn.clone(), at, what }
     }
 
-    fn publish(&self, what: ChatEventKind) {
-        self.0.feed.publish(self.event(what));
+    fn publish_event(&self, what: ChatEventKind) {
+        self.0.feed.publish_event(self.build_event(what));
     }
 }
 
 impl MessageStream<'_> {
     /// Shows the next piece of the message's text. A piece that would exceed
     /// [`Limits::shown_bytes`](crate::Limits::shown_bytes) is not shown, nor are the pieces after it.
-    pub fn delta(&self, text: &str) {
-        let mut shown = self.stream.shown();
+    pub fn show_text_piece(&self, text: &str) {
+        let mut shown = self.stream.lock_shown();
         let first = shown.first;
         let Some(message) = shown.message.as_mut().filter(|message| {
             message.position == self.position && message.run == self.run && !message.is_full
@@ -259,9 +263,9 @@ impl MessageStream<'_> {
         message.text.push_str(text);
         let (n, side, unrecorded) = (message.next, message.side.clone(), message.unrecorded);
         message.next += 1;
-        let id = self.stream.id(self.position, first);
+        let id = self.stream.message_id(self.position, first);
         // Published under the lock, so that a listener that takes the text so far misses no piece and sees none twice.
-        self.stream.publish(ChatEventKind::Delta {
+        self.stream.publish_event(ChatEventKind::Delta {
             id,
             run: self.run,
             n,
@@ -274,10 +278,10 @@ impl MessageStream<'_> {
 }
 
 impl MessageStream<'_> {
-    /// Shows the next piece of the model's thinking, within the same bound as [`MessageStream::delta`]. Callers check
+    /// Shows the next piece of the model's thinking, within the same bound as [`MessageStream::show_text_piece`]. Callers check
     /// first that the agent shows the thinking of its model (D19).
-    pub fn thinking(&self, text: &str) {
-        let mut shown = self.stream.shown();
+    pub fn show_thinking_piece(&self, text: &str) {
+        let mut shown = self.stream.lock_shown();
         let first = shown.first;
         let message = shown
             .message
@@ -295,8 +299,8 @@ impl MessageStream<'_> {
         thinking.text.push_str(text);
         let n = thinking.next;
         thinking.next += 1;
-        let (id, text) = (self.stream.id(self.position, first), text.to_owned());
-        self.stream.publish(ChatEventKind::ThinkingDelta { id, run: self.run, n, text, so_far: false });
+        let (id, text) = (self.stream.message_id(self.position, first), text.to_owned());
+        self.stream.publish_event(ChatEventKind::ThinkingDelta { id, run: self.run, n, text, so_far: false });
     }
 }
 

@@ -2,99 +2,30 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow, TurnRowQuery};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
 use crate::admission::TurnPermit;
-use crate::budget::nesting;
+use crate::budget::effective_nesting;
 use crate::chat::Chat;
 use crate::chat_inner::{ChatInner, ServedAgent};
-use crate::fork::begin_fork;
+use crate::fork::begin_forked_session;
 use crate::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::outcome::ErroredTurn;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::retry::RetriedTurn;
-use crate::runner::{is_transient, load_error};
-use crate::session::apply::accept::{AcceptedMessage, accept};
+use crate::runner::{is_transient_failure, session_load_error};
+use crate::send_options::SendOptions;
+use crate::session::apply::accept::{AcceptedMessage, accept_message};
 use crate::session::apply::fork::ForkSource;
 use crate::session::{QueuedTurn, QueuedWork};
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
-
-/// The options of a send, beside its message.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SendOptions {
-    key: Option<String>,
-    agent: Option<String>,
-    policy: TurnPromptPolicy,
-    pub(crate) listen: bool,
-    /// Whether the turn that runs may take it.
-    pub(crate) steers: bool,
-    notes: Map<String, Value>,
-    /// The turn that is retried: part of the key's digest.
-    retries: Option<String>,
-}
-
-impl SendOptions {
-    /// Makes options that say nothing.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets an idempotency key (D3): the same turn for the same message, `chat_idempotency_conflict` for another one.
-    #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// Listens from before the turn begins: [`Turn::events`](crate::Turn::events) then has all deltas and tool activity.
-    #[must_use]
-    pub fn listen(mut self) -> Self {
-        self.listen = true;
-        self
-    }
-
-    /// Sets a value beside the message, such as the client's id for it. It is stored in the message's side record, which
-    /// [`Chat::history`] and [`Turn::message`](crate::Turn::message) return, and no model sees it. It counts as bytes of
-    /// the message, and is not part of an idempotency key's digest (D17).
-    #[must_use]
-    pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.notes.insert(name.into(), value.into());
-        self
-    }
-
-    /// Keeps the options that count for a retry of a turn: the key, and whether to listen.
-    pub(crate) fn retrying(self, turn: &TurnId) -> Self {
-        Self { key: self.key, listen: self.listen, retries: Some(turn.to_string()), ..Self::default() }
-    }
-
-    /// Lets the turn that runs take the message.
-    pub(crate) fn steering(mut self) -> Self {
-        self.steers = true;
-        self
-    }
-
-    /// Names the agent that answers, if the session is new. A session keeps its agent.
-    #[must_use]
-    pub fn agent(mut self, agent: impl Into<String>) -> Self {
-        self.agent = Some(agent.into());
-        self
-    }
-
-    /// Says which texts reach the model, if the session is new; the conversation otherwise. A session keeps its policy.
-    #[must_use]
-    pub fn policy(mut self, policy: TurnPromptPolicy) -> Self {
-        self.policy = policy;
-        self
-    }
-}
 
 /// A message that may be accepted.
 #[derive(Clone)]
@@ -110,7 +41,7 @@ pub(crate) struct ValidatedMessage {
 
 impl ValidatedMessage {
     /// Sets the message's side record.
-    pub(crate) fn beside(self, side: Option<Value>) -> Self {
+    pub(crate) fn with_side_record(self, side: Option<Value>) -> Self {
         Self { side, ..self }
     }
 }
@@ -169,22 +100,22 @@ impl Chat {
         message: ChatMessage,
         options: SendOptions,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        self.try_submit(session_id, message, options).await.map_err(|error| self.refused(&error))
+        self.try_submit_message(session_id, message, options).await.map_err(|error| self.refused_turn(&error))
     }
 
     /// Reports a message that was refused before it became a turn.
-    pub(crate) fn refused(&self, error: &Error) -> Box<ErroredTurn> {
+    pub(crate) fn refused_turn(&self, error: &Error) -> Box<ErroredTurn> {
         let (turn, has_key) = match error {
             Error::AcceptUnknown { turn, has_key, .. } => (Some(turn.clone()), *has_key),
             _ => (None, false),
         };
         let is_known = turn.is_none();
-        let errored = self.inner.any_served().errored(&self.inner.limits, turn, error);
+        let errored = self.inner.default_served_agent().make_errored_turn(&self.inner.limits, turn, error);
         let retry_safe = if is_known { errored.retry_safe } else { has_key };
         Box::new(ErroredTurn { recorded: is_known, retry_safe, ..errored })
     }
 
-    pub(crate) fn try_submit<'a>(
+    pub(crate) fn try_submit_message<'a>(
         &'a self,
         session_id: &'a str,
         message: ChatMessage,
@@ -192,45 +123,45 @@ impl Chat {
     ) -> BoxFuture<'a, Result<Turn>> {
         Box::pin(async move {
             // No store is touched before the input is known to be valid (harness-chat §3.1).
-            let key = self.key(session_id)?;
-            let valid = self.validate(message, &options)?;
+            let key = self.session_key(session_id)?;
+            let valid = self.validate_message(message, &options)?;
             if self.inner.is_closing() {
                 return Err(Error::ShuttingDown);
             }
             if let Some(agent) = &options.agent {
-                self.inner.served(agent)?;
+                self.inner.find_served_agent(agent)?;
             }
-            self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
+            self.check_blobs(&key, &valid.message).await.map_err(accept_failed_error)?;
             let loaded = self.inner.session_in_memory(&key)?;
             let max = self.inner.limits.subscriptions;
-            if options.listen && !loaded.readers.has_room(max) {
+            if options.listen && !loaded.readers.has_reader_room(max) {
                 return Err(Error::SubscriptionsFull { max });
             }
-            let live = options.listen.then(|| loaded.feed.listen());
+            let live = options.listen.then(|| loaded.feed.subscribe_to_events());
             let mut attempt = 1;
             loop {
                 // A failure here has stored nothing. A session that cannot be read is a failed load (harness-chat
                 // §10.1), also before its turn is accepted; a turn that cannot be written is `chat_accept_failed` (D3).
-                let mut ready = self.inner.ready(&loaded).await;
-                if is_transient(&ready) && self.inner.pause_before_load().await {
-                    ready = self.inner.ready(&loaded).await;
+                let mut ready = self.inner.ensure_session_ready(&loaded).await;
+                if is_transient_failure(&ready) && self.inner.pause_before_load().await {
+                    ready = self.inner.ensure_session_ready(&loaded).await;
                 }
-                ready.map_err(load_error)?;
-                if let Some(turn) = self.known(&loaded, valid.key.as_ref()).await? {
+                ready.map_err(session_load_error)?;
+                if let Some(turn) = self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
                     return Ok(turn);
                 }
-                let served = self.answering(&loaded, options.agent.as_deref())?;
+                let served = self.find_answering_agent(&loaded, options.agent.as_deref())?;
                 self.check_tool_message(&loaded, &served, &valid.message).await?;
                 match self
-                    .accept(
+                    .accept_message(
                         &loaded,
                         Acceptance { served: &served, valid: valid.clone(), forking: None, retried: None },
                     )
                     .await
                 {
                     Ok(AcceptedTurn { id, told, no, from }) => {
-                        let turn = Turn::waiting(self.clone(), key, id, told);
-                        return Ok(turn.beginning_at(no, from, live));
+                        let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
+                        return Ok(turn.with_log_start(no, from, live));
                     }
                     Err(AcceptanceError::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                     Err(AcceptanceError::Again(error) | AcceptanceError::Refused(error)) => {
@@ -242,31 +173,39 @@ impl Chat {
     }
 
     /// Checks a message before anything is done for it.
-    pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<ValidatedMessage> {
+    pub(crate) fn validate_message(
+        &self,
+        message: ChatMessage,
+        options: &SendOptions,
+    ) -> Result<ValidatedMessage> {
         let limits = &self.inner.limits;
         message.validate().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let item = Item::from_typed(message);
-        let text = item.text().map_err(|error| Error::MessageShape { why: error.to_string() })?;
+        let text = item.json_text().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let side = (!options.notes.is_empty()).then(|| Value::Object(options.notes.clone()));
         let bytes = text.len() + side.as_ref().map_or(0, |side| side.to_string().len());
         if bytes > limits.message_bytes {
             let why = format!("it has {bytes} bytes, and {} are allowed", limits.message_bytes);
             return Err(Error::MessageShape { why });
         }
-        let max = nesting(limits);
-        let side_levels = side.as_ref().map_or(0, |side| JsonDocument::levels(&side.to_string()));
-        if JsonDocument::levels(text).max(side_levels) > max {
+        let max = effective_nesting(limits);
+        let side_levels = side.as_ref().map_or(0, |side| JsonDocument::nesting_depth(&side.to_string()));
+        if JsonDocument::nesting_depth(text).max(side_levels) > max {
             return Err(Error::MessageShape { why: format!("it has more than {max} levels") });
         }
         let body = JsonDocument::from_text(text);
-        let key = self.key_of(&body, options)?;
-        let message = item.typed().map_err(|error| Error::MessageShape { why: error.to_string() })?;
+        let key = self.digest_idempotency_key(&body, options)?;
+        let message = item.decode_shared().map_err(|error| Error::MessageShape { why: error.to_string() })?;
         let policy = options.policy;
         Ok(ValidatedMessage { message, item, body, key, steers: options.steers, side, policy })
     }
 
     /// Checks the idempotency key, and digests the request: for a retry the turn, for a message its body and options.
-    fn key_of(&self, body: &JsonDocument, options: &SendOptions) -> Result<Option<(String, String)>> {
+    fn digest_idempotency_key(
+        &self,
+        body: &JsonDocument,
+        options: &SendOptions,
+    ) -> Result<Option<(String, String)>> {
         let max = self.inner.limits.key_bytes;
         match (&options.key, &options.retries) {
             (None, _) => Ok(None),
@@ -276,70 +215,87 @@ impl Chat {
             }
             (Some(key), Some(turn)) => {
                 let retried = JsonDocument::from_text(format!("retry {turn}"));
-                Ok(Some((key.clone(), digest(&retried, &SendOptions::default()))))
+                Ok(Some((key.clone(), digest_request(&retried, &SendOptions::default()))))
             }
-            (Some(key), None) => Ok(Some((key.clone(), digest(body, options)))),
+            (Some(key), None) => Ok(Some((key.clone(), digest_request(body, options)))),
         }
     }
 
     /// Finds the turn that an earlier call with the key of these options began, for a retry.
-    pub(crate) async fn keyed(&self, loaded: &LoadedSession, options: &SendOptions) -> Result<Option<Turn>> {
-        let key = self.key_of(&JsonDocument::from_text("null"), options)?;
-        self.known(loaded, key.as_ref()).await
+    pub(crate) async fn find_keyed_retry(
+        &self,
+        loaded: &LoadedSession,
+        options: &SendOptions,
+    ) -> Result<Option<Turn>> {
+        let key = self.digest_idempotency_key(&JsonDocument::from_text("null"), options)?;
+        self.find_keyed_turn(loaded, key.as_ref()).await
     }
 
     /// Finds the turn that holds the idempotency key (D3).
-    async fn known(&self, loaded: &LoadedSession, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
+    async fn find_keyed_turn(
+        &self,
+        loaded: &LoadedSession,
+        keyed: Option<&(String, String)>,
+    ) -> Result<Option<Turn>> {
         let Some((key, digest)) = keyed else { return Ok(None) };
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
         loop {
-            let held = loaded.state().turn_of_key(key);
+            let held = loaded.lock_state().find_turn_by_key(key);
             let Some(handle) = held else { break };
             let same = handle.key.as_ref().is_some_and(|(_, held)| held == digest);
-            let (id, told) = (handle.id(), handle.told());
-            if !handle.settled().await {
+            let (id, told) = (handle.assigned_turn_id(), handle.subscribe_outcome());
+            if !handle.wait_for_acceptance().await {
                 // It was not accepted: the key is free.
                 continue;
             }
             let id = id.filter(|_| same).ok_or_else(conflict)?;
-            return Ok(Some(Turn::waiting(self.clone(), loaded.key.clone(), id, told)));
+            return Ok(Some(Turn::with_outcome_receiver(self.clone(), loaded.key.clone(), id, told)));
         }
         let query = TurnRowQuery::Key(key.clone());
-        let rows =
-            self.inner.read(self.inner.journal.turns(&loaded.key, &query)).await.map_err(not_accepted)?;
+        let rows = self
+            .inner
+            .await_store_read(self.inner.journal.read_turns(&loaded.key, &query))
+            .await
+            .map_err(accept_failed_error)?;
         match rows.into_iter().next() {
             None => Ok(None),
             Some(row) if row.digest.as_ref() != Some(digest) => Err(conflict()),
-            Some(row) => self.turn_of(loaded.key.clone(), row).await.map(Some).map_err(not_accepted),
+            Some(row) => {
+                self.turn_from_row(loaded.key.clone(), row).await.map(Some).map_err(accept_failed_error)
+            }
         }
     }
 
-    fn answering(&self, loaded: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
-        let held = loaded.state().head().map(|head| head.agent.clone()).filter(|agent| !agent.is_empty());
+    fn find_answering_agent(&self, loaded: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
+        let held = loaded
+            .lock_state()
+            .session_head()
+            .map(|head| head.agent.clone())
+            .filter(|agent| !agent.is_empty());
         let name = held.as_deref().or(asked).unwrap_or(&self.inner.default_agent);
-        self.inner.served(name).cloned()
+        self.inner.find_served_agent(name).cloned()
     }
 
     /// Takes a place in the queue and makes it durable, in the commit that makes the session where it is a fork.
-    pub(crate) async fn accept(
+    pub(crate) async fn accept_message(
         &self,
         loaded: &Arc<LoadedSession>,
         acceptance: Acceptance<'_>,
     ) -> Result<AcceptedTurn, AcceptanceError> {
         let Acceptance { served, valid, forking, retried } = acceptance;
         self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
-        let invocation = InvocationId::parse(self.inner.ids.uuid());
+        let invocation = InvocationId::parse(self.inner.ids.generate_uuid());
         let invocation =
             invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
         let handle = TurnHandle::new(None, valid.key.clone());
-        let ((row, from), commit) = self.inner.commit(loaded, |state, writing| {
+        let ((row, from), commit) = self.inner.commit_decision(loaded, |state, writing| {
             let AcceptableTurn { policy, permit } =
                 self.check_acceptable(state, (served, &valid), forking.as_ref())?;
-            handle.keep_permit(permit);
-            handle.admitted_by(self.admission.as_ref());
+            handle.set_run_permit(permit);
+            handle.set_admission(self.admission.as_ref());
             if let Some(forking) = forking {
-                begin_fork(state, writing, forking).map_err(AcceptanceError::Refused)?;
+                begin_forked_session(state, writing, forking).map_err(AcceptanceError::Refused)?;
             }
             let accepted = AcceptedMessage {
                 agent: &served.agent,
@@ -348,15 +304,15 @@ impl Chat {
                 body: valid.body,
                 key: valid.key,
                 side: valid.side.as_ref().map(JsonDocument::from),
-                exists: state.head().is_some(),
+                exists: state.session_head().is_some(),
                 policy,
                 retried,
-                subject: self.subject().cloned(),
+                subject: self.session_subject().cloned(),
             };
             let from = writing.counters.events;
-            let row = accept(writing, accepted);
-            handle.name(row.id());
-            state.begin_session_by_message(writing.head_put());
+            let row = accept_message(writing, accepted);
+            handle.assign_turn_id(row.turn_id());
+            state.begin_session_by_message(writing.find_written_head());
             let work = QueuedWork::Message {
                 row: row.clone(),
                 message: valid.item,
@@ -367,9 +323,9 @@ impl Chat {
             state.append_turn(QueuedTurn { handle: handle.clone(), work });
             Ok::<_, AcceptanceError>((row, from))
         })?;
-        let (no, id) = (row.no, row.id());
-        self.land_accept(loaded, commit, row).await?;
-        Ok(AcceptedTurn { id, told: handle.told(), no, from })
+        let (no, id) = (row.no, row.turn_id());
+        self.await_acceptance(loaded, commit, row).await?;
+        Ok(AcceptedTurn { id, told: handle.subscribe_outcome(), no, from })
     }
 
     /// Checks that the current state of the session permits to accept a message.
@@ -380,27 +336,28 @@ impl Chat {
         forking: Option<&ForkSource<'_>>,
     ) -> Result<AcceptableTurn, AcceptanceError> {
         let max = self.inner.limits.queue;
-        let taken = valid.key.as_ref().is_some_and(|(key, _)| state.turn_of_key(key).is_some());
-        if !state.is_ready() || taken {
+        let taken = valid.key.as_ref().is_some_and(|(key, _)| state.find_turn_by_key(key).is_some());
+        if !state.can_accept_messages() || taken {
             let why = "the session changed in the meantime";
             return Err(AcceptanceError::Again(Error::Accept { source: why.into() }));
         }
-        if state.queue_len() >= max {
+        if state.count_waiting_turns() >= max {
             return Err(AcceptanceError::Refused(Error::QueueFull { max }));
         }
-        let head = state.head().or(forking.map(|forking| &forking.source.head));
-        let policy = head.map_or(Ok(valid.policy), |head| TurnPromptPolicy::stored(&head.prompt_policy));
+        let head = state.session_head().or(forking.map(|forking| &forking.source.head));
+        let policy =
+            head.map_or(Ok(valid.policy), |head| TurnPromptPolicy::from_stored_text(&head.prompt_policy));
         let policy = policy.map_err(AcceptanceError::Refused)?;
-        policy.takes(&served.agent, &valid.message).map_err(AcceptanceError::Refused)?;
+        policy.check_message(&served.agent, &valid.message).map_err(AcceptanceError::Refused)?;
         let permit = self.admit_turn().map_err(AcceptanceError::Refused)?;
-        if state.head().is_none() {
+        if state.session_head().is_none() {
             self.admit_session().map_err(AcceptanceError::Refused)?;
         }
         Ok(AcceptableTurn { policy, permit })
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.
-    async fn land_accept(
+    async fn await_acceptance(
         &self,
         loaded: &Arc<LoadedSession>,
         commit: crate::commit::PendingCommit,
@@ -408,7 +365,7 @@ impl Chat {
     ) -> Result<(), AcceptanceError> {
         let (told, landed) = tokio::sync::oneshot::channel();
         let (inner, loaded) = (self.inner.clone(), loaded.clone());
-        self.inner.tasks.spawn(async move {
+        self.inner.tasks.spawn_task(async move {
             let mut told = Some(told);
             let landed = match inner.await_commit(&loaded, commit).await {
                 Ok(()) => Ok(()),
@@ -416,21 +373,21 @@ impl Chat {
                     error @ (singletree_durable::Error::Refused { .. }
                     | singletree_durable::Error::CommitUnknown { .. }),
                 ) => Err(error),
-                Err(error) => inner.look_for(&loaded, &row, error, &mut told).await,
+                Err(error) => inner.resolve_unknown_commit(&loaded, &row, error, &mut told).await,
             };
-            let handle = loaded.state().settle_message(row.no, landed.is_ok());
+            let handle = loaded.lock_state().settle_message(row.no, landed.is_ok());
             if let Some(handle) = handle {
-                handle.settle(landed.is_ok());
+                handle.settle_acceptance(landed.is_ok());
             }
             loaded.freed.notify_waiters();
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
                     it @ singletree_durable::Error::Refused { .. } => {
-                        AcceptanceError::Again(not_accepted(it.into()))
+                        AcceptanceError::Again(accept_failed_error(it.into()))
                     }
                     // Nothing of it is visible here, and the next process may find it (D38).
-                    it @ singletree_durable::Error::CommitUnknown { .. } => unknown(&row, it),
-                    it => AcceptanceError::Refused(not_accepted(it.into())),
+                    it @ singletree_durable::Error::CommitUnknown { .. } => accept_unknown_error(&row, it),
+                    it => AcceptanceError::Refused(accept_failed_error(it.into())),
                 });
                 // Who sent it may have gone; the message is kept.
                 drop(told.send(landed));
@@ -445,7 +402,7 @@ type AcceptanceSender = tokio::sync::oneshot::Sender<Result<(), AcceptanceError>
 
 impl ChatInner {
     /// Settles a commit whose result is unknown: reads until the store answers. The first failed read tells the sender (D20).
-    async fn look_for(
+    async fn resolve_unknown_commit(
         &self,
         loaded: &LoadedSession,
         row: &TurnRow,
@@ -453,12 +410,12 @@ impl ChatInner {
         told: &mut Option<AcceptanceSender>,
     ) -> singletree_durable::Result<()> {
         loop {
-            match self.row(loaded, row).await {
+            match self.is_turn_stored(loaded, row).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
                 Err(source) => {
                     if let Some(told) = told.take() {
-                        drop(told.send(Err(unknown(row, source))));
+                        drop(told.send(Err(accept_unknown_error(row, source))));
                     }
                 }
             }
@@ -471,13 +428,13 @@ impl ChatInner {
 }
 
 /// Says that it is not known whether a turn was accepted.
-fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> AcceptanceError {
-    let (turn, has_key) = (row.id(), row.key.is_some());
+fn accept_unknown_error(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> AcceptanceError {
+    let (turn, has_key) = (row.turn_id(), row.key.is_some());
     AcceptanceError::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
 }
 
 /// Digests the request that an idempotency key identifies.
-fn digest(body: &JsonDocument, options: &SendOptions) -> String {
+fn digest_request(body: &JsonDocument, options: &SendOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(body.as_str());
     hash.update([0]);
@@ -489,7 +446,7 @@ fn digest(body: &JsonDocument, options: &SendOptions) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn not_accepted(error: Error) -> Error {
+pub(crate) fn accept_failed_error(error: Error) -> Error {
     match error {
         Error::Store { source } => Error::Accept { source: source.into() },
         other => other,

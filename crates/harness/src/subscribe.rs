@@ -27,7 +27,7 @@ impl std::fmt::Debug for OutcomeSubscription {
 
 impl Drop for OutcomeSubscription {
     fn drop(&mut self) {
-        self.loaded.outcome_listeners().all.retain(|(id, _)| *id != self.id);
+        self.loaded.lock_outcome_listeners().all.retain(|(id, _)| *id != self.id);
     }
 }
 
@@ -45,10 +45,10 @@ impl Chat {
         session_id: &str,
         callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
     ) -> Result<OutcomeSubscription> {
-        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.session_key(session_id)?)?;
         let callback: OutcomeListener = Arc::new(callback);
         let id = {
-            let mut listeners = loaded.outcome_listeners();
+            let mut listeners = loaded.lock_outcome_listeners();
             let max = self.inner.limits.subscriptions;
             if listeners.all.len() >= max {
                 return Err(Error::SubscriptionsFull { max });
@@ -81,15 +81,15 @@ impl Chat {
         session_id: &str,
         after: Option<ChatEventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
-        let loaded = self.inner.session_in_memory(&self.key(session_id)?)?;
+        let loaded = self.inner.session_in_memory(&self.session_key(session_id)?)?;
         if after.as_ref().is_some_and(|after| *after.epoch != *self.inner.epoch) {
-            let oldest = self.oldest_event(&loaded).await?;
+            let oldest = self.find_oldest_event(&loaded).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
         let begin = after.map_or(ListenPosition::Oldest, |after| ListenPosition::After(after.seq));
-        let mut events = EventListener::open(self.clone(), loaded, begin, None)?;
-        events.settle().await?;
-        Ok(events.stream())
+        let mut events = EventListener::open_at_position(self.clone(), loaded, begin, None)?;
+        events.ensure_no_gap().await?;
+        Ok(events.into_stream())
     }
 
     /// Counts who follows a session in this process: open streams of its events or of one of its turns, and calls that
@@ -98,8 +98,10 @@ impl Chat {
     /// # Errors
     /// `harness_session_id_unresolved`, `chat_tenant_foreign`.
     pub fn followers(&self, session_id: &str) -> Result<usize> {
-        let Some(loaded) = self.inner.find_loaded(&self.key(session_id)?) else { return Ok(0) };
-        Ok(loaded.readers.count() + Arc::strong_count(&loaded.waiting).saturating_sub(1))
+        let Some(loaded) = self.inner.find_loaded_session(&self.session_key(session_id)?) else {
+            return Ok(0);
+        };
+        Ok(loaded.readers.reader_count() + Arc::strong_count(&loaded.waiting).saturating_sub(1))
     }
 
     /// Returns the outcomes, completed or errored, of the turns that resume or close a suspended one, each with the id

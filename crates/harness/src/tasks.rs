@@ -20,7 +20,7 @@ impl Drop for TaskGuard {
 
 impl BackgroundTasks {
     /// Runs a future in the background.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_task(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.send_modify(|it| *it += 1);
         let running = TaskGuard(self.0.clone());
         // Not an async block: that would have room for the future twice, where it is taken from and where it is
@@ -30,7 +30,7 @@ impl BackgroundTasks {
 
     /// Runs a future in the background and waits for its result; none when the runtime shuts down. Dropping the caller
     /// does not stop the future: work that a call has begun is finished, also when nobody waits for it any more.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub(crate) async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
@@ -51,7 +51,7 @@ impl BackgroundTasks {
     }
 
     /// Waits until nothing runs.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         let mut count = self.0.subscribe();
         drop(count.wait_for(|count| *count == 0).await);
     }

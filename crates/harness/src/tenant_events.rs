@@ -127,7 +127,7 @@ pub(crate) enum SessionChange {
 
 impl SessionChange {
     /// Reads it off a batch. A session that nothing was said in and that only blobs were kept for did not exist.
-    pub(crate) fn of(batch: &Batch, at: Timestamp) -> Option<Self> {
+    pub(crate) fn from_batch(batch: &Batch, at: Timestamp) -> Option<Self> {
         let is_new = batch.requires.contains(&BatchPrecondition::SessionAbsent);
         batch.puts.iter().find_map(|put| match put {
             RowMutation::Head(head) if is_new => Some(Self::Created { agent: head.agent.clone(), at }),
@@ -165,12 +165,12 @@ impl TenantChannel {
         Self { series, next: 0, kept: VecDeque::new(), readers: broadcast::Sender::new(BACKLOG) }
     }
 
-    fn id(&self, seq: u64) -> TenantEventId {
+    fn event_id(&self, seq: u64) -> TenantEventId {
         TenantEventId { series: self.series.clone(), seq }
     }
 
-    fn publish(&mut self, at: Timestamp, session: &SessionId, kind: LiveTenantEventKind) {
-        let (id, session) = (self.id(self.next), Some(session.clone()));
+    fn publish_event(&mut self, at: Timestamp, session: &SessionId, kind: LiveTenantEventKind) {
+        let (id, session) = (self.event_id(self.next), Some(session.clone()));
         let event = Arc::new(LiveTenantEvent { id, at, session, kind });
         self.next += 1;
         if self.kept.len() == BACKLOG {
@@ -182,7 +182,7 @@ impl TenantChannel {
     }
 
     /// Returns the events after a position; nothing when they are not kept.
-    fn since(&self, after: &TenantEventId) -> Option<VecDeque<Arc<LiveTenantEvent>>> {
+    fn events_since(&self, after: &TenantEventId) -> Option<VecDeque<Arc<LiveTenantEvent>>> {
         let oldest = self.next - self.kept.len() as u64;
         let is_kept = after.series == self.series && after.seq < self.next && after.seq + 1 >= oldest;
         is_kept.then(|| self.kept.iter().filter(|item| item.id.seq > after.seq).cloned().collect())
@@ -190,12 +190,12 @@ impl TenantChannel {
 }
 
 impl TenantEventHub {
-    fn state(&self) -> MutexGuard<'_, HubState> {
+    fn lock_state(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the readers of a tenant about a commit that has landed.
-    pub(crate) fn publish(
+    pub(crate) fn publish_commit(
         &self,
         tenant: &TenantId,
         session: &SessionId,
@@ -205,7 +205,7 @@ impl TenantEventHub {
         if change.is_none() && events.is_empty() {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let Some(channel) = state.tenants.get_mut(tenant) else { return };
         let forked = events.iter().find_map(|event| match &event.what {
             ChatEventKind::SessionForked { parent, offset } => {
@@ -216,28 +216,28 @@ impl TenantEventHub {
         match change {
             Some(SessionChange::Created { agent, at }) => {
                 let created = LiveTenantEventKind::SessionCreated { agent };
-                channel.publish(at, session, forked.unwrap_or(created));
+                channel.publish_event(at, session, forked.unwrap_or(created));
             }
             Some(SessionChange::Deleted { at }) => {
-                channel.publish(at, session, LiveTenantEventKind::SessionDeleted);
+                channel.publish_event(at, session, LiveTenantEventKind::SessionDeleted);
             }
             None => {}
         }
         for event in events {
-            for kind in LiveTenantEventKind::of(event) {
-                channel.publish(event.at, session, kind);
+            for kind in LiveTenantEventKind::from_chat_event(event) {
+                channel.publish_event(event.at, session, kind);
             }
         }
     }
 
-    fn open(
+    fn open_reader(
         &self,
         tenant: &TenantId,
         prefix: &str,
         after: Option<&TenantEventId>,
         at: Timestamp,
     ) -> TenantEvents {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if !state.tenants.contains_key(tenant) {
             if state.tenants.len() >= TENANTS {
                 state.tenants.retain(|_, channel| channel.readers.receiver_count() > 0);
@@ -250,9 +250,10 @@ impl TenantEventHub {
         let live = channel.readers.subscribe();
         let backlog = match after {
             None => VecDeque::new(),
-            Some(after) => channel.since(after).unwrap_or_else(|| {
+            Some(after) => channel.events_since(after).unwrap_or_else(|| {
                 // A series without events has no position yet: with the old one a reader that comes again loses none.
-                let id = channel.next.checked_sub(1).map_or_else(|| after.clone(), |seq| channel.id(seq));
+                let id =
+                    channel.next.checked_sub(1).map_or_else(|| after.clone(), |seq| channel.event_id(seq));
                 let kind = LiveTenantEventKind::Missed;
                 VecDeque::from([Arc::new(LiveTenantEvent { id, at, session: None, kind })])
             }),
@@ -277,7 +278,7 @@ impl LiveTenantEventKind {
     }
 
     /// Returns the events of the tenant that follow from an event of a session.
-    fn of(event: &ChatEvent) -> Vec<Self> {
+    fn from_chat_event(event: &ChatEvent) -> Vec<Self> {
         let turn = event.turn.clone();
         if let ChatEventKind::SignalReceived { wait, signal, how, .. } = &event.what {
             let ended = Self::WaitEnded { turn, wait: *wait, signal: signal.clone(), how };
@@ -287,8 +288,9 @@ impl LiveTenantEventKind {
         let (word, category, began) = match outcome.as_ref() {
             ChatTurnOutcome::Completed(_) => ("completed", None, None),
             ChatTurnOutcome::Suspended(suspended) => {
-                let awaited = PendingWaitSummary::of(&suspended.signal_descriptor, &suspended.wait);
-                let preview = preview(suspended);
+                let awaited =
+                    PendingWaitSummary::from_descriptor(&suspended.signal_descriptor, &suspended.wait);
+                let preview = preview_arguments(suspended);
                 ("suspended", None, Some(Self::WaitBegan { turn: turn.clone(), awaited, preview }))
             }
             ChatTurnOutcome::Errored(errored) => ("errored", Some(errored.error_category.clone()), None),
@@ -298,7 +300,7 @@ impl LiveTenantEventKind {
 }
 
 /// Returns the beginning of the arguments of the action that waits.
-fn preview(suspended: &SuspendedTurn) -> Option<String> {
+fn preview_arguments(suspended: &SuspendedTurn) -> Option<String> {
     let arguments = suspended.signal_descriptor.metadata.as_ref()?.get("arguments")?;
     let text = match arguments {
         Value::String(text) => text.clone(),
@@ -325,7 +327,7 @@ impl TenantEvents {
     ///
     /// # Cancellation
     /// Dropping the call loses nothing.
-    pub async fn next(&mut self) -> Option<Arc<LiveTenantEvent>> {
+    pub async fn next_event(&mut self) -> Option<Arc<LiveTenantEvent>> {
         loop {
             if let Some(event) = self.backlog.pop_front() {
                 return Some(event);
@@ -362,10 +364,10 @@ impl Chat {
     /// # Errors
     /// `chat_tenant_foreign`.
     pub fn tenant_events(&self, after: Option<&TenantEventId>) -> Result<TenantEvents> {
-        let (tenant, inner) = (self.tenant()?, &self.inner);
+        let (tenant, inner) = (self.served_tenant()?, &self.inner);
         // A process that writes has a fence of its own, so that no two starts share a series.
         let prefix = format!("{}.{}", inner.epoch, inner.journal.fence().0);
-        Ok(inner.tenant_events.open(tenant, &prefix, after, inner.now()))
+        Ok(inner.tenant_events.open_reader(tenant, &prefix, after, inner.current_time()))
     }
 }
 
@@ -379,15 +381,15 @@ mod tests {
 
     fn deleted(hub: &TenantEventHub) {
         let change = SessionChange::Deleted { at: Timestamp::from_millis(1) };
-        hub.publish(&TenantId::single(), &session(), Some(change), &[]);
+        hub.publish_commit(&TenantId::single(), &session(), Some(change), &[]);
     }
 
     fn open(hub: &TenantEventHub, after: Option<&TenantEventId>) -> TenantEvents {
-        hub.open(&TenantId::single(), "e.1", after, Timestamp::from_millis(2))
+        hub.open_reader(&TenantId::single(), "e.1", after, Timestamp::from_millis(2))
     }
 
     async fn next(events: &mut TenantEvents) -> (u64, &'static str) {
-        let event = events.next().await.unwrap();
+        let event = events.next_event().await.unwrap();
         (event.id.seq, event.kind.as_str())
     }
 
@@ -399,7 +401,7 @@ mod tests {
         for _ in 0..3 {
             deleted(&hub);
         }
-        let id = first.next().await.unwrap().id.clone();
+        let id = first.next_event().await.unwrap().id.clone();
         assert_eq!((id.seq, id.to_string().parse::<TenantEventId>().unwrap()), (0, id.clone()));
         drop(first);
         let mut again = open(&hub, Some(&id));
@@ -422,7 +424,7 @@ mod tests {
     async fn the_first_event_of_a_series_is_not_lost_behind_a_gap() {
         let hub = TenantEventHub::default();
         let other = TenantEventId { series: "e.0.1".into(), seq: 7 };
-        let missed = open(&hub, Some(&other)).next().await.unwrap();
+        let missed = open(&hub, Some(&other)).next_event().await.unwrap();
         deleted(&hub);
         assert_eq!(next(&mut open(&hub, Some(&missed.id))).await, (0, "events.missed"));
         deleted(&hub);
@@ -446,11 +448,11 @@ mod tests {
     fn tenants_without_readers_make_room() {
         let hub = TenantEventHub::default();
         let tenant = |n: usize| TenantId::parse(format!("t{n}")).unwrap();
-        let stays = hub.open(&tenant(0), "e", None, Timestamp::from_millis(0));
+        let stays = hub.open_reader(&tenant(0), "e", None, Timestamp::from_millis(0));
         for n in 1..=TENANTS {
-            drop(hub.open(&tenant(n), "e", None, Timestamp::from_millis(0)));
+            drop(hub.open_reader(&tenant(n), "e", None, Timestamp::from_millis(0)));
         }
-        let state = hub.state();
+        let state = hub.lock_state();
         assert_eq!(state.tenants.len(), 2);
         assert!(state.tenants.contains_key(&tenant(0)));
         drop((state, stays));

@@ -10,13 +10,13 @@ use crate::chat_inner::ServedAgent;
 use crate::history::{HISTORY, Messages};
 use crate::loaded_session::LoadedSession;
 use crate::prepare::TurnPreparation;
-use crate::runner::load_error;
+use crate::runner::session_load_error;
 use crate::{Error, Result, record, stored};
 
 /// Checks that a tool message answers an open call of the history (harness-chat §10.4); any other message may come.
-pub(crate) fn check(history: &PersistentList, message: &ChatMessage) -> Result<()> {
+pub(crate) fn check_answers_open_call(history: &PersistentList, message: &ChatMessage) -> Result<()> {
     let id = message.tool_call_id.as_deref();
-    if message.role != Role::Tool || Messages::of(history).has_open_call(id) {
+    if message.role != Role::Tool || Messages::from_list(history).has_open_call(id) {
         return Ok(());
     }
     let why = format!("tool_call_id: {:?} is no open call of the conversation", id.unwrap_or_default());
@@ -25,10 +25,10 @@ pub(crate) fn check(history: &PersistentList, message: &ChatMessage) -> Result<(
 
 /// Leaves out of the messages that close open calls the one whose call a tool message answers itself.
 pub(crate) fn leave_out_answered(closed: &mut Vec<Item>, message: Option<&Item>) {
-    let message = message.and_then(|message| record::message(message).ok());
+    let message = message.and_then(|message| record::decode_message(message).ok());
     let Some(answer) = message.filter(|message| message.role == Role::Tool) else { return };
     closed.retain(|item| {
-        !record::message(item).is_ok_and(|message| message.tool_call_id == answer.tool_call_id)
+        !record::decode_message(item).is_ok_and(|message| message.tool_call_id == answer.tool_call_id)
     });
 }
 
@@ -42,15 +42,17 @@ impl Chat {
         message: &ChatMessage,
     ) -> Result<()> {
         let is_idle = {
-            let state = loaded.state();
-            state.running().is_none() && !state.has_queue()
+            let state = loaded.lock_state();
+            state.running_turn().is_none() && !state.has_queued_turns()
         };
         if message.role != Role::Tool || !is_idle {
             return Ok(());
         }
-        let stored =
-            TurnPreparation { inner: &self.inner, loaded, served }.fields().await.map_err(load_error)?;
-        let history = stored::list(&stored, HISTORY).cloned().unwrap_or_default();
-        check(&history, message)
+        let stored = TurnPreparation { inner: &self.inner, loaded, served }
+            .load_session_fields()
+            .await
+            .map_err(session_load_error)?;
+        let history = stored::find_list_field(&stored, HISTORY).cloned().unwrap_or_default();
+        check_answers_open_call(&history, message)
     }
 }

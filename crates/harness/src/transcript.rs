@@ -19,9 +19,9 @@ use crate::Result;
 use crate::chat::Chat;
 use crate::event::ChatEventId;
 use crate::history::HISTORY;
-use crate::record::{TurnRowExt, message};
+use crate::record::{TurnRowExt, decode_message};
 use crate::steer::TAKEN_BY;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::turn_id::{MessageId, TurnId};
 
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
@@ -106,19 +106,21 @@ impl Chat {
         limit: u64,
     ) -> Result<Transcript> {
         // In this order: messages and ends of turns that come in between are told again, and not missed.
-        let key = self.key(session_id)?;
-        let before = self.inner.read(self.inner.journal.numbers(&key)).await?.events;
-        let last_event = self.before_open(&key, before).await?;
-        let session = self.row(session_id).await?;
+        let key = self.session_key(session_id)?;
+        let before = self.inner.await_store_read(self.inner.journal.read_counters(&key)).await?.events;
+        let last_event = self.find_event_before_open(&key, before).await?;
+        let session = self.read_session_row(session_id).await?;
         let field = session.fields.iter().find(|field| field.name == HISTORY);
         let Some(FieldValue::List { generation, len, .. }) = field.map(|field| &field.value) else {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
         };
         let mut reader = TranscriptReader::new(self, session.clone(), *generation);
         let read = match span {
-            TranscriptSpan::From(from) => reader.messages(from, limit.min(len.saturating_sub(from))).await?,
+            TranscriptSpan::From(from) => {
+                reader.read_messages_from(from, limit.min(len.saturating_sub(from))).await?
+            }
             TranscriptSpan::Before(before) => {
-                reader.messages_before(before.min(*len), limit, self.inner.limits.page_bytes).await?
+                reader.read_messages_before(before.min(*len), limit, self.inner.limits.page_bytes).await?
             }
         };
         let from = match span {
@@ -132,22 +134,22 @@ impl Chat {
             let seq = from + at as u64;
             let before = at.checked_sub(1).map(|left| &read[left].owner);
             match before {
-                None if it.owner.is_some() => first = reader.begins(from, it.owner.as_ref()).await?,
+                None if it.owner.is_some() => first = reader.find_turn_begin(from, it.owner.as_ref()).await?,
                 Some(before) if *before != it.owner => first = seq,
                 None | Some(_) => {}
             }
             let id = it.owner.clone().map(|turn| MessageId { turn, k: seq - first });
-            items.push(entry(seq, id, it)?);
+            items.push(entry_from_row(seq, id, it)?);
         }
         Ok(Transcript { items, next: (next < *len).then_some(next), last_event })
     }
 
     /// Finds the last event before a number, and before the first turn that has not ended.
-    async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<ChatEventId>> {
+    async fn find_event_before_open(&self, key: &SessionKey, before: u64) -> Result<Option<ChatEventId>> {
         let inner = &self.inner;
-        let open = inner.read(inner.journal.turns(key, &TurnRowQuery::Open)).await?;
+        let open = inner.await_store_read(inner.journal.read_turns(key, &TurnRowQuery::Open)).await?;
         let begins = match open.first() {
-            Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
+            Some(first) => self.find_first_event(key, before, first.no).await?.unwrap_or(before),
             None => before,
         };
         let epoch = inner.epoch.as_ref().to_owned();
@@ -155,8 +157,8 @@ impl Chat {
     }
 }
 
-fn entry(seq: u64, id: Option<MessageId>, read: &TranscriptRow) -> Result<TranscriptEntry> {
-    let message = message(&Item::from_text(read.row.body.as_str()))?;
+fn entry_from_row(seq: u64, id: Option<MessageId>, read: &TranscriptRow) -> Result<TranscriptEntry> {
+    let message = decode_message(&Item::from_text(read.row.body.as_str()))?;
     let at = read.made_by.as_ref().map(|turn| match message.role {
         Role::User => turn.accepted_at,
         Role::System | Role::Assistant | Role::Tool => turn.ended_at.unwrap_or(turn.accepted_at),
@@ -191,7 +193,7 @@ impl<'a> TranscriptReader<'a> {
     }
 
     /// Reads messages from a place on.
-    async fn messages(&mut self, from: u64, limit: u64) -> Result<Vec<TranscriptRow>> {
+    async fn read_messages_from(&mut self, from: u64, limit: u64) -> Result<Vec<TranscriptRow>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -199,49 +201,54 @@ impl<'a> TranscriptReader<'a> {
             (HISTORY.to_owned(), self.generation, self.chat.inner.limits.page_bytes);
         let range = ItemRange::Page { field, generation, from, limit, bytes };
         let inner = &self.chat.inner;
-        let rows = inner.read(inner.journal.items(&self.line[0].key, &range)).await?;
-        self.with_turns(from, rows).await
+        let rows = inner.await_store_read(inner.journal.read_items(&self.line[0].key, &range)).await?;
+        self.attach_turns(from, rows).await
     }
 
     /// Reads the last messages before a place, of so many bytes.
-    async fn messages_before(&mut self, before: u64, limit: u64, bytes: u64) -> Result<Vec<TranscriptRow>> {
+    async fn read_messages_before(
+        &mut self,
+        before: u64,
+        limit: u64,
+        bytes: u64,
+    ) -> Result<Vec<TranscriptRow>> {
         if limit == 0 || before == 0 {
             return Ok(Vec::new());
         }
         let (field, generation) = (HISTORY.to_owned(), self.generation);
         let range = ItemRange::PageBefore { field, generation, before, limit, bytes };
         let inner = &self.chat.inner;
-        let rows = inner.read(inner.journal.items(&self.line[0].key, &range)).await?;
+        let rows = inner.await_store_read(inner.journal.read_items(&self.line[0].key, &range)).await?;
         let from = before.saturating_sub(rows.len() as u64);
-        self.with_turns(from, rows).await
+        self.attach_turns(from, rows).await
     }
 
     /// Finds the turns of messages, the first of which stands at `from`.
-    async fn with_turns(&mut self, from: u64, rows: Vec<ListItemRow>) -> Result<Vec<TranscriptRow>> {
+    async fn attach_turns(&mut self, from: u64, rows: Vec<ListItemRow>) -> Result<Vec<TranscriptRow>> {
         let mut places = Vec::with_capacity(rows.len());
         for (seq, row) in (from..).zip(&rows) {
-            places.push(self.home(seq).await?.map(|home| (home, row.turn)));
+            places.push(self.find_origin_session(seq).await?.map(|home| (home, row.turn)));
         }
-        self.learn(places.iter().flatten().copied().collect()).await?;
+        self.read_missing_turns(places.iter().flatten().copied().collect()).await?;
         let read = rows.into_iter().zip(places).map(|(row, place)| {
             let made_by = place.and_then(|place| self.turns.get(&place).cloned().flatten());
             let side = row.side.as_ref().map(JsonDocument::decode::<Value>).transpose();
             let side = side.map_err(|error| {
-                corrupt(format!("the side record of item {}", row.no), Some(error.into()))
+                store_corrupt_error(format!("the side record of item {}", row.no), Some(error.into()))
             })?;
             // One that steered is part of the turn that took it.
             let taken = side.as_ref().and_then(|side| side[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
-            let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::id));
+            let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::turn_id));
             Ok(TranscriptRow { row, side, owner, made_by })
         });
         read.collect()
     }
 
     /// Finds the place of the first message of a turn of which one stands at `from`.
-    async fn begins(&mut self, from: u64, turn: Option<&TurnId>) -> Result<u64> {
+    async fn find_turn_begin(&mut self, from: u64, turn: Option<&TurnId>) -> Result<u64> {
         let mut first = from;
         while first > 0 {
-            let before = self.messages_before(first, WINDOW, WINDOW_BYTES).await?;
+            let before = self.read_messages_before(first, WINDOW, WINDOW_BYTES).await?;
             let same = before.iter().rev().take_while(|it| it.owner.as_ref() == turn).count() as u64;
             first -= same;
             if before.is_empty() || same < before.len() as u64 {
@@ -252,9 +259,9 @@ impl<'a> TranscriptReader<'a> {
     }
 
     /// Finds how far back in the line a place of the history was made; none when that session is gone.
-    async fn home(&mut self, seq: u64) -> Result<Option<usize>> {
+    async fn find_origin_session(&mut self, seq: u64) -> Result<Option<usize>> {
         for back in 0..GENERATIONS {
-            if back == self.line.len() && !self.reach_back().await? {
+            if back == self.line.len() && !self.read_parent_session().await? {
                 return Ok(None);
             }
             let inherited = self.line[back].head.parent.as_ref().is_some_and(|parent| seq < parent.offset);
@@ -266,13 +273,13 @@ impl<'a> TranscriptReader<'a> {
     }
 
     /// Reads the session that the last of the line was forked from.
-    async fn reach_back(&mut self) -> Result<bool> {
+    async fn read_parent_session(&mut self) -> Result<bool> {
         let last = self.line.last().expect("a line begins with its session");
         let parent = last.head.parent.as_ref().filter(|_| !self.is_whole);
         let key = parent.map(|parent| SessionKey::new(last.key.tenant.clone(), parent.session.clone()));
         let inner = &self.chat.inner;
         let row = match key {
-            Some(key) => inner.read(inner.journal.session(&key)).await?,
+            Some(key) => inner.await_store_read(inner.journal.read_session(&key)).await?,
             None => None,
         };
         self.is_whole = row.is_none();
@@ -281,7 +288,7 @@ impl<'a> TranscriptReader<'a> {
     }
 
     /// Reads the turns that are not known yet.
-    async fn learn(&mut self, wanted: BTreeSet<(usize, u64)>) -> Result<()> {
+    async fn read_missing_turns(&mut self, wanted: BTreeSet<(usize, u64)>) -> Result<()> {
         let inner = &self.chat.inner;
         for (back, no) in wanted {
             if self.turns.contains_key(&(back, no)) {
@@ -289,7 +296,7 @@ impl<'a> TranscriptReader<'a> {
             }
             self.turns.insert((back, no), None);
             let query = TurnRowQuery::From { no, limit: WINDOW };
-            let rows = inner.read(inner.journal.turns(&self.line[back].key, &query)).await?;
+            let rows = inner.await_store_read(inner.journal.read_turns(&self.line[back].key, &query)).await?;
             self.turns.extend(rows.into_iter().map(|row| ((back, row.no), Some(row))));
         }
         Ok(())

@@ -43,7 +43,12 @@ enum OutcomeSource {
 }
 
 impl Turn {
-    pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: OutcomeReceiver) -> Self {
+    pub(crate) fn with_outcome_receiver(
+        chat: Chat,
+        key: SessionKey,
+        id: TurnId,
+        told: OutcomeReceiver,
+    ) -> Self {
         Self {
             chat,
             key,
@@ -56,7 +61,7 @@ impl Turn {
     }
 
     /// Sets where in the log the turn begins, and the receiver that listens to it already.
-    pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<LiveEvents>) -> Self {
+    pub(crate) fn with_log_start(mut self, no: u64, from: u64, live: Option<LiveEvents>) -> Self {
         (self.no, self.from) = (Some(no), ListenPosition::At(from));
         self.live = live.map(|live| Arc::new(Mutex::new(Some(live))));
         self
@@ -72,7 +77,7 @@ impl Turn {
         &self.chat
     }
 
-    pub(crate) fn key(&self) -> &SessionKey {
+    pub(crate) fn session_key(&self) -> &SessionKey {
         &self.key
     }
 
@@ -93,10 +98,12 @@ impl Turn {
     #[must_use]
     pub fn is_parked(&self) -> bool {
         let Ok(loaded) = self.chat.inner.session_in_memory(&self.key) else { return false };
-        let state = loaded.state();
-        let agent = state.head().and_then(|head| self.chat.inner.agents.get(&head.agent));
+        let state = loaded.lock_state();
+        let agent = state.session_head().and_then(|head| self.chat.inner.agents.get(&head.agent));
         let queues = agent.is_some_and(|agent| agent.agent.while_suspended == WhileSuspended::Queue);
-        queues && !self.is_over() && state.wait().is_some_and(|wait| wait.invocation != self.id.invocation)
+        queues
+            && !self.is_over()
+            && state.pending_wait().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
 
     /// Waits for the outcome. It is recorded before it is told (INV-3).
@@ -120,7 +127,7 @@ impl Turn {
                 }
                 // The harness has shut down: a recorded outcome can still be read; other turns are taken over by the
                 // next process.
-                self.chat.unfinished(&self.id)
+                self.chat.unfinished_outcome(&self.id)
             }
         }
     }
@@ -132,8 +139,8 @@ impl Turn {
     /// # Errors
     /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.
     pub async fn message(&self) -> Result<Option<(Arc<ChatMessage>, Option<Value>)>> {
-        match self.row().await?.message {
-            Some(no) => EventReplay::new(&self.chat, &self.key).item(no).await.map(Some),
+        match self.read_turn_row().await?.message {
+            Some(no) => EventReplay::new(&self.chat, &self.key).read_message_item(no).await.map(Some),
             None => Ok(None),
         }
     }
@@ -143,14 +150,14 @@ impl Turn {
     /// # Errors
     /// As [`Turn::message`].
     pub async fn usage(&self) -> Result<Vec<ModelTokenUsage>> {
-        let ended = StoredOutcome::of(&self.row().await?)?;
-        Ok(ended.map(|ended| ended.used.told()).unwrap_or_default())
+        let ended = StoredOutcome::from_turn_row(&self.read_turn_row().await?)?;
+        Ok(ended.map(|ended| ended.used.to_token_usages()).unwrap_or_default())
     }
 
-    async fn row(&self) -> Result<TurnRow> {
+    async fn read_turn_row(&self) -> Result<TurnRow> {
         let inner = &self.chat.inner;
         let query = TurnRowQuery::Invocation(self.id.invocation.clone());
-        let rows = inner.read(inner.journal.turns(&self.key, &query)).await?;
+        let rows = inner.await_store_read(inner.journal.read_turns(&self.key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == self.id.ordinal);
         row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
     }
@@ -177,11 +184,11 @@ impl Turn {
         let only = ListenedTurn::new(self.id.clone(), self.no, self.is_over());
         let chat = self.chat.clone();
         let ours = self.chat.inner.session_in_memory(&self.key).and_then(|loaded| match live {
-            Some(live) => EventListener::resume(chat, loaded, (self.from, live), only),
-            None => EventListener::open(chat, loaded, self.from, Some(only)),
+            Some(live) => EventListener::resume_with_events(chat, loaded, (self.from, live), only),
+            None => EventListener::open_at_position(chat, loaded, self.from, Some(only)),
         });
         let ours = match ours {
-            Ok(events) => events.stream().left_stream(),
+            Ok(events) => events.into_stream().left_stream(),
             Err(error) => once(ready(Err(error))).right_stream(),
         };
         // It ends with the outcome itself: nothing of the turn comes after it that one could wait for.
@@ -202,24 +209,27 @@ impl Chat {
     pub async fn turn(&self, id: &TurnId) -> Result<Turn> {
         let unknown = || Error::TurnUnknown { turn: id.to_string() };
         let journal = &self.inner.journal;
-        let key = self.inner.read(journal.session_of(self.tenant()?, &id.invocation)).await?;
+        let key = self
+            .inner
+            .await_store_read(journal.find_session_of_invocation(self.served_tenant()?, &id.invocation))
+            .await?;
         let key = key.ok_or_else(unknown)?;
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.inner.read(journal.turns(&key, &query)).await?;
+        let rows = self.inner.await_store_read(journal.read_turns(&key, &query)).await?;
         let row = rows.into_iter().find(|row| row.ordinal == id.ordinal).ok_or_else(unknown)?;
-        self.turn_of(key, row).await
+        self.turn_from_row(key, row).await
     }
 
-    pub(crate) async fn turn_of(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
-        let id = row.id();
+    pub(crate) async fn turn_from_row(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
+        let id = row.turn_id();
         let reading = read_outcome(self.inner.journal.as_ref(), &key, &row);
-        let outcome = self.inner.limited(reading).await?;
+        let outcome = self.inner.await_read_sequence(reading).await?;
         let end = match outcome {
             Some(outcome) => OutcomeSource::Known(Arc::new(outcome)),
             None => {
                 let loaded = self.inner.session_in_memory(&key)?;
-                self.inner.ready(&loaded).await?;
-                self.end_of(&loaded, &row).await?
+                self.inner.ensure_session_ready(&loaded).await?;
+                self.resolve_outcome_source(&loaded, &row).await?
             }
         };
         Ok(Turn {
@@ -234,23 +244,23 @@ impl Chat {
     }
 
     /// Finds out how a turn ends that had no outcome just now.
-    async fn end_of(&self, loaded: &LoadedSession, row: &TurnRow) -> Result<OutcomeSource> {
-        let id = row.id();
+    async fn resolve_outcome_source(&self, loaded: &LoadedSession, row: &TurnRow) -> Result<OutcomeSource> {
+        let id = row.turn_id();
         loop {
             let freed = loaded.freed.notified();
             let (handle, runs) = {
-                let state = loaded.state();
-                (state.turn(&id), state.running().is_some())
+                let state = loaded.lock_state();
+                (state.find_turn(&id), state.running_turn().is_some())
             };
             if let Some(handle) = handle {
-                return Ok(OutcomeSource::Waiting(handle.told()));
+                return Ok(OutcomeSource::Waiting(handle.subscribe_outcome()));
             }
             // It ended between the two looks.
-            if let Some(outcome) = self.ended(&loaded.key, row).await? {
+            if let Some(outcome) = self.read_ended_outcome(&loaded.key, row).await? {
                 return Ok(OutcomeSource::Known(outcome));
             }
             if !runs || self.inner.is_closing() {
-                return Ok(OutcomeSource::Known(self.unfinished(&id)));
+                return Ok(OutcomeSource::Known(self.unfinished_outcome(&id)));
             }
             // A turn that suspends where its signal has come already has started this one in its commit, and queues it
             // next.
@@ -258,11 +268,18 @@ impl Chat {
         }
     }
 
-    async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<Arc<ChatTurnOutcome>>> {
-        let rows = self.inner.read(self.inner.journal.turns(key, &TurnRowQuery::No(row.no))).await?;
+    async fn read_ended_outcome(
+        &self,
+        key: &SessionKey,
+        row: &TurnRow,
+    ) -> Result<Option<Arc<ChatTurnOutcome>>> {
+        let rows = self
+            .inner
+            .await_store_read(self.inner.journal.read_turns(key, &TurnRowQuery::No(row.no)))
+            .await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
         let reading = read_outcome(self.inner.journal.as_ref(), key, &row);
-        match self.inner.limited(reading).await? {
+        match self.inner.await_read_sequence(reading).await? {
             // It waits for a process that has its agent (D28).
             None if !self.inner.agents.contains_key(&row.agent) => {
                 Err(Error::AgentUnknown { agent: row.agent })
@@ -271,9 +288,10 @@ impl Chat {
         }
     }
 
-    fn unfinished(&self, id: &TurnId) -> Arc<ChatTurnOutcome> {
+    fn unfinished_outcome(&self, id: &TurnId) -> Arc<ChatTurnOutcome> {
         let error = Error::ShuttingDown;
-        let mut errored = self.inner.any_served().errored(&self.inner.limits, Some(id.clone()), &error);
+        let mut errored =
+            self.inner.default_served_agent().make_errored_turn(&self.inner.limits, Some(id.clone()), &error);
         errored.recorded = false;
         Arc::new(ChatTurnOutcome::Errored(errored))
     }

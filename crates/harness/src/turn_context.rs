@@ -48,7 +48,7 @@ impl TurnContext {
     /// Returns the context of the turn in which a node runs. `None` where no [`Chat`](crate::Chat) runs the graph.
     #[must_use]
     pub fn of<S: State>(cx: &Ctx<S>) -> Option<Arc<Self>> {
-        cx.extension()
+        cx.find_extension()
     }
 
     /// Returns the stream of the turn.

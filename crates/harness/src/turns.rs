@@ -54,13 +54,13 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn turns(&self, session_id: &str, from: u64, limit: u64) -> Result<TurnPage> {
-        let key = self.row(session_id).await?.key;
+        let key = self.read_session_row(session_id).await?.key;
         let query = TurnRowQuery::From { no: from, limit: limit.saturating_add(1) };
-        let mut rows = self.inner.read(self.inner.journal.turns(&key, &query)).await?;
+        let mut rows = self.inner.await_store_read(self.inner.journal.read_turns(&key, &query)).await?;
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
         let next = rows.get(fits).map(|row| row.no);
         rows.truncate(fits);
-        Ok(TurnPage { items: self.turn_infos(&key, &rows).await?, next })
+        Ok(TurnPage { items: self.read_turn_infos(&key, &rows).await?, next })
     }
 
     /// Lists the turns of a session that have not ended, in the order of acceptance: the one that runs, if one does,
@@ -69,9 +69,10 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn open_turns(&self, session_id: &str) -> Result<Vec<TurnInfo>> {
-        let key = self.row(session_id).await?.key;
-        let rows = self.inner.read(self.inner.journal.turns(&key, &TurnRowQuery::Open)).await?;
-        self.turn_infos(&key, &rows).await
+        let key = self.read_session_row(session_id).await?.key;
+        let rows =
+            self.inner.await_store_read(self.inner.journal.read_turns(&key, &TurnRowQuery::Open)).await?;
+        self.read_turn_infos(&key, &rows).await
     }
 
     /// Shows the turn of a session that was accepted last, if its record is kept.
@@ -79,13 +80,13 @@ impl Chat {
     /// # Errors
     /// As [`Chat::open_turns`].
     pub async fn newest_turn(&self, session_id: &str) -> Result<Option<TurnInfo>> {
-        let row = self.row(session_id).await?;
+        let row = self.read_session_row(session_id).await?;
         // Numbers that a fork or an import took belong to no turn.
         let no = row.counters.turns.saturating_sub(NEWEST);
         let query = TurnRowQuery::From { no, limit: NEWEST };
-        let rows = self.inner.read(self.inner.journal.turns(&row.key, &query)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_turns(&row.key, &query)).await?;
         let last = rows.last().map(std::slice::from_ref).unwrap_or_default();
-        Ok(self.turn_infos(&row.key, last).await?.pop())
+        Ok(self.read_turn_infos(&row.key, last).await?.pop())
     }
 
     /// Shows one turn of a session.
@@ -94,36 +95,38 @@ impl Chat {
     /// `chat_turn_unknown` when the session has no such turn, or its record was forgotten;
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn turn_info(&self, session_id: &str, id: &TurnId) -> Result<TurnInfo> {
-        let key = self.key(session_id)?;
+        let key = self.session_key(session_id)?;
         let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.inner.read(self.inner.journal.turns(&key, &query)).await?;
+        let rows = self.inner.await_store_read(self.inner.journal.read_turns(&key, &query)).await?;
         let row = rows.iter().find(|row| row.ordinal == id.ordinal);
         let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
-        self.turn_info_of(&key, row).await
+        self.read_turn_info(&key, row).await
     }
 
-    async fn turn_infos(&self, key: &SessionKey, rows: &[TurnRow]) -> Result<Vec<TurnInfo>> {
+    async fn read_turn_infos(&self, key: &SessionKey, rows: &[TurnRow]) -> Result<Vec<TurnInfo>> {
         let mut infos = Vec::with_capacity(rows.len());
         for row in rows {
-            infos.push(self.turn_info_of(key, row).await?);
+            infos.push(self.read_turn_info(key, row).await?);
         }
         Ok(infos)
     }
 
-    pub(crate) async fn turn_info_of(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnInfo> {
+    pub(crate) async fn read_turn_info(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnInfo> {
         let retries = match row.retries {
-            Some(no) => self.inner.read(self.inner.journal.turns(key, &TurnRowQuery::No(no))).await?,
+            Some(no) => {
+                self.inner.await_store_read(self.inner.journal.read_turns(key, &TurnRowQuery::No(no))).await?
+            }
             None => Vec::new(),
         };
-        let loaded = self.inner.find_loaded(key).filter(|_| row.status == StoredTurnStatus::Accepted);
-        let activity = loaded.and_then(|loaded| loaded.activity(&row.id()));
-        Ok(TurnInfo { activity, ..turn_info(key, row, retries.first().map(TurnRowExt::id))? })
+        let loaded = self.inner.find_loaded_session(key).filter(|_| row.status == StoredTurnStatus::Accepted);
+        let activity = loaded.and_then(|loaded| loaded.find_turn_activity(&row.turn_id()));
+        Ok(TurnInfo { activity, ..turn_info_from_row(key, row, retries.first().map(TurnRowExt::turn_id))? })
     }
 }
 
-fn turn_info(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result<TurnInfo> {
+fn turn_info_from_row(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result<TurnInfo> {
     Ok(TurnInfo {
-        id: row.id(),
+        id: row.turn_id(),
         no: row.no,
         session: key.session.to_string(),
         agent: row.agent.clone(),
@@ -133,6 +136,6 @@ fn turn_info(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result
         ended_at: row.ended_at,
         retries,
         activity: None,
-        usage: StoredOutcome::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
+        usage: StoredOutcome::from_turn_row(row)?.map(|it| it.used.to_token_usages()).unwrap_or_default(),
     })
 }

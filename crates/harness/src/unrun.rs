@@ -6,12 +6,12 @@ use singletree_durable::TurnRow;
 use singletree_engine::RunEntry;
 
 use crate::Error;
-use crate::calls::{EffectIntent, Records, have_intent};
+use crate::calls::{EffectIntent, Records, has_intent_record};
 use crate::journal_port::JournalPort;
 use crate::position::StoredPosition;
 use crate::prepare::TurnPreparation;
 use crate::session::turn::TurnState;
-use crate::stopped_run::{StoppedRun, project};
+use crate::stopped_run::{StoppedRun, project_session_state};
 use crate::stored::StoredFields;
 use crate::usage::TurnModelUsage;
 
@@ -24,11 +24,11 @@ pub(crate) struct AbandonedTurn {
 }
 
 impl AbandonedTurn {
-    pub(crate) fn after(port: &JournalPort) -> Self {
-        Self { row: port.row(), used: port.budget().used() }
+    pub(crate) fn from_port(port: &JournalPort) -> Self {
+        Self { row: port.committed_row(), used: port.turn_budget().model_usage() }
     }
 
-    pub(crate) fn row(&self) -> &TurnRow {
+    pub(crate) fn turn_row(&self) -> &TurnRow {
         &self.row
     }
 }
@@ -42,49 +42,53 @@ impl From<TurnRow> for AbandonedTurn {
 impl TurnPreparation<'_> {
     /// Makes a port for a turn that ends without running, or without running further. Also returns the position of its
     /// run, if the turn had effects (D29).
-    pub(crate) async fn unrun(
+    pub(crate) async fn prepare_abandoned_turn(
         &self,
         unrun: AbandonedTurn,
     ) -> Result<(Arc<JournalPort>, Option<StoppedRun>), Error> {
         let AbandonedTurn { row, used } = unrun;
-        let mut turning = match self.fields().await {
-            Ok(stored) => self.turning_on(stored, row)?,
+        let mut turning = match self.load_session_fields().await {
+            Ok(stored) => self.build_turn_state(stored, row)?,
             // A history that nobody can read has no calls to close, and its turns end all the same (INV-8).
             Err(error) if error.is_corrupt() => {
-                TurnState { unread: true, ..self.turning_on(StoredFields::new(), row)? }
+                TurnState { unread: true, ..self.build_turn_state(StoredFields::new(), row)? }
             }
             Err(error) => return Err(error),
         };
         let journal = &self.inner.journal;
-        let position = self.inner.read(journal.position(&self.loaded.key, &turning.row.invocation)).await?;
+        let position = self
+            .inner
+            .await_store_read(journal.read_position(&self.loaded.key, &turning.row.invocation))
+            .await?;
         turning.positioned = position.is_some();
         if turning.positioned {
-            turning.records = self.records(turning.row.no).await?;
+            turning.records = self.read_records(turning.row.no).await?;
         }
         let is_own = position.as_ref().is_some_and(|position| position.turn == turning.row.no);
         // Calls that it had committed are its own to close (D8); a position that cannot be read says nothing about
         // them.
         let position = position.and_then(|position| position.body.decode::<StoredPosition>().ok());
         let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
-        turning.effects = EffectIntent::of(stood_with_effects || have_intent(&turning.records));
+        turning.effects =
+            EffectIntent::from_has_intent(stood_with_effects || has_intent_record(&turning.records));
         let mut stopped = None;
         if let Some(position) = position.filter(|_| is_own) {
             turning.marks.first = position.marks.first.min(turning.marks.first);
             turning.used = position.used.clone();
-            turning.taken = self.taken(&position).await?;
-            if turning.effects.any() {
-                stopped = self.stopped_at(&mut turning, &position).await?;
+            turning.taken = self.read_taken_messages(&position).await?;
+            if turning.effects.is_intended() {
+                stopped = self.read_stopped_run(&mut turning, &position).await?;
             }
         }
         if !used.is_empty() {
             turning.used = used;
         }
-        Ok((self.keep(turning, RunEntry::Fresh(None), None).0, stopped))
+        Ok((self.open_journal_port(turning, RunEntry::Fresh(None), None).0, stopped))
     }
 
     /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by
     /// now.
-    async fn stopped_at(
+    async fn read_stopped_run(
         &self,
         turning: &mut TurnState,
         position: &StoredPosition,
@@ -93,10 +97,10 @@ impl TurnPreparation<'_> {
             return Ok(None);
         }
         let graph = &self.served.agent.graph;
-        let read = match self.standing(turning, position, Records::new()).await {
+        let read = match self.read_stored_run(turning, position, Records::new()).await {
             Ok((standing, numbers)) => Ok((standing.frames, numbers)),
             // A state that this graph cannot go on with has a history all the same.
-            Err(_) => self.frames(turning, position).await,
+            Err(_) => self.read_frames(turning, position).await,
         };
         let (frames, numbers) = match read {
             Ok(read) => read,
@@ -104,17 +108,18 @@ impl TurnPreparation<'_> {
             Err(error) => return Err(error),
         };
         let Some(fields) = frames.first() else { return Ok(None) };
-        let session = project(fields, &turning.names, graph.session_version());
-        let session =
-            session.filter(|session| graph.check_session(session).is_ok() && self.serves(&turning.row.agent));
-        let stopped = StoppedRun::of_fields(fields, &position.cursor, session);
+        let session = project_session_state(fields, &turning.names, graph.session_version());
+        let session = session.filter(|session| {
+            graph.check_session_state(session).is_ok() && self.serves_agent(&turning.row.agent)
+        });
+        let stopped = StoppedRun::from_fields(fields, &position.cursor, session);
         if stopped.is_some() {
             (turning.numbers, turning.marks) = (numbers, position.marks);
         }
         Ok(stopped)
     }
 
-    fn serves(&self, agent: &str) -> bool {
+    fn serves_agent(&self, agent: &str) -> bool {
         self.served.agent.name == agent
     }
 }

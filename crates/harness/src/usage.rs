@@ -69,7 +69,7 @@ impl TurnModelUsage {
     }
 
     /// Counts one answer. A provider that reports nothing is not counted.
-    pub(crate) fn count(&mut self, model: &str, usage: &TokenUsage) {
+    pub(crate) fn count_answer(&mut self, model: &str, usage: &TokenUsage) {
         let reported = [
             usage.prompt_tokens,
             usage.completion_tokens,
@@ -96,7 +96,7 @@ impl TurnModelUsage {
     }
 
     /// Returns the rows that add this to the stored usage.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = UsageRow> {
+    pub(crate) fn to_usage_rows(&self) -> impl Iterator<Item = UsageRow> {
         self.0.iter().map(|(model, it)| UsageRow {
             model: model.clone(),
             calls: it.calls,
@@ -107,8 +107,8 @@ impl TurnModelUsage {
         })
     }
 
-    pub(crate) fn told(&self) -> Vec<ModelTokenUsage> {
-        self.rows().map(ModelTokenUsage::from).collect()
+    pub(crate) fn to_token_usages(&self) -> Vec<ModelTokenUsage> {
+        self.to_usage_rows().map(ModelTokenUsage::from).collect()
     }
 }
 
@@ -130,8 +130,8 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn usage(&self, session_id: &str) -> Result<Vec<ModelTokenUsage>> {
-        let row = self.row(session_id).await?;
-        self.used(UsageRowQuery::Session(row.key)).await
+        let row = self.read_session_row(session_id).await?;
+        self.read_model_usage(UsageRowQuery::Session(row.key)).await
     }
 
     /// Returns the tenant's model usage in all its sessions, ordered by model, also in those that were deleted. The
@@ -140,11 +140,11 @@ impl Chat {
     /// # Errors
     /// `store_unavailable` and its kin.
     pub async fn usage_of_tenant(&self) -> Result<Vec<ModelTokenUsage>> {
-        self.used(UsageRowQuery::Tenant(self.tenant()?.clone())).await
+        self.read_model_usage(UsageRowQuery::Tenant(self.served_tenant()?.clone())).await
     }
 
-    async fn used(&self, of: UsageRowQuery) -> Result<Vec<ModelTokenUsage>> {
-        let rows = self.inner.read(self.inner.journal.usage(&of)).await?;
+    async fn read_model_usage(&self, of: UsageRowQuery) -> Result<Vec<ModelTokenUsage>> {
+        let rows = self.inner.await_store_read(self.inner.journal.read_model_usage(&of)).await?;
         Ok(rows.into_iter().map(ModelTokenUsage::from).collect())
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn line(used: &TurnModelUsage) -> Vec<String> {
-        let told = used.told().into_iter();
+        let told = used.to_token_usages().into_iter();
         told.map(|told| {
             format!("{} {} {} {}", told.model, told.calls, told.prompt_tokens, told.completion_tokens)
         })
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn calls_of_a_model_add_up_and_what_is_not_reported_is_not_counted() {
         let mut used = TurnModelUsage::default();
-        used.count("b", &TokenUsage::default());
+        used.count_answer("b", &TokenUsage::default());
         assert!(used.is_empty());
-        used.count("b", &usage(1, 2));
-        used.count("a", &usage(3, 4));
-        used.count("b", &usage(10, 20));
-        used.count("b", &TokenUsage { total_tokens: Some(5), ..TokenUsage::default() });
+        used.count_answer("b", &usage(1, 2));
+        used.count_answer("a", &usage(3, 4));
+        used.count_answer("b", &usage(10, 20));
+        used.count_answer("b", &TokenUsage { total_tokens: Some(5), ..TokenUsage::default() });
         assert_eq!(line(&used), ["a 1 3 4", "b 3 11 22"]);
         let stored = serde_json::to_string(&used).unwrap();
         assert_eq!(stored.matches("cached").count(), 0, "{stored}");
@@ -189,12 +189,12 @@ mod tests {
     fn names_and_numbers_of_a_provider_have_bounds() {
         let mut used = TurnModelUsage::default();
         for no in 0..MODELS_MAX + 5 {
-            used.count(&format!("m{no:02}"), &usage(1, 1));
+            used.count_answer(&format!("m{no:02}"), &usage(1, 1));
         }
         assert_eq!(used.0.len(), MODELS_MAX + 1);
         assert_eq!(line(&used).last().map(String::as_str), Some("others 5 5 5"));
         let mut used = TurnModelUsage::default();
-        used.count(&"é".repeat(150), &usage(u64::MAX, 0));
+        used.count_answer(&"é".repeat(150), &usage(u64::MAX, 0));
         assert_eq!(line(&used), [format!("{} 1 {TOKENS_MAX} 0", "é".repeat(100))]);
     }
 }

@@ -21,7 +21,7 @@ use crate::session::apply;
 use crate::session::turn::TurnState;
 use crate::session::{PendingAnswer, QueuedTurn, QueuedWork};
 use crate::stopped_run::StoppedRun;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 
 /// Why a wait ends without being resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +37,12 @@ pub(crate) enum WaitEndReason {
 }
 
 /// Ends the session's wait: its invocation ends errored, in a turn of its own. Nothing happens when there is none.
-pub(crate) async fn close(
+pub(crate) async fn close_wait(
     inner: &Arc<ChatInner>,
     loaded: &Arc<LoadedSession>,
     end: WaitEndReason,
 ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
-    let Some(wait) = loaded.state().wait().cloned() else { return Ok(None) };
+    let Some(wait) = loaded.lock_state().pending_wait().cloned() else { return Ok(None) };
     let (status, error) = match end {
         WaitEndReason::Cancelled | WaitEndReason::Superseded => {
             (StoredWaitStatus::Cancelled, Error::Cancelled)
@@ -56,66 +56,68 @@ pub(crate) async fn close(
             (StoredWaitStatus::Cancelled, RunError::SuspensionRecord { invocation, reason }.into())
         }
     };
-    let any = inner.any_served();
+    let any = inner.default_served_agent();
     let preparing = TurnPreparation { inner, loaded, served: any };
-    let suspended = preparing.turn(wait.turn).await?;
+    let suspended = preparing.read_turn_row(wait.turn).await?;
     let served = inner.agents.get(&suspended.agent).unwrap_or(any);
-    let mut turning = TurnPreparation { inner, loaded, served }.turning(suspended.clone()).await?;
+    let mut turning = TurnPreparation { inner, loaded, served }.load_turn_state(suspended.clone()).await?;
     turning.positioned = true;
-    let stopped = read_end(inner, loaded, &mut turning).await?;
-    let (outcome, commit) = inner.commit(loaded, |_, writing| {
-        turning.row = apply::claim::next_row(writing, &suspended, &wait, StoredTurnKind::Close);
-        let errored = served.errored(&inner.limits, Some(turning.row.id()), &error);
+    let stopped = read_closed_run(inner, loaded, &mut turning).await?;
+    let (outcome, commit) = inner.commit_decision(loaded, |_, writing| {
+        turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Close);
+        let errored = served.make_errored_turn(&inner.limits, Some(turning.row.turn_id()), &error);
         let ended = WaitRow { status, ..wait };
-        apply::close::close(writing, &mut turning, (ended, &stopped), errored)
+        apply::close::close_wait(writing, &mut turning, (ended, &stopped), errored)
     })?;
     inner.await_commit(loaded, commit).await?;
-    let listeners = loaded.outcome_listeners().all.clone();
-    tell_listeners(&listeners, &outcome);
+    let listeners = loaded.lock_outcome_listeners().all.clone();
+    notify_outcome_listeners(&listeners, &outcome);
     Ok(Some(outcome))
 }
 
 /// Reads whether the invocation that ends had effects, and where its history ends (D29).
-async fn read_end(
+async fn read_closed_run(
     inner: &ChatInner,
     loaded: &LoadedSession,
     turning: &mut TurnState,
 ) -> Result<StoppedRun, Error> {
-    let row = inner.read(inner.journal.position(&loaded.key, &turning.row.invocation)).await?;
+    let row =
+        inner.await_store_read(inner.journal.read_position(&loaded.key, &turning.row.invocation)).await?;
     // One that cannot be read says nothing of that.
     let position = row.and_then(|row| row.body.decode::<StoredPosition>().ok());
-    turning.effects = EffectIntent::of(position.as_ref().is_some_and(|position| position.effects));
-    let history = turning.committed();
-    let range = turning.last_stored(&history).filter(|_| turning.effects.any());
+    turning.effects =
+        EffectIntent::from_has_intent(position.as_ref().is_some_and(|position| position.effects));
+    let history = turning.committed_history();
+    let range = turning.locate_last_message(&history).filter(|_| turning.effects.is_intended());
     let last = match range {
-        Some(range) => inner.item_beside(loaded, &range).await,
+        Some(range) => inner.read_item_side(loaded, &range).await,
         None => None,
     };
-    let made = position.and_then(|position| CommitProvenance::at(&position.cursor));
+    let made = position.and_then(|position| CommitProvenance::from_cursor(&position.cursor));
     Ok(StoppedRun { session: None, history, shown: None, made, last })
 }
 
 /// Runs the turn that an answer starts; none when the answer was not taken: then nothing was consumed.
-pub(crate) async fn run_answer(
+pub(crate) async fn run_answer_turn(
     inner: &Arc<ChatInner>,
     loaded: &Arc<LoadedSession>,
     handle: &Arc<TurnHandle>,
     answering: PendingAnswer,
 ) -> Option<Arc<ChatTurnOutcome>> {
-    let wait = loaded.state().begin_answer(answering.wait).cloned();
+    let wait = loaded.lock_state().begin_answer(answering.wait).cloned();
     let Some(wait) = wait else {
         handle.settle_answer(Err(Error::Correlation { why: "the wait has ended".into() }));
         return None;
     };
-    let preparing = TurnPreparation { inner, loaded, served: inner.any_served() };
-    let paused = match preparing.paused(&wait).await {
+    let preparing = TurnPreparation { inner, loaded, served: inner.default_served_agent() };
+    let paused = match preparing.load_paused_invocation(&wait).await {
         Ok(paused) => paused,
         Err(error) => {
-            unresumable(inner, loaded, (handle, answering), error).await;
+            settle_failed_answer(inner, loaded, (handle, answering), error).await;
             return None;
         }
     };
-    let served = match inner.served(&paused.turn.agent).cloned() {
+    let served = match inner.find_served_agent(&paused.turn.agent).cloned() {
         Ok(served) => served,
         Err(error) => {
             handle.settle_answer(Err(error));
@@ -123,19 +125,19 @@ pub(crate) async fn run_answer(
         }
     };
     let preparing = TurnPreparation { inner, loaded, served: &served };
-    let ready = match preparing.answer(wait, paused, (handle, answering)).await {
+    let ready = match preparing.prepare_answer(wait, paused, (handle, answering)).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
-            unresumable(inner, loaded, (handle, answering), error).await;
+            settle_failed_answer(inner, loaded, (handle, answering), error).await;
             return None;
         }
     };
-    handle.name(ready.port.row().id());
-    inner.run_answered(loaded, handle, ready).await
+    handle.assign_turn_id(ready.port.committed_row().turn_id());
+    inner.run_answered_turn(loaded, handle, ready).await
 }
 
 /// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
-pub(crate) async fn unresumable(
+pub(crate) async fn settle_failed_answer(
     inner: &Arc<ChatInner>,
     loaded: &Arc<LoadedSession>,
     (handle, answering): (&TurnHandle, PendingAnswer),
@@ -144,7 +146,7 @@ pub(crate) async fn unresumable(
     let category = error.category();
     if category == "chat_signal_expired" && !answering.expired {
         // If this cannot be recorded, the next answer or look at the deadlines tries again.
-        drop(expire_now(inner, loaded, answering.wait).await);
+        drop(expire_pending_wait(inner, loaded, answering.wait).await);
         return handle.settle_answer(Err(error));
     }
     let unfit = matches!(category, "suspension_record_invalid" | "checkpoint_record_invalid");
@@ -157,28 +159,32 @@ pub(crate) async fn unresumable(
     };
     if let Some(end) = end {
         // If even this cannot be recorded, the next answer or deadline tries again.
-        drop(close(inner, loaded, end).await);
+        drop(close_wait(inner, loaded, end).await);
     }
     handle.settle_answer(Err(error));
 }
 
 /// Ends a wait whose deadline has come. The caller has the session's turn. The wait ends at once, or, where it names
 /// values to go on with, in the turn that runs next.
-async fn expire_now(inner: &Arc<ChatInner>, loaded: &Arc<LoadedSession>, wait: u64) -> Result<(), Error> {
-    let pending = loaded.state().wait().filter(|pending| pending.no == wait).cloned();
+async fn expire_pending_wait(
+    inner: &Arc<ChatInner>,
+    loaded: &Arc<LoadedSession>,
+    wait: u64,
+) -> Result<(), Error> {
+    let pending = loaded.lock_state().pending_wait().filter(|pending| pending.no == wait).cloned();
     let Some(wait) = pending else { return Ok(()) };
-    match on_deadline(&wait)? {
-        None => close(inner, loaded, WaitEndReason::Expired).await.map(drop),
+    match decode_deadline_fields(&wait)? {
+        None => close_wait(inner, loaded, WaitEndReason::Expired).await.map(drop),
         Some(payload) => {
             let expiry = PendingAnswer { wait: wait.no, payload, from: None, expired: true };
             let queued = QueuedTurn { handle: TurnHandle::new(None, None), work: QueuedWork::Answer(expiry) };
-            loaded.state().put_before_messages(queued);
+            loaded.lock_state().put_before_messages(queued);
             Ok(())
         }
     }
 }
 
-pub(crate) fn tell_listeners(listeners: &[(u64, OutcomeListener)], outcome: &Arc<ChatTurnOutcome>) {
+pub(crate) fn notify_outcome_listeners(listeners: &[(u64, OutcomeListener)], outcome: &Arc<ChatTurnOutcome>) {
     for (_, listener) in listeners {
         // A listener's panic is its own: the turn is over and recorded.
         drop(catch_unwind(AssertUnwindSafe(|| listener(outcome.clone()))));
@@ -197,9 +203,9 @@ impl ChatInner {
             return;
         }
         let watched = Arc::downgrade(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn_task(async move {
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
-                let next = inner.expire_due().await;
+                let next = inner.expire_due_waits().await;
                 let bell = inner.deadlines.clone();
                 drop(inner);
                 drop(tokio::time::timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
@@ -208,15 +214,18 @@ impl ChatInner {
     }
 
     /// Ends the waits whose deadline has passed; returns how long to wait for the next one.
-    pub(crate) async fn expire_due(self: &Arc<Self>) -> Duration {
+    pub(crate) async fn expire_due_waits(self: &Arc<Self>) -> Duration {
         const AGAIN: Duration = Duration::from_secs(1);
         const PAGE: u64 = 256;
-        let now = self.now();
+        let now = self.current_time();
         let mut limit = PAGE;
         // Waits that are not ours to end stay due: they must not hide those behind them.
         let due = loop {
-            let Ok(due) = self.read(self.upkeep.deadlines(Some(now), limit)).await else { return AGAIN };
-            if due.len() as u64 == limit && due.iter().all(|(key, _)| !self.serves(&key.tenant)) {
+            let Ok(due) = self.await_store_read(self.upkeep.read_waits_by_deadline(Some(now), limit)).await
+            else {
+                return AGAIN;
+            };
+            if due.len() as u64 == limit && due.iter().all(|(key, _)| !self.serves_tenant(&key.tenant)) {
                 limit = limit.saturating_mul(2);
             } else {
                 break due;
@@ -224,60 +233,63 @@ impl ChatInner {
         };
         let due_count = due.len() as u64;
         let mut left = due_count == limit;
-        for (key, wait) in due.into_iter().filter(|(key, _)| self.serves(&key.tenant)) {
+        for (key, wait) in due.into_iter().filter(|(key, _)| self.serves_tenant(&key.tenant)) {
             left |= match self.session_in_memory(&key) {
-                Ok(loaded) => self.expire(&loaded, wait).await.is_err(),
+                Ok(loaded) => self.expire_wait(&loaded, wait).await.is_err(),
                 Err(_) => true,
             };
         }
         if left {
             return AGAIN;
         }
-        match self.read(self.upkeep.deadlines(None, due_count + 1)).await {
+        match self.await_store_read(self.upkeep.read_waits_by_deadline(None, due_count + 1)).await {
             Ok(next) => {
                 let next = next.iter().filter_map(|(_, it)| it.deadline);
                 // A wait that is still due is being ended, or is not ours.
                 let still = next.clone().any(|it| it <= now);
-                let next =
-                    next.filter(|next| *next > now).min().map_or(LONGEST_SLEEP, |next| next.since(now));
+                let next = next
+                    .filter(|next| *next > now)
+                    .min()
+                    .map_or(LONGEST_SLEEP, |next| next.duration_since(now));
                 if still { next.min(AGAIN) } else { next }
             }
             Err(_) => AGAIN,
         }
     }
 
-    async fn expire(self: &Arc<Self>, loaded: &Arc<LoadedSession>, wait: WaitRow) -> Result<(), Error> {
-        self.ready(loaded).await?;
-        let preparing = TurnPreparation { inner: self, loaded, served: self.any_served() };
-        if !self.agents.contains_key(&preparing.turn(wait.turn).await?.agent) {
+    async fn expire_wait(self: &Arc<Self>, loaded: &Arc<LoadedSession>, wait: WaitRow) -> Result<(), Error> {
+        self.ensure_session_ready(loaded).await?;
+        let preparing = TurnPreparation { inner: self, loaded, served: self.default_served_agent() };
+        if !self.agents.contains_key(&preparing.read_turn_row(wait.turn).await?.agent) {
             // Another process has the agent (D28).
             return Ok(());
         }
-        let Some(fields) = on_deadline(&wait)? else {
+        let Some(fields) = decode_deadline_fields(&wait)? else {
             // Behind whatever runs in the session now: an answer that came first wins.
-            let Some(held) = loaded.take_turn() else {
+            let Some(held) = loaded.try_hold_turn() else {
                 return Err(RunError::Argument { what: "the session is busy".into() }.into());
             };
-            let still = loaded.state().wait().is_some_and(|pending| pending.no == wait.no);
+            let still = loaded.lock_state().pending_wait().is_some_and(|pending| pending.no == wait.no);
             let closed =
-                if still { close(self, loaded, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
+                if still { close_wait(self, loaded, WaitEndReason::Expired).await.map(drop) } else { Ok(()) };
             drop(held);
             self.wake_queue(loaded);
             return closed;
         };
-        if loaded.state().wait().is_none_or(|pending| pending.no != wait.no) {
+        if loaded.lock_state().pending_wait().is_none_or(|pending| pending.no != wait.no) {
             return Ok(());
         }
         let expiry = PendingAnswer { wait: wait.no, payload: fields, from: None, expired: true };
         // One that came first wins; if it is refused, the next look finds the wait still due.
-        if loaded.state().queue_answer(TurnHandle::new(None, None), expiry).is_none() {
+        if loaded.lock_state().queue_answer(TurnHandle::new(None, None), expiry).is_none() {
             self.wake_queue(loaded);
         }
         Ok(())
     }
 }
 
-fn on_deadline(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {
+fn decode_deadline_fields(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {
     let fields = wait.on_deadline.as_ref().map(JsonDocument::decode).transpose();
-    fields.map_err(|error| corrupt(format!("on_deadline of wait {}", wait.no), Some(error.into())))
+    fields
+        .map_err(|error| store_corrupt_error(format!("on_deadline of wait {}", wait.no), Some(error.into())))
 }

@@ -41,7 +41,7 @@ pub struct TurnEndReport {
 /// Its panics are caught. The end of a turn that a process does not live to tell is in the store.
 pub trait TurnWatcher: fmt::Debug + Send + Sync {
     /// A turn has ended.
-    fn ended(&self, report: &TurnEndReport);
+    fn on_turn_end(&self, report: &TurnEndReport);
 }
 
 /// How much there is to do.
@@ -65,7 +65,7 @@ pub(crate) struct EndedTurn(TurnRow);
 
 impl EndedTurn {
     /// Finds all of them.
-    pub(crate) fn all(writing: &BatchBuilder) -> Vec<Self> {
+    pub(crate) fn find_in_batch(writing: &BatchBuilder) -> Vec<Self> {
         let ended = writing.batch.puts.iter().filter_map(|put| match put {
             RowMutation::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
             _ => None,
@@ -74,17 +74,17 @@ impl EndedTurn {
     }
 
     /// Returns its number.
-    pub(crate) fn no(&self) -> u64 {
+    pub(crate) fn turn_number(&self) -> u64 {
         self.0.no
     }
 
     /// Tells whether an outcome is its own.
-    pub(crate) fn is_of(&self, outcome: &ChatTurnOutcome) -> bool {
-        outcome.turn() == Some(&self.0.id())
+    pub(crate) fn matches_outcome(&self, outcome: &ChatTurnOutcome) -> bool {
+        outcome.turn_id() == Some(&self.0.turn_id())
     }
 
     /// Says how it went.
-    pub(crate) fn report(
+    pub(crate) fn build_end_report(
         &self,
         session: &SessionKey,
         started_at: Option<Timestamp>,
@@ -92,10 +92,14 @@ impl EndedTurn {
     ) -> TurnEndReport {
         let row = &self.0;
         // An outcome that was just written can be read.
-        let usage = StoredOutcome::of(row).ok().flatten().map(|it| it.used.told()).unwrap_or_default();
+        let usage = StoredOutcome::from_turn_row(row)
+            .ok()
+            .flatten()
+            .map(|it| it.used.to_token_usages())
+            .unwrap_or_default();
         TurnEndReport {
             session: session.clone(),
-            turn: row.id(),
+            turn: row.turn_id(),
             agent: row.agent.clone(),
             kind: row.kind,
             accepted_at: row.accepted_at,
@@ -114,13 +118,13 @@ impl Chat {
     pub fn load(&self) -> ChatWorkload {
         let mut load = ChatWorkload::default();
         for loaded in self.inner.loaded_sessions() {
-            let streams = loaded.feed.listeners();
-            let state = loaded.state();
+            let streams = loaded.feed.listener_count();
+            let state = loaded.lock_state();
             load.sessions += 1;
-            load.running += usize::from(state.running().is_some());
-            load.waiting += state.accepted_waiting();
+            load.running += usize::from(state.running_turn().is_some());
+            load.waiting += state.count_accepted_turns();
             load.streams += streams;
-            load.pending_waits += usize::from(state.wait().is_some());
+            load.pending_waits += usize::from(state.pending_wait().is_some());
         }
         load
     }

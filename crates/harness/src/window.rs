@@ -28,12 +28,12 @@ impl HistoryWindow {
     }
 
     /// Finds where the window on a list begins; none when that is not held, or when none can begin there or before.
-    pub(crate) fn start(self, list: &PersistentList) -> Result<Option<u64>, Error> {
+    pub(crate) fn find_start(self, list: &PersistentList) -> Result<Option<u64>, Error> {
         let latest = list.len().saturating_sub(self.0.get());
         // Answers whose calls were not seen yet.
         let mut answered = BTreeSet::new();
-        for (behind, item) in (1..).zip(list.iter_from(list.first_held()).rev()) {
-            let (position, message) = (list.len() - behind, record::message(item)?);
+        for (behind, item) in (1..).zip(list.iter_from(list.first_held_position()).rev()) {
+            let (position, message) = (list.len() - behind, record::decode_message(item)?);
             if position <= latest && message.role == Role::User && answered.is_empty() {
                 return Ok(Some(position));
             }
@@ -46,20 +46,20 @@ impl HistoryWindow {
     }
 
     /// Tells whether a list holds the window.
-    pub(crate) fn is_held(self, list: &PersistentList) -> Result<bool, Error> {
-        Ok(list.first_held() == 0 || self.start(list)?.is_some())
+    pub(crate) fn is_held_by(self, list: &PersistentList) -> Result<bool, Error> {
+        Ok(list.first_held_position() == 0 || self.find_start(list)?.is_some())
     }
 
     /// Returns a list that holds no more than the window.
-    pub(crate) fn cut(self, list: &PersistentList) -> Result<PersistentList, Error> {
-        Ok(match self.start(list)?.filter(|start| *start > list.first_held()) {
-            Some(start) => PersistentList::window(start, list.iter_from(start).cloned()),
+    pub(crate) fn cut_list(self, list: &PersistentList) -> Result<PersistentList, Error> {
+        Ok(match self.find_start(list)?.filter(|start| *start > list.first_held_position()) {
+            Some(start) => PersistentList::from_window(start, list.iter_from(start).cloned()),
             None => list.clone(),
         })
     }
 
     /// Reads the window on a stored history of `len` messages.
-    pub(crate) async fn read(
+    pub(crate) async fn read_messages(
         self,
         journal: &dyn Journal,
         key: &SessionKey,
@@ -67,14 +67,14 @@ impl HistoryWindow {
     ) -> Result<PersistentList, Error> {
         let (place, list) = ((journal, key), (HISTORY, generation));
         let mut first = len.saturating_sub(self.0.get());
-        let mut items = stored::read_items(place, list, first..len).await?;
+        let mut items = stored::read_stored_items(place, list, first..len).await?;
         loop {
-            let held = PersistentList::window(first, items.iter().cloned());
-            if first == 0 || self.start(&held)?.is_some() {
-                return self.cut(&held);
+            let held = PersistentList::from_window(first, items.iter().cloned());
+            if first == 0 || self.find_start(&held)?.is_some() {
+                return self.cut_list(&held);
             }
             let from = first.saturating_sub(STRIDE);
-            let earlier = stored::read_items(place, list, from..first).await?;
+            let earlier = stored::read_stored_items(place, list, from..first).await?;
             items.splice(0..0, earlier);
             first = from;
         }
@@ -86,7 +86,7 @@ mod tests {
     use singletree_llm::{ChatMessage, ToolCall, validate_messages};
 
     use super::*;
-    use crate::history::item;
+    use crate::history::item_from_message;
 
     /// Messages of the user at 0, 3, 6, …, two answers after each; held from `first` on.
     fn list(first: u64, len: u64) -> PersistentList {
@@ -94,12 +94,13 @@ mod tests {
             0 => ChatMessage::user("ask"),
             _ => ChatMessage::assistant("answer"),
         };
-        PersistentList::window(first, (first..len).map(message).map(item))
+        PersistentList::from_window(first, (first..len).map(message).map(item_from_message))
     }
 
     #[test]
     fn a_window_begins_with_the_last_message_of_the_user_that_leaves_it_wide_enough() {
-        let start = |first, len, messages| HistoryWindow::new(messages).start(&list(first, len)).unwrap();
+        let start =
+            |first, len, messages| HistoryWindow::new(messages).find_start(&list(first, len)).unwrap();
         assert_eq!(start(0, 9, 3), Some(6));
         assert_eq!(start(0, 9, 4), Some(3));
         assert_eq!(start(0, 9, 1), Some(6));
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_list_that_holds_less_than_the_window_must_be_read_again() {
-        let held = |first, messages| HistoryWindow::new(messages).is_held(&list(first, 9)).unwrap();
+        let held = |first, messages| HistoryWindow::new(messages).is_held_by(&list(first, 9)).unwrap();
         assert_eq!([held(0, 90), held(3, 4), held(4, 4), held(5, 3)], [true, true, false, true]);
     }
 
@@ -138,8 +139,8 @@ mod tests {
             }
             messages.push(ChatMessage::user("last"));
             proptest::prop_assert!(validate_messages(&messages).is_ok());
-            let list = PersistentList::new(messages.iter().cloned().map(item));
-            let start = HistoryWindow::new(width).start(&list).unwrap().unwrap();
+            let list = PersistentList::new(messages.iter().cloned().map(item_from_message));
+            let start = HistoryWindow::new(width).find_start(&list).unwrap().unwrap();
             let window = &messages[usize::try_from(start).unwrap()..];
             proptest::prop_assert_eq!(window[0].role, Role::User);
             proptest::prop_assert!(window.len() as u64 >= width.min(messages.len() as u64));
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn cutting_keeps_positions_and_forgets_what_is_before_the_window() {
-        let cut = HistoryWindow::new(4).cut(&list(0, 9)).unwrap();
-        assert_eq!((cut.first_held(), cut.len(), cut.iter().len()), (3, 9, 6));
+        let cut = HistoryWindow::new(4).cut_list(&list(0, 9)).unwrap();
+        assert_eq!((cut.first_held_position(), cut.len(), cut.iter().len()), (3, 9, 6));
     }
 }

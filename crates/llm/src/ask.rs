@@ -43,15 +43,15 @@ pub struct ProviderCallAttempt<'a> {
 /// An attempt whose call was dropped is told of when it starts, and never when it ends.
 pub trait AttemptObserver: fmt::Debug + Send + Sync {
     /// Hears that an attempt starts.
-    fn started(&self, attempt: &ProviderCallAttempt<'_>);
+    fn on_attempt_started(&self, attempt: &ProviderCallAttempt<'_>);
 
     /// Hears how an attempt ended.
-    fn ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>);
+    fn on_attempt_ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>);
 
     /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the
     /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
     /// [`started`](Self::started).
-    fn retrying(&self, _next: u32, _wait: Duration, _error: &Error) {}
+    fn on_retry_scheduled(&self, _next: u32, _wait: Duration, _error: &Error) {}
 }
 
 /// How one call is made: on which provider, with which retry, watched by whom (spec: llm-provider §7.1).
@@ -108,14 +108,14 @@ impl<'a> ProviderCall<'a> {
 
     /// Tells somebody about each attempt.
     #[must_use]
-    pub fn observed_by(mut self, observer: &'a dyn AttemptObserver) -> Self {
+    pub fn with_observer(mut self, observer: &'a dyn AttemptObserver) -> Self {
         self.observer = Some(observer);
         self
     }
 
     /// Bounds a streamed response; [`ResponseLimits::standard`] otherwise.
     #[must_use]
-    pub fn limits(mut self, limits: ResponseLimits) -> Self {
+    pub fn with_limits(mut self, limits: ResponseLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -133,7 +133,7 @@ impl<'a> ProviderCall<'a> {
     ///
     /// Dropping the future ends the attempt that runs, or the wait; nothing is tried again.
     pub async fn complete(&self, request: &Request) -> Result<Response> {
-        self.run(request, None::<fn(ModelStreamUpdate<'_>)>).await
+        self.run_attempts(request, None::<fn(ModelStreamUpdate<'_>)>).await
     }
 
     /// Asks for one answer delta by delta, shows each, and returns the answer, validated.
@@ -148,20 +148,20 @@ impl<'a> ProviderCall<'a> {
     /// # Cancellation
     ///
     /// As [`complete`](Self::complete).
-    pub async fn stream(
+    pub async fn complete_with_updates(
         &self,
         request: &Request,
         on_shown: impl FnMut(ModelStreamUpdate<'_>) + Send,
     ) -> Result<Response> {
-        self.run(request, Some(on_shown)).await
+        self.run_attempts(request, Some(on_shown)).await
     }
 
-    async fn run(
+    async fn run_attempts(
         &self,
         request: &Request,
         mut show: Option<impl FnMut(ModelStreamUpdate<'_>) + Send>,
     ) -> Result<Response> {
-        let attempts = self.retrying.map_or(1, |retrying| retrying.retry.attempts());
+        let attempts = self.retrying.map_or(1, |retrying| retrying.retry.attempt_limit());
         if attempts == 0 {
             return Err(Error::InvalidRequest(ProviderErrorDetail::new("the retry has no attempt at all")));
         }
@@ -169,7 +169,7 @@ impl<'a> ProviderCall<'a> {
         let mut transcript = None;
         let (mut index, mut reason) = (0, None);
         loop {
-            let changed = self.changed(index, request, transcript.as_deref());
+            let changed = self.build_attempt_request(index, request, transcript.as_deref());
             let attempt = ProviderCallAttempt {
                 index,
                 reason,
@@ -177,8 +177,8 @@ impl<'a> ProviderCall<'a> {
                 is_streamed: show.is_some(),
             };
             let mut shown = false;
-            let (error, degraded) = match self.attempt(&attempt, show.as_mut(), &mut shown).await {
-                Ok(response) if broke_off(&response) => {
+            let (error, degraded) = match self.perform_attempt(&attempt, show.as_mut(), &mut shown).await {
+                Ok(response) if is_interrupted_response(&response) => {
                     let what = "the provider failed in the middle of its answer";
                     (Error::Unavailable(ProviderErrorDetail::new(what)), Some(response))
                 }
@@ -190,7 +190,9 @@ impl<'a> ProviderCall<'a> {
             let Some(retrying) = self.retrying.filter(|_| attempts - index > 1) else {
                 return given_up(error, degraded);
             };
-            let Some((why, pair)) = retrying.retry.decide(&error) else { return given_up(error, degraded) };
+            let Some((why, pair)) = retrying.retry.decide_retry(&error) else {
+                return given_up(error, degraded);
+            };
             reason = Some(why);
             if let Some((output, correction)) = pair {
                 let messages = transcript.get_or_insert_with(|| request.messages.clone());
@@ -200,28 +202,28 @@ impl<'a> ProviderCall<'a> {
             if let (true, Some(show)) = (shown, show.as_mut()) {
                 show(ModelStreamUpdate::Void);
             }
-            if let ControlFlow::Break(()) = retrying.retry.hear(&error, index).await {
+            if let ControlFlow::Break(()) = retrying.retry.notify_on_retry(&error, index).await {
                 return given_up(error, degraded);
             }
-            let wait = retrying.retry.backoff_of().wait(index, &error, retrying.fraction);
+            let wait = retrying.retry.retry_backoff().wait_after_attempt(index, &error, retrying.fraction);
             if let Some(observer) = self.observer {
-                observer.retrying(index + 1, wait, &error);
+                observer.on_retry_scheduled(index + 1, wait, &error);
             }
             if !wait.is_zero() {
-                retrying.pace.pause(wait).await;
+                retrying.pace.sleep_for(wait).await;
             }
             index += 1;
         }
     }
 
-    async fn attempt(
+    async fn perform_attempt(
         &self,
         attempt: &ProviderCallAttempt<'_>,
         show: Option<&mut (impl FnMut(ModelStreamUpdate<'_>) + Send)>,
         shown: &mut bool,
     ) -> Result<Response> {
         if let Some(observer) = self.observer {
-            observer.started(attempt);
+            observer.on_attempt_started(attempt);
         }
         let outcome = match show {
             None => self.provider.complete(attempt.request).await,
@@ -234,19 +236,19 @@ impl<'a> ProviderCall<'a> {
             }
         };
         if let Some(observer) = self.observer {
-            observer.ended(attempt, outcome.as_ref());
+            observer.on_attempt_ended(attempt, outcome.as_ref());
         }
         outcome
     }
 
     /// Returns the request of an attempt, where it differs from the caller's request.
-    fn changed(
+    fn build_attempt_request(
         &self,
         attempt: u32,
         request: &Request,
         transcript: Option<&[Arc<ChatMessage>]>,
     ) -> Option<Request> {
-        let config = self.retrying.and_then(|retrying| retrying.retry.override_of(attempt));
+        let config = self.retrying.and_then(|retrying| retrying.retry.override_for_attempt(attempt));
         if config.is_none() && transcript.is_none() {
             return None;
         }
@@ -263,7 +265,7 @@ impl<'a> ProviderCall<'a> {
 
 /// Tells whether a response is half an answer that the same call may give whole: it finished with `error` and asks
 /// for no tool (spec: llm-provider §7). Its calls, where there are some, are for the caller to look at (§3).
-fn broke_off(response: &Response) -> bool {
+fn is_interrupted_response(response: &Response) -> bool {
     response.finish_reason == ModelFinishReason::Error && response.message.tool_calls.is_empty()
 }
 

@@ -67,26 +67,26 @@ impl ResponseAssembler {
     /// # Errors
     ///
     /// `provider_invalid_response` after the end, or beyond the limits.
-    pub fn push(&mut self, delta: ResponseDelta) -> Result<()> {
+    pub fn push_delta(&mut self, delta: ResponseDelta) -> Result<()> {
         if self.finish.is_some() {
-            return Err(invalid("the stream went on after its end"));
+            return Err(invalid_response_error("the stream went on after its end"));
         }
-        self.bytes = self.bytes.saturating_add(weight(&delta));
+        self.bytes = self.bytes.saturating_add(count_delta_bytes(&delta));
         match delta {
-            ResponseDelta::Text { text, signature } => self.text(text, signature),
-            ResponseDelta::Thinking { text, signature } => self.thinking(text, signature),
+            ResponseDelta::Text { text, signature } => self.append_text(text, signature),
+            ResponseDelta::Thinking { text, signature } => self.append_thinking(text, signature),
             ResponseDelta::RedactedThinking { data } => {
                 self.blocks.push(ContentBlock::RedactedThinking { data });
             }
             ResponseDelta::ToolCall { index, id, name, arguments, signature } => {
-                let call = self.call(index, id.as_deref());
-                call.take(id, name, arguments, signature);
+                let call = self.find_or_add_call(index, id.as_deref());
+                call.append_call_fragment(id, name, arguments, signature);
             }
             ResponseDelta::Finish { reason, usage, raw } => self.finish = Some((reason, usage, raw)),
         }
         let parts = self.blocks.len() + self.calls.len();
         if self.bytes > self.limits.bytes_max || parts > self.limits.parts_max {
-            return Err(invalid("the response is larger than the limit"));
+            return Err(invalid_response_error("the response is larger than the limit"));
         }
         Ok(())
     }
@@ -96,14 +96,14 @@ impl ResponseAssembler {
     /// # Errors
     ///
     /// `provider_unavailable` when the stream ended before the response did.
-    pub fn finish(self) -> Result<Response> {
+    pub fn finish_response(self) -> Result<Response> {
         let Some((reason, usage, raw)) = self.finish else {
             return Err(Error::Unavailable(ProviderErrorDetail::new(
                 "the stream ended before the response was complete",
             )));
         };
         let texts: Vec<String> = self.calls.iter().map(|call| call.arguments.clone()).collect();
-        let calls = self.calls.into_iter().map(PartialToolCall::finish);
+        let calls = self.calls.into_iter().map(PartialToolCall::into_tool_call);
         let message = ChatMessage::assistant(MessageContent::from_blocks(self.blocks)).with_tool_calls(calls);
         let unread: Vec<(usize, &String)> = texts
             .iter()
@@ -114,7 +114,7 @@ impl ResponseAssembler {
         Ok(unread.into_iter().fold(response, |response, (at, text)| response.with_unread_arguments(at, text)))
     }
 
-    fn text(&mut self, more: String, sign: Option<String>) {
+    fn append_text(&mut self, more: String, sign: Option<String>) {
         if let Some(ContentBlock::Text { text, signature: signature @ None }) = self.blocks.last_mut() {
             text.push_str(&more);
             *signature = sign;
@@ -123,7 +123,7 @@ impl ResponseAssembler {
         }
     }
 
-    fn thinking(&mut self, more: String, sign: Option<String>) {
+    fn append_thinking(&mut self, more: String, sign: Option<String>) {
         if let Some(ContentBlock::Thinking { text, signature: signature @ None }) = self.blocks.last_mut() {
             text.push_str(&more);
             *signature = sign;
@@ -134,7 +134,7 @@ impl ResponseAssembler {
 
     /// Finds the call of an index. Some servers give every parallel call the same index: another
     /// id is another call.
-    fn call(&mut self, index: u32, id: Option<&str>) -> &mut PartialToolCall {
+    fn find_or_add_call(&mut self, index: u32, id: Option<&str>) -> &mut PartialToolCall {
         let position = self.positions.get(&index).copied().filter(|&position| {
             let known = self.calls[position].id.as_str();
             id.is_none_or(|id| id.is_empty() || known.is_empty() || known == id)
@@ -151,7 +151,7 @@ impl ResponseAssembler {
 impl PartialToolCall {
     /// Takes a fragment. Id, name and signature come whole, and some servers repeat them: the
     /// first one counts. Arguments come in pieces.
-    fn take(
+    fn append_call_fragment(
         &mut self,
         id: Option<String>,
         name: Option<String>,
@@ -170,7 +170,7 @@ impl PartialToolCall {
         }
     }
 
-    fn finish(self) -> ToolCall {
+    fn into_tool_call(self) -> ToolCall {
         let arguments = parse_arguments(&self.arguments);
         ToolCall { id: self.id, name: self.name, arguments, signature: self.signature }
     }
@@ -188,7 +188,7 @@ pub fn parse_arguments(text: &str) -> Option<Map> {
     serde_json::from_str(text).ok()
 }
 
-fn weight(delta: &ResponseDelta) -> usize {
+fn count_delta_bytes(delta: &ResponseDelta) -> usize {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match delta {
         ResponseDelta::Text { text, signature } | ResponseDelta::Thinking { text, signature } => {
@@ -202,7 +202,7 @@ fn weight(delta: &ResponseDelta) -> usize {
     }
 }
 
-fn invalid(problem: &str) -> Error {
+fn invalid_response_error(problem: &str) -> Error {
     Error::InvalidResponse(ProviderErrorDetail::new(problem))
 }
 

@@ -31,18 +31,23 @@ pub enum ModelRetryBackoff {
 impl ModelRetryBackoff {
     /// Makes a backoff with jitter that grants a provider up to a minute.
     #[must_use]
-    pub fn jittered(base: Duration, cap: Duration) -> Self {
+    pub fn with_jitter(base: Duration, cap: Duration) -> Self {
         Self::Jittered { base, cap, asked_max: Duration::from_secs(60) }
     }
 
     /// Makes a backoff of a function of the number of the attempt that failed, from 0.
-    pub fn by(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+    pub fn from_function(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(wait))
     }
 
     /// Returns the wait after a failed attempt; `fraction` draws from 0 up to 1, where there is jitter.
     #[must_use]
-    pub fn wait(&self, attempt: u32, error: &Error, fraction: impl FnOnce() -> f64) -> Duration {
+    pub fn wait_after_attempt(
+        &self,
+        attempt: u32,
+        error: &Error,
+        fraction: impl FnOnce() -> f64,
+    ) -> Duration {
         match self {
             Self::Jittered { base, cap, asked_max } => {
                 let doubled =
@@ -60,7 +65,7 @@ impl ModelRetryBackoff {
 
 impl Default for ModelRetryBackoff {
     fn default() -> Self {
-        Self::jittered(Duration::from_secs(1), Duration::from_secs(30))
+        Self::with_jitter(Duration::from_secs(1), Duration::from_secs(30))
     }
 }
 

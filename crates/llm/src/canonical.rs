@@ -6,23 +6,23 @@ use serde_json::Value;
 /// between tokens. No feature of `serde_json` and no order in which a map was built changes that.
 #[must_use]
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::with_capacity(written_bytes(value));
-    write(value, &mut out);
+    let mut out = String::with_capacity(estimate_written_bytes(value));
+    write_json_value(value, &mut out);
     out
 }
 
-fn write(value: &Value, out: &mut String) {
+fn write_json_value(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => quoted(text, out),
+        Value::String(text) => write_quoted_text(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
-                separate(index, out);
-                write(item, out);
+                write_separator(index, out);
+                write_json_value(item, out);
             }
             out.push(']');
         }
@@ -31,28 +31,28 @@ fn write(value: &Value, out: &mut String) {
             sorted.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
             for (index, (key, value)) in sorted.into_iter().enumerate() {
-                separate(index, out);
-                quoted(key, out);
+                write_separator(index, out);
+                write_quoted_text(key, out);
                 out.push(':');
-                write(value, out);
+                write_json_value(value, out);
             }
             out.push('}');
         }
     }
 }
 
-fn separate(index: usize, out: &mut String) {
+fn write_separator(index: usize, out: &mut String) {
     if index > 0 {
         out.push(',');
     }
 }
 
 /// Writes a string as serde_json does: shortest escapes, everything beyond ASCII as it is.
-fn quoted(text: &str, out: &mut String) {
+fn write_quoted_text(text: &str, out: &mut String) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push('"');
     let mut rest = text;
-    while let Some(at) = first_escaped(rest.as_bytes()) {
+    while let Some(at) = find_first_escaped(rest.as_bytes()) {
         out.push_str(&rest[..at]);
         out.push('\\');
         let byte = rest.as_bytes()[at];
@@ -77,7 +77,7 @@ fn quoted(text: &str, out: &mut String) {
 
 /// Finds the first byte that is not written as it is. Prompts are long and mostly plain: whole blocks are looked at
 /// without a branch for each byte.
-fn first_escaped(text: &[u8]) -> Option<usize> {
+fn find_first_escaped(text: &[u8]) -> Option<usize> {
     const BLOCK: usize = 32;
     let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     let plain = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | escaped(*byte));
@@ -86,13 +86,13 @@ fn first_escaped(text: &[u8]) -> Option<usize> {
 }
 
 /// Returns about how many bytes a value takes when it is written: enough where nothing is escaped.
-fn written_bytes(value: &Value) -> usize {
+fn estimate_written_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| written_bytes(item) + 1).sum::<usize>() + 2,
+        Value::Array(items) => items.iter().map(|item| estimate_written_bytes(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => {
-            fields.iter().map(|(key, it)| key.len() + 4 + written_bytes(it)).sum::<usize>() + 2
+            fields.iter().map(|(key, it)| key.len() + 4 + estimate_written_bytes(it)).sum::<usize>() + 2
         }
     }
 }

@@ -145,7 +145,7 @@ pub enum ContentBlock {
 impl ContentBlock {
     /// Makes a text block.
     #[must_use]
-    pub fn text_of(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 
@@ -160,7 +160,7 @@ impl ContentBlock {
 
     /// Returns the discriminator of the block on the wire.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn wire_type_name(&self) -> &'static str {
         match self {
             Self::Text { .. } => "text",
             Self::Image { .. } => "image",

@@ -17,45 +17,45 @@ use crate::message::{ChatMessage, Role, ToolCall};
 ///
 /// `provider_invalid_request`, naming the message by its index.
 pub fn validate_messages<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<()> {
-    check(messages).map_err(InvalidField::in_request)
+    check_messages(messages).map_err(InvalidField::into_request_error)
 }
 
-fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), InvalidField> {
+fn check_messages<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), InvalidField> {
     let Some(last) = messages.last() else {
-        return Err(InvalidField::at("messages", "must not be empty"));
+        return Err(InvalidField::at_path("messages", "must not be empty"));
     };
     let mut called = BTreeSet::new();
     for (index, message) in messages.iter().enumerate() {
         let message = message.borrow();
         let place = || format!("messages[{index}]");
-        if let Some(fault) = message.fault() {
-            return Err(fault.under(&place()));
+        if let Some(fault) = message.find_invalid_field() {
+            return Err(fault.nest_under(&place()));
         }
-        position(index, message.role).map_err(|error| error.under(&place()))?;
+        check_role_position(index, message.role).map_err(|error| error.nest_under(&place()))?;
         called.extend(message.tool_calls.iter().map(|tool_call| tool_call.id.as_str()));
         if let Some(id) = &message.tool_call_id
             && !called.contains(id.as_str())
         {
             let problem = format!("{id:?} is no call of an earlier assistant message");
-            return Err(InvalidField::at("tool_call_id", problem).under(&place()));
+            return Err(InvalidField::at_path("tool_call_id", problem).nest_under(&place()));
         }
     }
     match last.borrow().role {
         Role::User | Role::Tool => Ok(()),
-        role @ (Role::System | Role::Assistant) => Err(InvalidField::at(
+        role @ (Role::System | Role::Assistant) => Err(InvalidField::at_path(
             format!("messages[{}]", messages.len() - 1),
             format!("the last message must be of user or tool, not of {role}"),
         )),
     }
 }
 
-fn position(index: usize, role: Role) -> Result<(), InvalidField> {
+fn check_role_position(index: usize, role: Role) -> Result<(), InvalidField> {
     match (index, role) {
         (0, Role::System | Role::User) => Ok(()),
         (0, Role::Assistant | Role::Tool) => {
-            Err(InvalidField::at("role", format!("a conversation cannot begin with {role}")))
+            Err(InvalidField::at_path("role", format!("a conversation cannot begin with {role}")))
         }
-        (_, Role::System) => Err(InvalidField::at("role", "a system message can only come first")),
+        (_, Role::System) => Err(InvalidField::at_path("role", "a system message can only come first")),
         (_, Role::User | Role::Assistant | Role::Tool) => Ok(()),
     }
 }
@@ -64,7 +64,7 @@ fn position(index: usize, role: Role) -> Result<(), InvalidField> {
 ///
 /// `following` has the messages after that message. Only tool messages before the next assistant message count: ids
 /// are unique within a message, not within a history (INV-6).
-pub fn open_calls<'a, M: Borrow<ChatMessage>>(
+pub fn find_open_calls<'a, M: Borrow<ChatMessage>>(
     assistant: &'a ChatMessage,
     following: &[M],
 ) -> Vec<&'a ToolCall> {

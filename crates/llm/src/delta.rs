@@ -57,13 +57,13 @@ pub enum ResponseDelta {
 impl ResponseDelta {
     /// Makes a piece of unsigned text.
     #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 
     /// Makes a piece of unsigned reasoning.
     #[must_use]
-    pub fn thinking(text: impl Into<String>) -> Self {
+    pub fn from_thinking(text: impl Into<String>) -> Self {
         Self::Thinking { text: text.into(), signature: None }
     }
 }

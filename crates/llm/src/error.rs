@@ -91,13 +91,13 @@ impl Error {
     /// Returns how long the provider asked us to wait, if it said so.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.detail().and_then(|detail| detail.retry_after)
+        self.error_detail().and_then(|detail| detail.retry_after)
     }
 
     /// Returns the HTTP status that this error was read from, if there was one.
     #[must_use]
-    pub fn status(&self) -> Option<u16> {
-        self.detail().and_then(|detail| detail.status)
+    pub fn http_status(&self) -> Option<u16> {
+        self.error_detail().and_then(|detail| detail.status)
     }
 
     /// Rewrites the diagnostic and keeps everything else. For those who know a secret that it must not hold.
@@ -129,11 +129,11 @@ impl Error {
     /// that breaks the rules of its role, or whose calls do not fit the request. It is unchecked: callers that go on
     /// with it have to check each of its parts.
     #[must_use]
-    pub fn response(&self) -> Option<&Response> {
-        self.detail().and_then(|detail| detail.response.as_ref()).map(|refused| refused.0.as_ref())
+    pub fn refused_response(&self) -> Option<&Response> {
+        self.error_detail().and_then(|detail| detail.response.as_ref()).map(|refused| refused.0.as_ref())
     }
 
-    fn detail(&self) -> Option<&ProviderErrorDetail> {
+    fn error_detail(&self) -> Option<&ProviderErrorDetail> {
         match self {
             Self::Authentication(detail)
             | Self::Unavailable(detail)

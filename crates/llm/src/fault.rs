@@ -14,13 +14,13 @@ pub(crate) struct InvalidField {
 
 impl InvalidField {
     /// Makes a fault at a path; the empty path is the whole value.
-    pub(crate) fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub(crate) fn at_path(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), problem: problem.into() }
     }
 
     /// Puts the fault below `outer`, as seen from the value around it.
     #[must_use]
-    pub(crate) fn under(self, outer: &str) -> Self {
+    pub(crate) fn nest_under(self, outer: &str) -> Self {
         let path = match (outer.is_empty(), self.path.is_empty()) {
             (true, _) => self.path,
             (false, true) => outer.to_owned(),
@@ -32,18 +32,18 @@ impl InvalidField {
 
     /// Adds an explanation of the mistake.
     #[must_use]
-    pub(crate) fn noting(mut self, note: &str) -> Self {
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.problem = format!("{} ({note})", self.problem);
         self
     }
 
     /// Calls it a mistake of the request.
-    pub(crate) fn in_request(self) -> Error {
+    pub(crate) fn into_request_error(self) -> Error {
         Error::InvalidRequest(ProviderErrorDetail::new(self.to_string()))
     }
 
     /// Calls it a mistake of the response, which the error carries.
-    pub(crate) fn in_response(self, response: Response) -> Error {
+    pub(crate) fn into_response_error(self, response: Response) -> Error {
         Error::InvalidResponse(ProviderErrorDetail::new(format!("response {self}")).with_response(response))
     }
 }

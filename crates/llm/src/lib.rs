@@ -59,7 +59,7 @@ pub use canonical::canonical_json;
 pub use cassette::{CassetteRecorder, CassetteReplayer};
 pub use config::RuntimeConfig;
 pub use content::{ContentBlock, ImageContentSource, ImageDetailLevel, MessageContent};
-pub use conversation::{open_calls, validate_messages};
+pub use conversation::{find_open_calls, validate_messages};
 pub use delta::ResponseDelta;
 pub use error::{Error, InvalidOutput, ProviderErrorDetail, Result};
 pub use message::{ChatMessage, Role, ToolCall};

@@ -107,25 +107,25 @@ impl ChatMessage {
     /// Makes a system message.
     #[must_use]
     pub fn system(text: impl Into<String>) -> Self {
-        Self::of(Role::System, MessageContent::Text(text.into()))
+        Self::from_role_and_content(Role::System, MessageContent::Text(text.into()))
     }
 
     /// Makes a user message from text or blocks.
     #[must_use]
     pub fn user(content: impl Into<MessageContent>) -> Self {
-        Self::of(Role::User, content.into())
+        Self::from_role_and_content(Role::User, content.into())
     }
 
     /// Makes an assistant message from text or blocks.
     #[must_use]
     pub fn assistant(content: impl Into<MessageContent>) -> Self {
-        Self::of(Role::Assistant, content.into())
+        Self::from_role_and_content(Role::Assistant, content.into())
     }
 
     /// Makes a tool message that answers the call of this id.
     #[must_use]
     pub fn tool(tool_call_id: impl Into<String>, result: impl Into<String>) -> Self {
-        let mut message = Self::of(Role::Tool, MessageContent::Text(result.into()));
+        let mut message = Self::from_role_and_content(Role::Tool, MessageContent::Text(result.into()));
         message.tool_call_id = Some(tool_call_id.into());
         message
     }
@@ -149,7 +149,7 @@ impl ChatMessage {
     ///
     /// `provider_invalid_request`, naming the field and the change to make.
     pub fn validate(&self) -> Result<()> {
-        self.fault().map_or(Ok(()), |fault| Err(fault.in_request()))
+        self.find_invalid_field().map_or(Ok(()), |fault| Err(fault.into_request_error()))
     }
 
     /// Reads a message strictly and validates it.
@@ -158,17 +158,17 @@ impl ChatMessage {
     ///
     /// `provider_invalid_request`, naming the field by its path, as in `content[1].text`.
     pub fn from_json(value: Value) -> Result<Self> {
-        let message = parse::message(value).map_err(InvalidField::in_request)?;
+        let message = parse::parse_message(value).map_err(InvalidField::into_request_error)?;
         message.validate()?;
         Ok(message)
     }
 
     /// Returns the first mistake in this message.
-    pub(crate) fn fault(&self) -> Option<InvalidField> {
-        validate::message(self).err()
+    pub(crate) fn find_invalid_field(&self) -> Option<InvalidField> {
+        validate::validate_message(self).err()
     }
 
-    fn of(role: Role, content: MessageContent) -> Self {
+    fn from_role_and_content(role: Role, content: MessageContent) -> Self {
         Self { role, content, tool_calls: Vec::new(), tool_call_id: None }
     }
 }
@@ -194,13 +194,13 @@ impl Serialize for ChatMessage {
 impl<'de> Deserialize<'de> for ChatMessage {
     // Through a JSON value, so that there is one strict reader with one kind of message.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::message(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+        parse::parse_message(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
 impl<'de> Deserialize<'de> for ToolCall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::tool_call(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+        parse::parse_tool_call(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

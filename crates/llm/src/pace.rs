@@ -13,7 +13,7 @@ pub trait AsyncSleep: fmt::Debug + Send + Sync {
     /// # Cancellation
     ///
     /// Dropping the future ends the pause and does nothing else.
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()>;
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()>;
 }
 
 /// A pace without pauses.
@@ -21,7 +21,7 @@ pub trait AsyncSleep: fmt::Debug + Send + Sync {
 pub struct InstantSleep;
 
 impl AsyncSleep for InstantSleep {
-    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, _length: Duration) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }
 }

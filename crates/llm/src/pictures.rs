@@ -40,7 +40,7 @@ impl fmt::Debug for ResolvedPicture {
 
 /// Where the pictures are that messages name by `blob:DIGEST`.
 ///
-/// It travels with a [`Request`], and whoever writes that to a wire asks it, by [`Request::inlined`]: transcripts,
+/// It travels with a [`Request`], and whoever writes that to a wire asks it, by [`Request::inline_pictures`]: transcripts,
 /// recorded calls and logs hold the name and never the bytes.
 pub trait PictureResolver: fmt::Debug + Send + Sync {
     /// Returns a picture by its digest; nothing when it is not kept (any more).
@@ -48,7 +48,7 @@ pub trait PictureResolver: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// `provider_unavailable` when it cannot be read now.
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>>;
+    fn load_picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>>;
 
     /// Returns how many bytes of base64 one request may carry (INV-12). Beyond it the pictures that stand earliest in
     /// the conversation are left out.
@@ -69,7 +69,7 @@ impl PartialEq for RequestPictures {
 impl ImageContentSource {
     /// Names a picture that is kept elsewhere by its digest.
     #[must_use]
-    pub fn blob(digest: &str) -> Self {
+    pub fn from_blob_digest(digest: &str) -> Self {
         Self::Url { url: format!("{SCHEME}{digest}") }
     }
 
@@ -77,11 +77,11 @@ impl ImageContentSource {
     #[must_use]
     pub fn blob_digest(&self) -> Option<&str> {
         let Self::Url { url } = self else { return None };
-        url.strip_prefix(SCHEME).filter(|digest| is_digest(digest))
+        url.strip_prefix(SCHEME).filter(|digest| is_picture_digest(digest))
     }
 }
 
-fn is_digest(text: &str) -> bool {
+fn is_picture_digest(text: &str) -> bool {
     let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
     text.len() == DIGITS && text.bytes().all(is_digit)
 }
@@ -122,8 +122,8 @@ impl Request {
     /// # Cancellation
     ///
     /// Dropping the future leaves nothing behind.
-    pub async fn inlined(&self) -> Result<Cow<'_, Self>> {
-        let shows = self.messages.iter().any(|message| digests(message).next().is_some());
+    pub async fn inline_pictures(&self) -> Result<Cow<'_, Self>> {
+        let shows = self.messages.iter().any(|message| image_block_digests(message).next().is_some());
         let Some(pictures) = &self.album.0 else {
             if !shows {
                 return Ok(Cow::Borrowed(self));
@@ -131,7 +131,7 @@ impl Request {
             let problem = "a message names a picture by `blob:`, and nothing says where those are";
             return Err(Error::InvalidRequest(ProviderErrorDetail::new(problem)));
         };
-        if !shows && self.messages.iter().all(|message| of_tools::digests(message).is_empty()) {
+        if !shows && self.messages.iter().all(|message| of_tools::tool_picture_digests(message).is_empty()) {
             return Ok(Cow::Borrowed(self));
         }
         let mut room = Some(pictures.request_bytes_max());
@@ -139,25 +139,25 @@ impl Request {
         let mut of_tools = Vec::new();
         // The latest come first: of many pictures a model is asked about the last.
         for (at, message) in request.messages.iter_mut().enumerate().rev() {
-            let named = (message.as_ref(), of_tools::tool_name(&self.messages, at));
-            if let Some(found) = ToolPictures::find(pictures.as_ref(), named, &mut room).await? {
+            let named = (message.as_ref(), of_tools::find_called_tool_name(&self.messages, at));
+            if let Some(found) = ToolPictures::load_for_message(pictures.as_ref(), named, &mut room).await? {
                 of_tools.push((at, found));
             }
             let mut found = Vec::new();
-            for digest in digests(message).rev() {
-                found.push(find(pictures.as_ref(), digest, &mut room).await?);
+            for digest in image_block_digests(message).rev() {
+                found.push(load_picture_if_room(pictures.as_ref(), digest, &mut room).await?);
             }
             if !found.is_empty() {
-                *message = Arc::new(illustrated(message, found));
+                *message = Arc::new(replace_picture_names(message, found));
             }
         }
-        request.messages = of_tools::shown(request.messages, of_tools);
+        request.messages = of_tools::insert_picture_messages(request.messages, of_tools);
         Ok(Cow::Owned(request))
     }
 }
 
 /// Returns the digests that a message names, in its order.
-fn digests(message: &ChatMessage) -> impl DoubleEndedIterator<Item = &str> {
+fn image_block_digests(message: &ChatMessage) -> impl DoubleEndedIterator<Item = &str> {
     message.content.blocks().iter().filter_map(|block| match block {
         ContentBlock::Image { source, .. } => source.blob_digest(),
         ContentBlock::Text { .. } | ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => {
@@ -167,19 +167,19 @@ fn digests(message: &ChatMessage) -> impl DoubleEndedIterator<Item = &str> {
 }
 
 /// Finds a picture while there is room; once there is none, nothing is read any more.
-async fn find(
+async fn load_picture_if_room(
     pictures: &dyn PictureResolver,
     digest: &str,
     room: &mut Option<usize>,
 ) -> Result<PictureLookup> {
     let Some(left) = *room else { return Ok(PictureLookup::Note(LEFT_OUT)) };
-    let Some(picture) = pictures.picture(digest).await? else { return Ok(PictureLookup::Note(GONE)) };
+    let Some(picture) = pictures.load_picture(digest).await? else { return Ok(PictureLookup::Note(GONE)) };
     *room = left.checked_sub(picture.base64_data.len());
     Ok(if room.is_some() { PictureLookup::Picture(picture) } else { PictureLookup::Note(LEFT_OUT) })
 }
 
 /// Replaces the names of pictures by the pictures that were found; `found` begins with the last.
-fn illustrated(message: &ChatMessage, mut found: Vec<PictureLookup>) -> ChatMessage {
+fn replace_picture_names(message: &ChatMessage, mut found: Vec<PictureLookup>) -> ChatMessage {
     let block = |block: &ContentBlock| match block {
         ContentBlock::Image { source, detail, .. } if source.blob_digest().is_some() => match found.pop() {
             Some(PictureLookup::Picture(ResolvedPicture { media_type, base64_data })) => {
@@ -189,7 +189,7 @@ fn illustrated(message: &ChatMessage, mut found: Vec<PictureLookup>) -> ChatMess
                     detail: *detail,
                 }
             }
-            Some(PictureLookup::Note(note)) => ContentBlock::text_of(note),
+            Some(PictureLookup::Note(note)) => ContentBlock::from_text(note),
             None => block.clone(),
         },
         other => other.clone(),

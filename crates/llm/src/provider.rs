@@ -24,9 +24,9 @@ pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 ///   does not queue them.
 /// - Bound to one model.
 /// - Never loops on tool calls, never retries, never calls `ready` by itself.
-/// - [`Request::check`] runs before anything is sent, [`Response::validated`] before `complete`
+/// - [`Request::check`] runs before anything is sent, [`Response::validate_against`] before `complete`
 ///   returns.
-/// - [`Request::inlined`] is written to a wire, so that it has the pictures which a message names by `blob:`; records
+/// - [`Request::inline_pictures`] is written to a wire, so that it has the pictures which a message names by `blob:`; records
 ///   and reports of a request have the request itself.
 /// - Thinking, redacted thinking and signatures of another provider are stripped silently before a request is sent
 ///   (spec: llm-provider §3.1.7).
@@ -38,7 +38,7 @@ pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 /// Dropping a future or a stream ends the call. Nothing goes on in the background.
 pub trait Provider: fmt::Debug + Send + Sync {
     /// Returns the model that this provider is bound to.
-    fn model(&self) -> &str;
+    fn model_name(&self) -> &str;
 
     /// Verifies that the next call is expected to succeed. Cheap and idempotent.
     ///
@@ -56,7 +56,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>>;
 
     /// Says whether [`stream`](Self::stream) works.
-    fn streams(&self) -> bool;
+    fn can_stream(&self) -> bool;
 
     /// Asks for one answer, delta by delta, as they arrive. [`complete_streaming`] drives it.
     ///
@@ -64,7 +64,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     ///
     /// Any category of [`Error`], before the first delta or in its place; the stream ends after
     /// an error. `provider_invalid_request` where the provider does not stream.
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>>;
@@ -72,7 +72,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Removes the provider's secrets from an error that other code made of its answer (INV-16). Code that checks an
     /// answer calls this: a server may give a key back, for example as the name of a tool. A wrapper hands the call
     /// on.
-    fn redact(&self, error: Error) -> Error {
+    fn redact_secrets(&self, error: Error) -> Error {
         error
     }
 }
@@ -95,28 +95,30 @@ pub async fn complete_streaming(
     limits: ResponseLimits,
     on_delta: impl FnMut(&ResponseDelta) + Send,
 ) -> Result<Response> {
-    assembled(provider, request, limits, on_delta).await.map_err(|error| provider.redact(error))
+    assemble_response(provider, request, limits, on_delta)
+        .await
+        .map_err(|error| provider.redact_secrets(error))
 }
 
-async fn assembled(
+async fn assemble_response(
     provider: &dyn Provider,
     request: &Request,
     limits: ResponseLimits,
     mut on_delta: impl FnMut(&ResponseDelta) + Send,
 ) -> Result<Response> {
-    if !provider.streams() {
+    if !provider.can_stream() {
         return Err(Error::InvalidRequest(ProviderErrorDetail::new(format!(
             "the provider of {:?} does not stream",
-            provider.model()
+            provider.model_name()
         ))));
     }
     request.check()?;
-    let mut deltas = provider.stream(request).await?;
+    let mut deltas = provider.stream_deltas(request).await?;
     let mut assembler = ResponseAssembler::new(limits);
     while let Some(delta) = deltas.next().await {
         let delta = delta?;
         on_delta(&delta);
-        assembler.push(delta)?;
+        assembler.push_delta(delta)?;
     }
-    assembler.finish()?.validated(request)
+    assembler.finish_response()?.validate_against(request)
 }

@@ -78,10 +78,11 @@ impl Request {
     /// `provider_invalid_request`: messages first, then tools, tool choice, response schema.
     pub fn check(&self) -> Result<()> {
         validate_messages(&self.messages)?;
-        tool::check(&self.tools, self.tool_choice.as_ref()).map_err(InvalidField::in_request)?;
+        tool::check_tools(&self.tools, self.tool_choice.as_ref())
+            .map_err(InvalidField::into_request_error)?;
         match &self.response_schema {
             Some(schema) if schema.as_value().get("type").is_none() => {
-                Err(InvalidField::at("response_schema.type", "must be object").in_request())
+                Err(InvalidField::at_path("response_schema.type", "must be object").into_request_error())
             }
             Some(_) | None => Ok(()),
         }
@@ -89,7 +90,7 @@ impl Request {
 
     /// Returns the tool of this name, if it was offered.
     #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&ToolDefinition> {
+    pub fn find_tool(&self, name: &str) -> Option<&ToolDefinition> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 }

@@ -119,9 +119,9 @@ impl Response {
     /// # Errors
     ///
     /// - `provider_invalid_response`: the message is malformed, a call names a tool that was not
-    ///   offered, or its arguments do not fit. The error carries the response ([`Error::response`]).
+    ///   offered, or its arguments do not fit. The error carries the response ([`Error::refused_response`]).
     /// - `structured_output_invalid`: the content is no JSON, or does not fit the response schema.
-    pub fn validated(mut self, request: &Request) -> Result<Self> {
+    pub fn validate_against(mut self, request: &Request) -> Result<Self> {
         self.parsed = None;
         if self.finish_reason == ModelFinishReason::Error {
             return Ok(self);
@@ -130,34 +130,34 @@ impl Response {
         if let Some(schema) = request.response_schema.as_deref()
             && !calls
         {
-            self.parsed = Some(self.structured(schema)?);
+            self.parsed = Some(self.parse_structured_value(schema)?);
         }
-        match self.shape(request) {
+        match self.check_message_shape(request) {
             Ok(()) => Ok(self),
-            Err(fault) => Err(fault.in_response(self)),
+            Err(fault) => Err(fault.into_response_error(self)),
         }
     }
 
-    fn shape(&self, request: &Request) -> Result<(), InvalidField> {
+    fn check_message_shape(&self, request: &Request) -> Result<(), InvalidField> {
         let cut = |fault: InvalidField| match self.finish_reason {
             ModelFinishReason::Stop | ModelFinishReason::ToolCalls | ModelFinishReason::Error => fault,
-            ModelFinishReason::Length => fault.noting("the model hit its token budget"),
-            ModelFinishReason::ContentFilter => fault.noting("the provider's filter stepped in"),
+            ModelFinishReason::Length => fault.with_note("the model hit its token budget"),
+            ModelFinishReason::ContentFilter => fault.with_note("the provider's filter stepped in"),
         };
         if self.message.role != Role::Assistant {
-            return Err(InvalidField::at("message.role", "must be assistant"));
+            return Err(InvalidField::at_path("message.role", "must be assistant"));
         }
-        if let Some(fault) = self.message.fault() {
-            return Err(cut(fault.under("message")));
+        if let Some(fault) = self.message.find_invalid_field() {
+            return Err(cut(fault.nest_under("message")));
         }
         for (index, call) in self.message.tool_calls.iter().enumerate() {
             let place = || format!("message.tool_calls[{index}]");
-            check_call(call, request).map_err(|error| cut(error.under(&place())))?;
+            check_tool_call(call, request).map_err(|error| cut(error.nest_under(&place())))?;
         }
         Ok(())
     }
 
-    fn structured(&self, schema: &Schema) -> Result<Value> {
+    fn parse_structured_value(&self, schema: &Schema) -> Result<Value> {
         let content = self.message.text();
         let invalid = |error_message: String| {
             Error::StructuredOutputInvalid(Box::new(InvalidOutput {
@@ -169,7 +169,7 @@ impl Response {
             }))
         };
         let value = serde_json::from_str(&content).map_err(|error| invalid(format!("no JSON: {error}")))?;
-        schema.check(&value).map_err(|error| invalid(error.to_string()))?;
+        schema.check_value(&value).map_err(|error| invalid(error.to_string()))?;
         Ok(value)
     }
 }
@@ -181,29 +181,33 @@ const ARGUMENT_LEVELS: usize = 60;
 /// Tells whether the arguments of a call have more levels of arrays and objects than a chat can keep.
 #[must_use]
 pub fn is_too_deep(arguments: &Map) -> bool {
-    arguments.values().any(|value| is_deeper(value, ARGUMENT_LEVELS - 1))
+    arguments.values().any(|value| is_deeper_than(value, ARGUMENT_LEVELS - 1))
 }
 
 /// Tells whether a value has more levels than this.
-fn is_deeper(value: &Value, levels: usize) -> bool {
+fn is_deeper_than(value: &Value, levels: usize) -> bool {
     match value {
-        Value::Array(items) => levels == 0 || items.iter().any(|inner| is_deeper(inner, levels - 1)),
-        Value::Object(fields) => levels == 0 || fields.values().any(|inner| is_deeper(inner, levels - 1)),
+        Value::Array(items) => levels == 0 || items.iter().any(|inner| is_deeper_than(inner, levels - 1)),
+        Value::Object(fields) => {
+            levels == 0 || fields.values().any(|inner| is_deeper_than(inner, levels - 1))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
-fn check_call(call: &ToolCall, request: &Request) -> Result<(), InvalidField> {
-    let Some(tool) = request.tool(&call.name) else {
-        return Err(InvalidField::at("name", format!("{:?} is not a tool of this request", call.name)));
+fn check_tool_call(call: &ToolCall, request: &Request) -> Result<(), InvalidField> {
+    let Some(tool) = request.find_tool(&call.name) else {
+        return Err(InvalidField::at_path("name", format!("{:?} is not a tool of this request", call.name)));
     };
     let Some(arguments) = &call.arguments else {
-        return Err(InvalidField::at("arguments", "are no JSON object"));
+        return Err(InvalidField::at_path("arguments", "are no JSON object"));
     };
     if is_too_deep(arguments) {
-        return Err(InvalidField::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
+        return Err(InvalidField::at_path("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
     }
-    tool.schema().check_map(arguments).map_err(|error| InvalidField::at("arguments", error.to_string()))
+    tool.schema()
+        .check_arguments(arguments)
+        .map_err(|error| InvalidField::at_path("arguments", error.to_string()))
 }
 
 #[cfg(test)]

@@ -123,18 +123,18 @@ impl ModelRetryPolicy {
         self
     }
 
-    pub(crate) fn attempts(&self) -> u32 {
+    pub(crate) fn attempt_limit(&self) -> u32 {
         self.max_attempts
     }
 
     /// Returns how an attempt differs from the caller's configuration.
-    pub(crate) fn override_of(&self, attempt: u32) -> Option<&RuntimeConfig> {
+    pub(crate) fn override_for_attempt(&self, attempt: u32) -> Option<&RuntimeConfig> {
         let retry = usize::try_from(attempt.checked_sub(1)?).unwrap_or(usize::MAX);
         self.overrides.get(retry).or(self.overrides.last())
     }
 
     /// Returns why an error deserves another attempt, if it does, and the messages to add to the conversation.
-    pub(crate) fn decide(&self, error: &Error) -> Option<(RetryReason, Option<(String, String)>)> {
+    pub(crate) fn decide_retry(&self, error: &Error) -> Option<(RetryReason, Option<(String, String)>)> {
         if let (Some(reask), Error::StructuredOutputInvalid(invalid)) = (&self.reask, error) {
             if invalid.output_content.is_empty() {
                 return None;
@@ -146,11 +146,11 @@ impl ModelRetryPolicy {
         (self.classifier)(error).then_some((RetryReason::Transient, None))
     }
 
-    pub(crate) fn backoff_of(&self) -> &ModelRetryBackoff {
+    pub(crate) fn retry_backoff(&self) -> &ModelRetryBackoff {
         &self.backoff
     }
 
-    pub(crate) async fn hear(&self, error: &Error, attempt: u32) -> ControlFlow<()> {
+    pub(crate) async fn notify_on_retry(&self, error: &Error, attempt: u32) -> ControlFlow<()> {
         match &self.on_retry {
             Some(hear) => hear(error, attempt).await,
             None => ControlFlow::Continue(()),

@@ -28,10 +28,10 @@ pub struct Schema {
 }
 
 /// Compiles a schema, or says where it is none.
-fn build(source: &Value) -> Result<BoundedValidator, String> {
+fn build_validator(source: &Value) -> Result<BoundedValidator, String> {
     BoundedValidator::new(source).map_err(|error| {
         let path = error.instance_path().to_string();
-        format!("not a JSON Schema at {}: {}", pointer(&path), error.masked())
+        format!("not a JSON Schema at {}: {}", describe_pointer(&path), error.masked())
     })
 }
 
@@ -42,12 +42,12 @@ impl Schema {
     ///
     /// `provider_invalid_request` when it is no JSON Schema, not one of an object, or exceeds a limit.
     pub fn compile(source: Value) -> Result<Self> {
-        let schema = Self::generated(source)?;
+        let schema = Self::from_generated(source)?;
         if let Value::Object(root) = &schema.source {
             bounds::check_bounds(root)
                 .map_err(|error| Error::InvalidRequest(ProviderErrorDetail::new(error)))?;
         }
-        match build(&schema.source) {
+        match build_validator(&schema.source) {
             Ok(validator) => Ok(Self { validator: OnceLock::from(Ok(validator)), ..schema }),
             Err(problem) => Err(Error::InvalidRequest(ProviderErrorDetail::new(problem))),
         }
@@ -59,7 +59,7 @@ impl Schema {
     /// # Errors
     ///
     /// `provider_invalid_request` when its root is not an object.
-    pub fn generated(source: Value) -> Result<Self> {
+    pub fn from_generated(source: Value) -> Result<Self> {
         let invalid = |problem: String| Error::InvalidRequest(ProviderErrorDetail::new(problem));
         let Value::Object(root) = &source else {
             return Err(invalid("a schema must be a JSON object".to_owned()));
@@ -81,14 +81,14 @@ impl Schema {
     /// # Errors
     ///
     /// The first mismatches, by path, or that the check would take too many steps. Values are not repeated in the text.
-    pub fn check(&self, value: &Value) -> Result<(), SchemaMismatch> {
+    pub fn check_value(&self, value: &Value) -> Result<(), SchemaMismatch> {
         const TOLD_MAX: usize = 3;
         let at_root = |problem: &str| SchemaMismatch { told: vec![(String::new(), problem.to_owned())] };
-        let validator = match self.validator.get_or_init(|| build(&self.source)) {
+        let validator = match self.validator.get_or_init(|| build_validator(&self.source)) {
             Ok(validator) => validator,
             Err(problem) => return Err(at_root(problem)),
         };
-        match validator.check(value, TOLD_MAX) {
+        match validator.check_value(value, TOLD_MAX) {
             ValidationOutcome::Fits => Ok(()),
             ValidationOutcome::Mismatches(told) if told.is_empty() => {
                 Err(at_root("the value does not fit the schema"))
@@ -105,8 +105,8 @@ impl Schema {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn check_map(&self, map: &Map) -> Result<(), SchemaMismatch> {
-        self.check(&Value::Object(map.clone()))
+    pub fn check_arguments(&self, map: &Map) -> Result<(), SchemaMismatch> {
+        self.check_value(&Value::Object(map.clone()))
     }
 }
 
@@ -131,7 +131,7 @@ pub struct SchemaMismatch {
 impl SchemaMismatch {
     /// Returns the JSON Pointer of the first mismatch; the empty pointer is the whole value.
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub fn first_mismatch_path(&self) -> &str {
         self.told.first().map_or("", |(path, _)| path)
     }
 }
@@ -140,7 +140,7 @@ impl fmt::Display for SchemaMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (path, problem)) in self.told.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}at {}: {problem}", pointer(path))?;
+            write!(f, "{separator}at {}: {problem}", describe_pointer(path))?;
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl fmt::Display for SchemaMismatch {
 
 impl std::error::Error for SchemaMismatch {}
 
-fn pointer(path: &str) -> &str {
+fn describe_pointer(path: &str) -> &str {
     if path.is_empty() { "the root" } else { path }
 }
 

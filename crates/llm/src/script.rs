@@ -80,7 +80,7 @@ impl Script {
                 ProviderErrorDetail::new(format!("the script does not read at {place}")).with_source(error),
             )
         })?;
-        script.check().map_err(|error| Error::Script(ProviderErrorDetail::new(error.to_string())))?;
+        script.check_rules().map_err(|error| Error::Script(ProviderErrorDetail::new(error.to_string())))?;
         Ok(script)
     }
 
@@ -97,18 +97,20 @@ impl Script {
                     results: ExpectedResults::Any,
                     ..RuleConditions::default()
                 },
-                then: ScriptedAnswer::reply(template::escaped(&reply.into())),
+                then: ScriptedAnswer::from_reply_template(template::escape_braces(&reply.into())),
             })
             .collect();
         Self { model: "script".to_owned(), rules, fallback: None }
     }
 
-    fn check(&self) -> Result<(), InvalidField> {
+    fn check_rules(&self) -> Result<(), InvalidField> {
         for (index, rule) in self.rules.iter().enumerate() {
-            rule.check().map_err(|error| error.under(&format!("rules[{index}]")))?;
+            rule.check_rule().map_err(|error| error.nest_under(&format!("rules[{index}]")))?;
         }
         match &self.fallback {
-            Some(then) => then.check(&BTreeSet::from(["turn"])).map_err(|error| error.under("fallback")),
+            Some(then) => {
+                then.check_answer(&BTreeSet::from(["turn"])).map_err(|error| error.nest_under("fallback"))
+            }
             None => Ok(()),
         }
     }

@@ -34,16 +34,17 @@ impl ToolDefinition {
     /// # Errors
     ///
     /// `provider_invalid_request` when the name is empty or the root of the parameters is no object.
-    pub fn generated(name: &str, description: &str, parameters: Value) -> Result<Self> {
-        Self::with_schema(name, description, Schema::generated(parameters))
+    pub fn with_generated_schema(name: &str, description: &str, parameters: Value) -> Result<Self> {
+        Self::with_schema(name, description, Schema::from_generated(parameters))
     }
 
     fn with_schema(name: &str, description: &str, schema: Result<Schema>) -> Result<Self> {
         if name.is_empty() {
-            return Err(InvalidField::at("name", "a tool must have a name").in_request());
+            return Err(InvalidField::at_path("name", "a tool must have a name").into_request_error());
         }
-        let schema = schema
-            .map_err(|error| InvalidField::at(format!("tool {name:?}"), error.to_string()).in_request())?;
+        let schema = schema.map_err(|error| {
+            InvalidField::at_path(format!("tool {name:?}"), error.to_string()).into_request_error()
+        })?;
         Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
     }
 
@@ -86,23 +87,27 @@ pub enum ToolChoicePolicy {
 }
 
 /// Checks the tools of a request, and the choice among them.
-pub(crate) fn check(tools: &[ToolDefinition], choice: Option<&ToolChoicePolicy>) -> Result<(), InvalidField> {
+pub(crate) fn check_tools(
+    tools: &[ToolDefinition],
+    choice: Option<&ToolChoicePolicy>,
+) -> Result<(), InvalidField> {
     let mut names = BTreeSet::new();
     for (index, tool) in tools.iter().enumerate() {
         if !names.insert(tool.name()) {
             let problem = format!("the tool {:?} is there twice", tool.name());
-            return Err(InvalidField::at(format!("tools[{index}].name"), problem));
+            return Err(InvalidField::at_path(format!("tools[{index}].name"), problem));
         }
     }
     match choice {
         None | Some(ToolChoicePolicy::Auto | ToolChoicePolicy::None) => Ok(()),
         Some(ToolChoicePolicy::Required | ToolChoicePolicy::Tool(_)) if tools.is_empty() => {
-            Err(InvalidField::at("tool_choice", "a forced call needs tools"))
+            Err(InvalidField::at_path("tool_choice", "a forced call needs tools"))
         }
         Some(ToolChoicePolicy::Required) => Ok(()),
         Some(ToolChoicePolicy::Tool(name)) if names.contains(name.as_str()) => Ok(()),
-        Some(ToolChoicePolicy::Tool(name)) => {
-            Err(InvalidField::at("tool_choice", format!("{name:?} is none of the tools of this request")))
-        }
+        Some(ToolChoicePolicy::Tool(name)) => Err(InvalidField::at_path(
+            "tool_choice",
+            format!("{name:?} is none of the tools of this request"),
+        )),
     }
 }

@@ -11,13 +11,13 @@ use singletree_tools::{Error, Output, Result};
 /// # Errors
 ///
 /// `tool_failed` with the text, when the server says that the call failed. Pictures are only named there.
-pub(crate) fn output(result: &CallToolResult) -> Result<Output> {
+pub(crate) fn convert_call_result(result: &CallToolResult) -> Result<Output> {
     let failed = result.is_error == Some(true);
     let mut output = Output::text("");
     for block in &result.content {
-        output = match block.as_image().filter(|_| !failed).map(|image| (image, decode(&image.data))) {
+        output = match block.as_image().filter(|_| !failed).map(|image| (image, decode_base64(&image.data))) {
             Some((image, Some(bytes))) => output.with_picture(&image.mime_type, bytes),
-            Some((_, None)) | None => output.with_line(&part(block)),
+            Some((_, None)) | None => output.with_line(&render_content_block(block)),
         };
     }
     let has_text = result.content.iter().any(|it| it.as_text().is_some());
@@ -31,20 +31,22 @@ pub(crate) fn output(result: &CallToolResult) -> Result<Output> {
     }
 }
 
-fn decode(base64: &str) -> Option<Vec<u8>> {
+fn decode_base64(base64: &str) -> Option<Vec<u8>> {
     STANDARD.decode(base64).ok().filter(|bytes| !bytes.is_empty())
 }
 
-fn part(block: &ContentBlock) -> String {
+fn render_content_block(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(it) => it.text.clone(),
-        ContentBlock::Image(it) => blob("image", &it.mime_type, &it.data),
-        ContentBlock::Audio(it) => blob("audio", &it.mime_type, &it.data),
+        ContentBlock::Image(it) => describe_blob("image", &it.mime_type, &it.data),
+        ContentBlock::Audio(it) => describe_blob("audio", &it.mime_type, &it.data),
         ContentBlock::Resource(it) => match &it.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
-            ResourceContents::BlobResourceContents { uri, mime_type, blob: data, .. } => {
-                blob(&format!("resource {uri}"), mime_type.as_deref().unwrap_or("of no known type"), data)
-            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob: data, .. } => describe_blob(
+                &format!("resource {uri}"),
+                mime_type.as_deref().unwrap_or("of no known type"),
+                data,
+            ),
             _ => "[a resource that cannot be shown]".to_owned(),
         },
         ContentBlock::ResourceLink(it) => format!("[link to {}: {}]", it.name, it.uri),
@@ -52,7 +54,7 @@ fn part(block: &ContentBlock) -> String {
     }
 }
 
-fn blob(what: &str, kind: &str, base64: &str) -> String {
+fn describe_blob(what: &str, kind: &str, base64: &str) -> String {
     let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
     let bytes = (base64.len() / 4 * 3).saturating_sub(padding);
     format!("[{what}: {kind}, {bytes} bytes, not shown]")
@@ -67,7 +69,7 @@ mod tests {
 
     fn read(result: Value) -> Result<Output, String> {
         let result: CallToolResult = serde_json::from_value(result).expect("a result");
-        output(&result).map_err(|error| error.to_string())
+        convert_call_result(&result).map_err(|error| error.to_string())
     }
 
     // spec: MCP, tool results: content of five kinds, structured content, isError.

@@ -10,9 +10,9 @@ use crate::connection::ConnectionTerms;
 use crate::error::{Error, Result};
 use crate::judgement::McpToolSettings;
 use crate::limits::McpLimits;
-use crate::name::check_server;
+use crate::name::check_server_name;
 use crate::place::{McpCommand, McpServerLocation};
-use crate::remote::headers;
+use crate::remote::parse_endpoint_headers;
 use crate::server::McpServer;
 use crate::words::SecretRedactor;
 
@@ -76,14 +76,14 @@ impl McpServerBuilder {
     /// dangerous unless [`effect`](Self::effect) says otherwise, whatever its hints say. Without this, pins last as
     /// long as the server.
     #[must_use]
-    pub fn pins(mut self, pins: Arc<dyn DefinitionPins>) -> Self {
+    pub fn definition_pins(mut self, pins: Arc<dyn DefinitionPins>) -> Self {
         self.pins = pins;
         self
     }
 
     /// Names a text that must not be shown where the server says it, besides its secret variables and its headers.
     #[must_use]
-    pub fn secret(mut self, secret: Secret) -> Self {
+    pub fn redacted_secret(mut self, secret: Secret) -> Self {
         self.secrets.push(secret);
         self
     }
@@ -95,16 +95,16 @@ impl McpServerBuilder {
     /// `mcp_configuration_invalid`: a name that cannot be a prefix of tool names, no program, an invalid variable, an
     /// invalid address or an invalid header.
     pub fn build(mut self) -> Result<McpServer> {
-        let checked = check_server(&self.name).and_then(|()| match &self.place {
+        let checked = check_server_name(&self.name).and_then(|()| match &self.place {
             McpServerLocation::Command(command) => check_command(command),
             McpServerLocation::Endpoint(endpoint) => {
-                check_address(&endpoint.url).and_then(|()| headers(endpoint).map(drop))
+                check_address(&endpoint.url).and_then(|()| parse_endpoint_headers(endpoint).map(drop))
             }
         });
         if let Err(problem) = checked {
             return Err(Error::Configuration { server: self.name, problem });
         }
-        self.secrets.extend(self.place.secrets());
+        self.secrets.extend(self.place.collect_secrets());
         let words = SecretRedactor::new(self.secrets);
         let terms = ConnectionTerms { server: self.name, place: self.place, limits: self.limits, words };
         Ok(McpServer::new(terms, self.judgement, self.pins))

@@ -36,13 +36,13 @@ pub(crate) struct ChildTransport {
 
 impl ChildTransport {
     /// Starts the program.
-    pub(crate) fn start(
+    pub(crate) fn start_program(
         command: &McpCommand,
         limits: &McpLimits,
         link: &Arc<ConnectionLink>,
     ) -> io::Result<Self> {
-        let mut child = prepared(command).spawn()?;
-        link.runs_as(child.id());
+        let mut child = build_command(command).spawn()?;
+        link.record_process_id(child.id());
         let (Some(input), Some(output), Some(error)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -52,18 +52,18 @@ impl ChildTransport {
             LineLimit { inner: output, link: Arc::clone(link), line: 0, limit: limits.message_bytes };
         // The limit is that of our reader, which says so; the transport's own would drop the message in silence.
         let messages = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
-        let listener = Some(tokio::spawn(listen(error, Arc::clone(link))));
+        let listener = Some(tokio::spawn(capture_stderr(error, Arc::clone(link))));
         Ok(Self { messages, child, listener, link: Arc::clone(link), stop: limits.stop })
     }
 
     /// Takes down how the program ended, and its last words.
-    async fn bury(&mut self) {
+    async fn record_exit(&mut self) {
         let status = tokio::time::timeout(LAST_WORDS, self.child.wait()).await;
         let end = match status {
             Ok(Ok(status)) => format!("the program ended ({status})"),
             Ok(Err(_)) | Err(_) => "the program closed its output".to_owned(),
         };
-        self.link.end_by(ConnectionEnd::Gone(end));
+        self.link.record_end(ConnectionEnd::Gone(end));
         if let Some(listener) = &mut self.listener
             && tokio::time::timeout(LAST_WORDS, listener).await.is_ok()
         {
@@ -71,13 +71,13 @@ impl ChildTransport {
         }
     }
 
-    async fn ends_within(&mut self, span: Duration) -> bool {
+    async fn has_exited_within(&mut self, span: Duration) -> bool {
         tokio::time::timeout(span, self.child.wait()).await.is_ok()
     }
 
     /// Signals the program and all that it started. False when it has ended.
     #[cfg(unix)]
-    fn signal(&self, signal: rustix::process::Signal) -> bool {
+    fn signal_process_group(&self, signal: rustix::process::Signal) -> bool {
         // While it is not waited for, its number belongs to nobody else.
         let number = self.child.id().and_then(|id| i32::try_from(id).ok());
         let group = number.and_then(rustix::process::Pid::from_raw);
@@ -86,7 +86,7 @@ impl ChildTransport {
 
     #[cfg(unix)]
     async fn ask_to_stop(&mut self) -> bool {
-        self.signal(rustix::process::Signal::TERM) && self.ends_within(self.stop).await
+        self.signal_process_group(rustix::process::Signal::TERM) && self.has_exited_within(self.stop).await
     }
 
     #[cfg(not(unix))]
@@ -94,9 +94,9 @@ impl ChildTransport {
         false
     }
 
-    fn kill(&mut self) {
+    fn kill_program(&mut self) {
         #[cfg(unix)]
-        self.signal(rustix::process::Signal::KILL);
+        self.signal_process_group(rustix::process::Signal::KILL);
         // It has ended already, or ends now: nothing is left to do either way.
         drop(self.child.start_kill());
     }
@@ -122,21 +122,21 @@ impl Transport<RoleClient> for ChildTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = self.messages.receive().await;
         if message.is_none() {
-            self.link.close();
-            if self.link.end().is_some() {
+            self.link.mark_closed();
+            if self.link.recorded_end().is_some() {
                 // It says too much: it may be stuck with the rest for ever.
-                self.kill();
+                self.kill_program();
             }
-            self.bury().await;
+            self.record_exit().await;
         }
         message
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.link.close();
+        self.link.mark_closed();
         self.messages.close().await?;
-        if !self.ends_within(self.stop).await && !self.ask_to_stop().await {
-            self.kill();
+        if !self.has_exited_within(self.stop).await && !self.ask_to_stop().await {
+            self.kill_program();
             self.child.wait().await?;
         }
         Ok(())
@@ -145,15 +145,15 @@ impl Transport<RoleClient> for ChildTransport {
 
 impl Drop for ChildTransport {
     fn drop(&mut self) {
-        self.link.close();
-        self.kill();
+        self.link.mark_closed();
+        self.kill_program();
         if let Some(listener) = self.listener.take() {
             listener.abort();
         }
     }
 }
 
-fn prepared(command: &McpCommand) -> Command {
+fn build_command(command: &McpCommand) -> Command {
     let mut prepared = Command::new(&command.program);
     prepared
         .args(&command.arguments)
@@ -174,10 +174,10 @@ fn prepared(command: &McpCommand) -> Command {
 }
 
 /// Reads a program's standard error, so that it never blocks on it, and keeps the end.
-async fn listen(mut error: ChildStderr, link: Arc<ConnectionLink>) {
+async fn capture_stderr(mut error: ChildStderr, link: Arc<ConnectionLink>) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = error.read(&mut bytes).await {
-        link.hear(&bytes[..read]);
+        link.record_stderr(&bytes[..read]);
     }
 }
 
@@ -201,7 +201,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineLimit<R> {
         for part in buffer.filled()[before..].split_inclusive(|filled| *filled == b'\n') {
             this.line += part.len();
             if this.line > this.limit {
-                this.link.end_by(ConnectionEnd::TooLarge(this.limit));
+                this.link.record_end(ConnectionEnd::TooLarge(this.limit));
                 return Poll::Ready(Err(io::Error::other("a message is larger than it may be")));
             }
             if part.ends_with(b"\n") {

@@ -63,7 +63,7 @@ struct NotificationListener {
 
 impl ClientHandler for NotificationListener {
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.link.changed();
+        self.link.record_tool_change();
     }
 
     fn get_info(&self) -> ClientConfig {
@@ -83,25 +83,26 @@ impl McpConnection {
     /// # Cancellation
     ///
     /// Dropping the future gives up, and kills the program.
-    pub(crate) async fn open(terms: &Arc<ConnectionTerms>, number: u64) -> Result<Self> {
+    pub(crate) async fn open_and_greet(terms: &Arc<ConnectionTerms>, number: u64) -> Result<Self> {
         let limit = terms.limits.connect;
         let mut link = Arc::new(ConnectionLink::new(terms.limits.said_bytes));
-        let greeted = match timeout(limit, Self::greet(terms, &mut link)).await {
+        let greeted = match timeout(limit, Self::greet_server(terms, &mut link)).await {
             Ok(greeted) => greeted?,
             Err(_elapsed) => {
-                let (server, said) = (terms.server.clone(), terms.words.clean(&link.said()));
+                let (server, said) =
+                    (terms.server.clone(), terms.words.clean_text(&link.last_stderr_lines()));
                 return Err(Error::Timeout { server, what: "greet", limit, said });
             }
         };
         let connection = Self { number, service: greeted, link, terms: Arc::clone(terms) };
-        connection.listen();
+        connection.subscribe_to_changes();
         Ok(connection)
     }
 
     /// Greets the server in a revision that it supports: the one without `initialize` if it speaks that one, else the
     /// older one. If the server breaks off at the first greeting, or answers the probe too late, it is connected once
     /// more and greeted in the other way.
-    async fn greet(
+    async fn greet_server(
         terms: &Arc<ConnectionTerms>,
         link: &mut Arc<ConnectionLink>,
     ) -> Result<RunningService<RoleClient, NotificationListener>> {
@@ -111,25 +112,28 @@ impl McpConnection {
         };
         let (first, second) = match &terms.place {
             McpServerLocation::Command(_) => {
-                let first = Self::greet_as(terms, link, auto).await;
+                let first = Self::greet_with_lifecycle(terms, link, auto).await;
                 let second = if link.is_discovered_late() {
                     Some(ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] })
                 } else {
                     // It ended at a question that it does not know, as programs of old libraries do.
-                    (!link.is_probed() && link.end().is_some()).then_some(ClientLifecycleMode::Initialize)
+                    (!link.is_probed() && link.recorded_end().is_some())
+                        .then_some(ClientLifecycleMode::Initialize)
                 };
                 (first, second)
             }
             // There each request is one of its own, and the first one holds up all others.
             McpServerLocation::Endpoint(_) => {
-                match timeout(terms.limits.endpoint_probe, Self::greet_as(terms, link, auto)).await {
+                match timeout(terms.limits.endpoint_probe, Self::greet_with_lifecycle(terms, link, auto))
+                    .await
+                {
                     Ok(first) => {
                         let is_lost = matches!(&first, Err(GreetingFailure { is_final: false, .. }));
                         (first, is_lost.then_some(ClientLifecycleMode::Initialize))
                     }
                     Err(_elapsed) => {
                         let problem = "it does not answer".to_owned();
-                        let error = terms.unreachable(&problem, link);
+                        let error = terms.connect_error(&problem, link);
                         (
                             Err(GreetingFailure { error, is_final: false }),
                             Some(ClientLifecycleMode::Initialize),
@@ -141,13 +145,13 @@ impl McpConnection {
         match (first, second) {
             (Err(_), Some(second)) => {
                 *link = Arc::new(ConnectionLink::new(terms.limits.said_bytes));
-                Self::greet_as(terms, link, second).await.map_err(|refusal| refusal.error)
+                Self::greet_with_lifecycle(terms, link, second).await.map_err(|refusal| refusal.error)
             }
             (first, _) => first.map_err(|refusal| refusal.error),
         }
     }
 
-    async fn greet_as(
+    async fn greet_with_lifecycle(
         terms: &Arc<ConnectionTerms>,
         link: &Arc<ConnectionLink>,
         lifecycle: ClientLifecycleMode,
@@ -155,7 +159,7 @@ impl McpConnection {
         let listener = NotificationListener { link: Arc::clone(link) };
         let greeted = match &terms.place {
             McpServerLocation::Command(command) => {
-                match ChildTransport::start(command, &terms.limits, link) {
+                match ChildTransport::start_program(command, &terms.limits, link) {
                     Ok(transport) => {
                         let transport = ProbeTransport::new(transport, terms.limits.probe, link);
                         listener.serve_with_lifecycle(transport, lifecycle).await
@@ -163,7 +167,7 @@ impl McpConnection {
                     Err(error) => {
                         let problem = format!("{:?} cannot be started: {error}", command.program);
                         return Err(GreetingFailure {
-                            error: terms.unreachable(&problem, link),
+                            error: terms.connect_error(&problem, link),
                             is_final: true,
                         });
                     }
@@ -186,12 +190,15 @@ impl McpConnection {
                 ClientInitializeError::LegacyFallbackFailed { .. } => true,
                 _ => false,
             };
-            GreetingFailure { error: terms.unreachable(&terms.greeting(&error, link), link), is_final }
+            GreetingFailure {
+                error: terms.connect_error(&terms.describe_greeting_failure(&error, link), link),
+                is_final,
+            }
         })
     }
 
     /// Asks a server of the revision without `initialize` to tell when its tools change; older ones tell unasked.
-    fn listen(&self) {
+    fn subscribe_to_changes(&self) {
         let tells = self.service.peer_info().is_some_and(|server| {
             let tools = server.capabilities.tools.as_ref();
             !server.protocol_version.has_initialize()
@@ -206,23 +213,23 @@ impl McpConnection {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let Ok(mut subscription) = peer.listen(filter).await else { return };
             while let Ok(Some(_)) = subscription.next().await {
-                link.changed();
+                link.record_tool_change();
             }
         });
     }
 
     /// Returns the how manyth connection of its server this is.
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn connection_number(&self) -> u64 {
         self.number
     }
 
-    pub(crate) fn link(&self) -> &ConnectionLink {
+    pub(crate) fn connection_link(&self) -> &ConnectionLink {
         &self.link
     }
 
     /// Says whether a call that was lost with this connection might fare better on another.
     pub(crate) fn is_worth_repeating(&self) -> bool {
-        !matches!(self.link.end(), Some(ConnectionEnd::TooLarge(_)))
+        !matches!(self.link.recorded_end(), Some(ConnectionEnd::TooLarge(_)))
     }
 
     /// Lists the tools, at most so many pages, and tools one more than are offered.
@@ -230,25 +237,25 @@ impl McpConnection {
     /// # Errors
     ///
     /// `mcp_timeout`, `mcp_connection_lost`, `mcp_refused`.
-    pub(crate) async fn list(&self) -> Result<Vec<Tool>> {
+    pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>> {
         let has_tools =
             self.service.peer_info().is_none_or(|peer_info| peer_info.capabilities.tools.is_some());
         if !has_tools {
             return Ok(Vec::new());
         }
         let limit = self.terms.limits.list;
-        match timeout(limit, self.pages()).await {
-            Ok(listed) => listed.map_err(|error| self.failed(&error)),
+        match timeout(limit, self.fetch_tool_pages()).await {
+            Ok(listed) => listed.map_err(|error| self.handle_service_error(&error)),
             Err(_elapsed) => Err(Error::Timeout {
                 server: self.terms.server.clone(),
                 what: "list its tools",
                 limit,
-                said: self.terms.words.clean(&self.link.said()),
+                said: self.terms.words.clean_text(&self.link.last_stderr_lines()),
             }),
         }
     }
 
-    async fn pages(&self) -> Result<Vec<Tool>, ServiceError> {
+    async fn fetch_tool_pages(&self) -> Result<Vec<Tool>, ServiceError> {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
@@ -270,7 +277,7 @@ impl McpConnection {
             // It is there, and says no, or is busy.
             Ok(Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse)) | Err(_) => true,
             Ok(Err(error)) => {
-                self.failed(&error);
+                self.handle_service_error(&error);
                 false
             }
         }
@@ -285,7 +292,7 @@ impl McpConnection {
     /// # Cancellation
     ///
     /// Dropping the future tells the server that the call is cancelled.
-    pub(crate) async fn call(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
+    pub(crate) async fn call_tool(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
         let mut meta = RequestMetaObject::default();
         meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
         let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -293,73 +300,83 @@ impl McpConnection {
         asked.meta = Some(meta);
         match self.service.call_tool_once(asked).await {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(CallToolResponse::InputRequired(_)) => Err(self.refused("it asks for input of a person")),
-            Ok(_) => Err(self.refused("it answers with a task, which was not asked for")),
-            Err(error) => Err(self.failed(&error)),
+            Ok(CallToolResponse::InputRequired(_)) => {
+                Err(self.refusal_error("it asks for input of a person"))
+            }
+            Ok(_) => Err(self.refusal_error("it answers with a task, which was not asked for")),
+            Err(error) => Err(self.handle_service_error(&error)),
         }
     }
 
-    fn refused(&self, problem: &str) -> Error {
+    fn refusal_error(&self, problem: &str) -> Error {
         Error::Refused { server: self.terms.server.clone(), problem: problem.to_owned() }
     }
 
     /// Makes ours of an error of the protocol. After one that leaves the connection in doubt it counts as closed.
-    fn failed(&self, error: &ServiceError) -> Error {
+    fn handle_service_error(&self, error: &ServiceError) -> Error {
         let server = self.terms.server.clone();
         match error {
             ServiceError::McpError(it) => {
-                Error::Refused { server, problem: self.terms.words.problem(&it.message) }
+                Error::Refused { server, problem: self.terms.words.clean_problem(&it.message) }
             }
-            ServiceError::UnexpectedResponse => self.refused("its answer is none to what was asked"),
+            ServiceError::UnexpectedResponse => self.refusal_error("its answer is none to what was asked"),
             _ => {
-                self.link.close();
-                let problem = match (self.link.end(), error) {
-                    (Some(end), _) => said_of(&end),
-                    (None, ServiceError::TransportSend(it)) => self.terms.words.error(it.error.as_ref()),
-                    (None, other) => self.terms.words.error(other),
+                self.link.mark_closed();
+                let problem = match (self.link.recorded_end(), error) {
+                    (Some(end), _) => describe_end(&end),
+                    (None, ServiceError::TransportSend(it)) => {
+                        self.terms.words.clean_error(it.error.as_ref())
+                    }
+                    (None, other) => self.terms.words.clean_error(other),
                 };
-                Error::Lost { server, problem, said: self.terms.words.clean(&self.link.said()) }
+                Error::Lost {
+                    server,
+                    problem,
+                    said: self.terms.words.clean_text(&self.link.last_stderr_lines()),
+                }
             }
         }
     }
 
     /// Ends the connection for everybody who waits.
-    pub(crate) fn end(&self) {
-        self.link.close();
-        self.link.end_by(ConnectionEnd::Gone("it was stopped".to_owned()));
+    pub(crate) fn abort_connection(&self) {
+        self.link.mark_closed();
+        self.link.record_end(ConnectionEnd::Gone("it was stopped".to_owned()));
         self.service.cancellation_token().cancel();
     }
 
     /// Ends the connection, and waits until the program is gone.
-    pub(crate) async fn close(mut self) {
+    pub(crate) async fn close_and_wait(mut self) {
         // The end of the task carries no information: the connection is gone either way.
         drop(self.service.close().await);
     }
 }
 
 impl ConnectionTerms {
-    fn unreachable(&self, problem: &str, link: &ConnectionLink) -> Error {
-        let (server, said) = (self.server.clone(), self.words.clean(&link.said()));
-        Error::Connect { server, problem: self.words.problem(problem), said }
+    fn connect_error(&self, problem: &str, link: &ConnectionLink) -> Error {
+        let (server, said) = (self.server.clone(), self.words.clean_text(&link.last_stderr_lines()));
+        Error::Connect { server, problem: self.words.clean_problem(problem), said }
     }
 
     /// Says why a greeting failed.
-    fn greeting(&self, error: &ClientInitializeError, link: &ConnectionLink) -> String {
-        if let Some(end) = link.end() {
-            return said_of(&end);
+    fn describe_greeting_failure(&self, error: &ClientInitializeError, link: &ConnectionLink) -> String {
+        if let Some(end) = link.recorded_end() {
+            return describe_end(&end);
         }
         match error {
             ClientInitializeError::TransportError { error, .. } => {
                 if is_unauthorised(error) {
                     return "it wants other credentials (HTTP 401 or 403)".to_owned();
                 }
-                self.words.error(error.error.as_ref())
+                self.words.clean_error(error.error.as_ref())
             }
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => self.greeting(fallback, link),
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+                self.describe_greeting_failure(fallback, link)
+            }
             ClientInitializeError::JsonRpcError(it) => {
                 format!("it refused the greeting: {}", it.message)
             }
-            other => self.words.error(other),
+            other => self.words.clean_error(other),
         }
     }
 }
@@ -377,7 +394,7 @@ fn is_unauthorised(error: &rmcp::transport::DynamicTransportError) -> bool {
     false
 }
 
-fn said_of(end: &ConnectionEnd) -> String {
+fn describe_end(end: &ConnectionEnd) -> String {
     match end {
         ConnectionEnd::Gone(how) => how.clone(),
         ConnectionEnd::TooLarge(limit) => format!("it sent a message larger than {limit} bytes"),

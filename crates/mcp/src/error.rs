@@ -77,7 +77,7 @@ impl Error {
 
     /// Returns the last lines that the server wrote on its standard error: for people, never for a model.
     #[must_use]
-    pub fn said(&self) -> Option<&str> {
+    pub fn last_stderr_lines(&self) -> Option<&str> {
         match self {
             Self::Connect { said, .. } | Self::Timeout { said, .. } | Self::Lost { said, .. } => {
                 Some(said.as_str()).filter(|value| !value.is_empty())

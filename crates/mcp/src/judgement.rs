@@ -17,7 +17,7 @@ pub(crate) struct McpToolSettings {
 impl McpToolSettings {
     /// Judges a tool. A tool without hints and settings counts as dangerous, and is not run again. Hints count only as
     /// long as the definition is the one that was seen first.
-    pub(crate) fn of(&self, tool: &Tool, has_changed: bool) -> (Effect, Recovery) {
+    pub(crate) fn judge_tool(&self, tool: &Tool, has_changed: bool) -> (Effect, Recovery) {
         let hints = tool.annotations.as_ref().filter(|_| self.hints && !has_changed);
         let hinted = match hints {
             Some(it) if it.read_only_hint == Some(true) => Effect::Read,
@@ -27,7 +27,8 @@ impl McpToolSettings {
         let idempotent = hints.is_some_and(|hints| hints.idempotent_hint == Some(true));
         let declared = self.effects.get(tool.name.as_ref()).or_else(|| self.effects.get("*"));
         let effect = declared.copied().unwrap_or(hinted);
-        let recovery = if idempotent || !effect.changes() { Recovery::Rerun } else { Recovery::Report };
+        let recovery =
+            if idempotent || !effect.has_side_effects() { Recovery::Rerun } else { Recovery::Report };
         (effect, self.recoveries.get(tool.name.as_ref()).copied().unwrap_or(recovery))
     }
 }
@@ -57,15 +58,23 @@ mod tests {
             tool.annotations = annotations;
             let mut judgement =
                 McpToolSettings { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
-            assert_eq!(judgement.of(&tool, false), (effect, recovery), "{tool:?}");
-            assert_eq!(judgement.of(&tool, true), (Effect::Destructive, Recovery::Report), "{tool:?}");
+            assert_eq!(judgement.judge_tool(&tool, false), (effect, recovery), "{tool:?}");
+            assert_eq!(
+                judgement.judge_tool(&tool, true),
+                (Effect::Destructive, Recovery::Report),
+                "{tool:?}"
+            );
             judgement.hints = false;
-            assert_eq!(judgement.of(&tool, false), (Effect::Destructive, Recovery::Report), "{tool:?}");
+            assert_eq!(
+                judgement.judge_tool(&tool, false),
+                (Effect::Destructive, Recovery::Report),
+                "{tool:?}"
+            );
             judgement.effects.insert("work".to_owned(), Effect::Local);
             judgement.effects.insert("other".to_owned(), Effect::Read);
-            assert_eq!(judgement.of(&tool, false), (Effect::Local, Recovery::Report), "{tool:?}");
+            assert_eq!(judgement.judge_tool(&tool, false), (Effect::Local, Recovery::Report), "{tool:?}");
             judgement.recoveries.insert("work".to_owned(), Recovery::Rerun);
-            assert_eq!(judgement.of(&tool, true), (Effect::Local, Recovery::Rerun), "{tool:?}");
+            assert_eq!(judgement.judge_tool(&tool, true), (Effect::Local, Recovery::Rerun), "{tool:?}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl ConnectionLink {
     }
 
     /// Takes down that nothing comes any more.
-    pub(crate) fn close(&self) {
+    pub(crate) fn mark_closed(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
@@ -49,7 +49,7 @@ impl ConnectionLink {
     }
 
     /// Takes down that the question after the revision is answered, or given up.
-    pub(crate) fn probed(&self) {
+    pub(crate) fn mark_probed(&self) {
         self.probed.store(true, Ordering::Release);
     }
 
@@ -58,7 +58,7 @@ impl ConnectionLink {
     }
 
     /// Records that the server speaks the revision without `initialize`, and answered so after the probe was given up.
-    pub(crate) fn discovered_late(&self) {
+    pub(crate) fn mark_discovered_late(&self) {
         self.discovered_late.store(true, Ordering::Release);
     }
 
@@ -67,38 +67,38 @@ impl ConnectionLink {
     }
 
     /// Takes down that the tools are no longer those that were listed.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn record_tool_change(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Returns how often the tools have changed.
-    pub(crate) fn changes(&self) -> u64 {
+    pub(crate) fn tool_change_count(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Takes down the number of the program's process.
-    pub(crate) fn runs_as(&self, process: Option<u32>) {
+    pub(crate) fn record_process_id(&self, process: Option<u32>) {
         if let Some(process) = process {
             self.process.get_or_init(|| process);
         }
     }
 
-    pub(crate) fn process(&self) -> Option<u32> {
+    pub(crate) fn process_id(&self) -> Option<u32> {
         self.process.get().copied()
     }
 
     /// Takes down how it ended; the first reason stays.
-    pub(crate) fn end_by(&self, end: ConnectionEnd) {
-        lock(&self.end).get_or_insert(end);
+    pub(crate) fn record_end(&self, end: ConnectionEnd) {
+        lock_ignoring_poison(&self.end).get_or_insert(end);
     }
 
-    pub(crate) fn end(&self) -> Option<ConnectionEnd> {
-        lock(&self.end).clone()
+    pub(crate) fn recorded_end(&self) -> Option<ConnectionEnd> {
+        lock_ignoring_poison(&self.end).clone()
     }
 
     /// Records output of the program on its standard error; the oldest bytes are dropped.
-    pub(crate) fn hear(&self, bytes: &[u8]) {
-        let mut said = lock(&self.said);
+    pub(crate) fn record_stderr(&self, bytes: &[u8]) {
+        let mut said = lock_ignoring_poison(&self.said);
         said.extend_from_slice(bytes);
         let surplus = said.len().saturating_sub(self.said_bytes);
         said.drain(..surplus);
@@ -106,8 +106,8 @@ impl ConnectionLink {
 
     /// Returns the last lines that the program wrote on its standard error. A line whose beginning is forgotten is left
     /// out: half of a secret is not recognised.
-    pub(crate) fn said(&self) -> String {
-        let said = lock(&self.said);
+    pub(crate) fn last_stderr_lines(&self) -> String {
+        let said = lock_ignoring_poison(&self.said);
         let text = String::from_utf8_lossy(&said);
         if said.len() < self.said_bytes {
             return text.into_owned();
@@ -116,7 +116,7 @@ impl ConnectionLink {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -128,11 +128,11 @@ mod tests {
     #[test]
     fn the_last_whole_lines_are_kept() {
         let link = ConnectionLink::new(12);
-        link.hear(b"one\ntwo\n");
-        assert_eq!(link.said(), "one\ntwo\n");
-        link.hear(b"three\nfour");
-        assert_eq!(link.said(), "three\nfour");
-        link.hear(b" and a line without an end");
-        assert_eq!(link.said(), "");
+        link.record_stderr(b"one\ntwo\n");
+        assert_eq!(link.last_stderr_lines(), "one\ntwo\n");
+        link.record_stderr(b"three\nfour");
+        assert_eq!(link.last_stderr_lines(), "three\nfour");
+        link.record_stderr(b" and a line without an end");
+        assert_eq!(link.last_stderr_lines(), "");
     }
 }

@@ -14,8 +14,8 @@ const BETWEEN: &str = "__";
 const MARK_BYTES: usize = 8;
 
 /// Checks the name of a server.
-pub(crate) fn check_server(name: &str) -> Result<(), String> {
-    let fits = !name.is_empty() && name.len() <= SERVER_BYTES && name.bytes().all(is_safe);
+pub(crate) fn check_server_name(name: &str) -> Result<(), String> {
+    let fits = !name.is_empty() && name.len() <= SERVER_BYTES && name.bytes().all(is_safe_name_byte);
     if fits && !name.contains(BETWEEN) {
         return Ok(());
     }
@@ -24,10 +24,10 @@ pub(crate) fn check_server(name: &str) -> Result<(), String> {
 
 /// Makes the name under which a model calls the tool of a server, different from those that are taken. If the name is
 /// too long, taken or empty, it ends with a digest of the tool's name.
-pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
+pub(crate) fn build_offered_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let safe: String = tool
         .chars()
-        .map(|letter| if letter.is_ascii() && is_safe(letter as u8) { letter } else { '_' })
+        .map(|letter| if letter.is_ascii() && is_safe_name_byte(letter as u8) { letter } else { '_' })
         .collect();
     let whole = format!("{server}{BETWEEN}{safe}");
     if whole.len() <= NAME_BYTES && !safe.is_empty() && !taken.contains(&whole) {
@@ -41,7 +41,7 @@ pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> Str
     format!("{}_{}", &whole[..whole.len().min(room)], &mark[..MARK_BYTES])
 }
 
-fn is_safe(byte: u8) -> bool {
+fn is_safe_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
@@ -64,9 +64,9 @@ mod tests {
             ("", format!("files___{}", mark(""))),
         ];
         for (tool, expected) in table {
-            let name = offered("files", tool, &taken);
+            let name = build_offered_name("files", tool, &taken);
             assert_eq!(name, expected, "{tool}");
-            assert!(name.len() <= 64 && name.bytes().all(is_safe), "{name}");
+            assert!(name.len() <= 64 && name.bytes().all(is_safe_name_byte), "{name}");
         }
     }
 
@@ -85,8 +85,8 @@ mod tests {
             ("ä", false),
             ("a b", false),
         ] {
-            assert_eq!(check_server(name).is_ok(), fits, "{name:?}");
+            assert_eq!(check_server_name(name).is_ok(), fits, "{name:?}");
         }
-        assert!(check_server(&"a".repeat(33)).is_err());
+        assert!(check_server_name(&"a".repeat(33)).is_err());
     }
 }

@@ -21,8 +21,8 @@ pub(crate) enum PinComparison {
 
 impl PinComparison {
     /// Compares a definition with the one that was seen first.
-    pub(crate) async fn of(pins: &dyn DefinitionPins, server: &str, listing: &Listing) -> Self {
-        let digest = digest(listing);
+    pub(crate) async fn compare_with_pin(pins: &dyn DefinitionPins, server: &str, listing: &Listing) -> Self {
+        let digest = digest_definition(listing);
         match pins.pin_definition(server, &listing.name, &digest).await {
             Ok(pinned) if pinned == digest => Self::Same,
             Ok(pinned) => {
@@ -41,7 +41,7 @@ impl PinComparison {
 }
 
 /// Digests the parts of a listing that decide the behaviour of a tool and how it is judged.
-fn digest(listing: &Listing) -> String {
+fn digest_definition(listing: &Listing) -> String {
     // Objects of JSON values keep their keys sorted, at any depth: equal definitions are equal text.
     let said: Value = json!({
         "name": listing.name,

@@ -44,7 +44,7 @@ impl McpCommand {
 
     /// Sets the folder in which the program starts; that of this process otherwise.
     #[must_use]
-    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+    pub fn working_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
@@ -104,7 +104,7 @@ pub(crate) enum McpServerLocation {
 
 impl McpServerLocation {
     /// Returns the secrets of this place, which must not be shown.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
+    pub(crate) fn collect_secrets(&self) -> Vec<Secret> {
         match self {
             Self::Command(it) => it.secret.iter().map(|(_, value)| value.clone()).collect(),
             Self::Endpoint(it) => {

@@ -40,7 +40,10 @@ impl<T> ProbeTransport<T> {
 
     /// Handles a message of the program, and returns it unless it is the late answer. An older program may answer every
     /// unknown request, for example with an empty result: that counts as not knowing the request.
-    fn judged(&mut self, message: RxJsonRpcMessage<RoleClient>) -> Option<RxJsonRpcMessage<RoleClient>> {
+    fn intercept_message(
+        &mut self,
+        message: RxJsonRpcMessage<RoleClient>,
+    ) -> Option<RxJsonRpcMessage<RoleClient>> {
         let answered = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -48,13 +51,13 @@ impl<T> ProbeTransport<T> {
         };
         match &self.probe {
             DiscoveryPhase::Asked(id, _) if answered == Some(id) => {
-                self.link.probed();
+                self.link.mark_probed();
                 let id = id.clone();
                 self.probe = DiscoveryPhase::Idle;
                 let is_unknown = matches!(&message, ServerJsonRpcMessage::Response(response)
                     if !matches!(response.result, ServerResult::DiscoverResult(_)));
                 Some(if is_unknown {
-                    ServerJsonRpcMessage::error(unknown_method(), Some(id))
+                    ServerJsonRpcMessage::error(unknown_method_error(), Some(id))
                 } else {
                     message
                 })
@@ -63,7 +66,7 @@ impl<T> ProbeTransport<T> {
                 if let ServerJsonRpcMessage::Response(response) = &message
                     && matches!(response.result, ServerResult::DiscoverResult(_))
                 {
-                    self.link.discovered_late();
+                    self.link.mark_discovered_late();
                 }
                 self.probe = DiscoveryPhase::Idle;
                 None
@@ -73,7 +76,7 @@ impl<T> ProbeTransport<T> {
     }
 }
 
-fn unknown_method() -> ErrorData {
+fn unknown_method_error() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover", None)
 }
 
@@ -99,14 +102,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
                     Ok(message) => message?,
                     Err(_elapsed) => {
                         let id = id.clone();
-                        self.link.probed();
+                        self.link.mark_probed();
                         self.probe = DiscoveryPhase::GivenUp(id.clone());
-                        return Some(ServerJsonRpcMessage::error(unknown_method(), Some(id)));
+                        return Some(ServerJsonRpcMessage::error(unknown_method_error(), Some(id)));
                     }
                 },
                 DiscoveryPhase::Idle | DiscoveryPhase::GivenUp(_) => self.inner.receive().await?,
             };
-            if let Some(message) = self.judged(message) {
+            if let Some(message) = self.intercept_message(message) {
                 return Some(message);
             }
         }

@@ -41,7 +41,7 @@ impl RemoteTransport {
         reopening.max_times = Some(REOPENED_MAX);
         reopening.duration = Duration::from_millis(500);
         let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
-            .custom_headers(headers(endpoint)?)
+            .custom_headers(parse_endpoint_headers(endpoint)?)
             .max_sse_event_size(limits.message_bytes);
         config.retry_config = Arc::new(reopening);
         let inner = Inner::with_client(endpoint.client.clone(), config);
@@ -50,7 +50,9 @@ impl RemoteTransport {
 }
 
 /// Reads the headers of an endpoint.
-pub(crate) fn headers(endpoint: &McpEndpoint) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+pub(crate) fn parse_endpoint_headers(
+    endpoint: &McpEndpoint,
+) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let mut headers = HashMap::new();
     for (name, value) in &endpoint.headers {
         let known = HeaderName::from_bytes(name.as_bytes())
@@ -76,19 +78,19 @@ impl Transport<RoleClient> for RemoteTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = self.inner.receive().await;
         if message.is_none() {
-            self.link.close();
+            self.link.mark_closed();
         }
         message
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.link.close();
+        self.link.mark_closed();
         self.inner.close().await
     }
 }
 
 impl Drop for RemoteTransport {
     fn drop(&mut self) {
-        self.link.close();
+        self.link.mark_closed();
     }
 }

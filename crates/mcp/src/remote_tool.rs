@@ -9,7 +9,7 @@ use singletree_llm::{BoxFuture, ToolDefinition};
 use singletree_tools::{Effect, Invocation, Output, Recovery, Tool, ToolLimits};
 use tokio::time::timeout;
 
-use crate::answer::output;
+use crate::answer::convert_call_result;
 use crate::connection::McpConnection;
 use crate::error::Error;
 use crate::limits::McpLimits;
@@ -47,7 +47,7 @@ impl RemoteMcpTool {
             PinComparison::Same => None,
             PinComparison::Changed { notice } => Some(notice.clone()),
         };
-        let (effect, recovery) = shared.judgement.of(listing, notice.is_some());
+        let (effect, recovery) = shared.judgement.judge_tool(listing, notice.is_some());
         Self {
             shared: Arc::downgrade(shared),
             server: shared.terms.server.clone(),
@@ -60,46 +60,48 @@ impl RemoteMcpTool {
         }
     }
 
-    async fn run(&self, invocation: Invocation<'_>) -> singletree_tools::Result<Output> {
-        let Some(shared) = self.shared.upgrade() else { return Err(out_of_reach(&self.server, None)) };
+    async fn run_call(&self, invocation: Invocation<'_>) -> singletree_tools::Result<Output> {
+        let Some(shared) = self.shared.upgrade() else {
+            return Err(unreachable_server_error(&self.server, None));
+        };
         let mut lost = None;
         let mut in_doubt = self.recovery == Recovery::Report;
         loop {
-            let connection = match (shared.connection().await, lost.take()) {
+            let connection = match (shared.ensure_connection().await, lost.take()) {
                 (Ok(connection), before) => {
                     lost = before;
                     connection
                 }
-                (Err(error), None) => return Err(unavailable(error)),
+                (Err(error), None) => return Err(unavailable_tool_error(error)),
                 // The failure to reconnect says nothing about the effect of the earlier call.
-                (Err(_), Some(before)) => return Err(interrupted(before)),
+                (Err(_), Some(before)) => return Err(interrupted_call_error(before)),
             };
             // Once: a server that always dies after its greeting is not started for ever.
             if std::mem::take(&mut in_doubt) && !connection.is_alive().await {
                 continue;
             }
-            match self.send(&connection, invocation).await? {
-                Ok(result) => return output(&result),
+            match self.send_call(&connection, invocation).await? {
+                Ok(result) => return convert_call_result(&result),
                 Err(error @ Error::Lost { .. }) => {
                     let again = self.recovery == Recovery::Rerun && connection.is_worth_repeating();
                     if !again || lost.is_some() {
-                        return Err(interrupted(error));
+                        return Err(interrupted_call_error(error));
                     }
                     lost = Some(error);
                 }
-                Err(error) => return Err(refused(error)),
+                Err(error) => return Err(refused_call_error(error)),
             }
         }
     }
 
     /// Sends the call once.
-    async fn send(
+    async fn send_call(
         &self,
         connection: &McpConnection,
         invocation: Invocation<'_>,
     ) -> singletree_tools::Result<Result<CallToolResult, Error>> {
         let limit = self.limits.call;
-        let called = connection.call(&self.name, invocation.arguments, invocation.key.as_str());
+        let called = connection.call_tool(&self.name, invocation.arguments, invocation.key.as_str());
         timeout(limit, called).await.map_err(|_elapsed| singletree_tools::Error::Timeout { limit })
     }
 }
@@ -132,7 +134,7 @@ impl Tool for RemoteMcpTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, singletree_tools::Result<Output>> {
-        self.run(invocation).boxed()
+        self.run_call(invocation).boxed()
     }
 }
 
@@ -148,18 +150,18 @@ impl fmt::Debug for RemoteMcpTool {
 }
 
 /// Says to a model that the server cannot be reached; why stands beneath, for people.
-pub(crate) fn unavailable(error: Error) -> singletree_tools::Error {
-    let server = named(&error).to_owned();
-    out_of_reach(&server, Some(error))
+pub(crate) fn unavailable_tool_error(error: Error) -> singletree_tools::Error {
+    let server = server_of_error(&error).to_owned();
+    unreachable_server_error(&server, Some(error))
 }
 
-fn out_of_reach(server: &str, error: Option<Error>) -> singletree_tools::Error {
+fn unreachable_server_error(server: &str, error: Option<Error>) -> singletree_tools::Error {
     let problem = format!("the server {server:?} of this tool cannot be reached now; nothing was done");
     let source = error.map(|error| Box::new(error) as singletree_tools::BoxError);
     singletree_tools::Error::Unavailable { problem, source }
 }
 
-fn interrupted(error: Error) -> singletree_tools::Error {
+fn interrupted_call_error(error: Error) -> singletree_tools::Error {
     let problem = match &error {
         Error::Lost { server, problem, .. } => {
             format!("the server {server:?} of this tool went away while it ran: {problem}")
@@ -169,11 +171,11 @@ fn interrupted(error: Error) -> singletree_tools::Error {
     singletree_tools::Error::Interrupted { problem, source: Some(Box::new(error)) }
 }
 
-fn refused(error: Error) -> singletree_tools::Error {
-    singletree_tools::Error::failed_by(error.to_string(), error)
+fn refused_call_error(error: Error) -> singletree_tools::Error {
+    singletree_tools::Error::failed_with_source(error.to_string(), error)
 }
 
-fn named(error: &Error) -> &str {
+fn server_of_error(error: &Error) -> &str {
     match error {
         Error::Configuration { server, .. }
         | Error::Connect { server, .. }

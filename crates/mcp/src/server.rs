@@ -18,10 +18,10 @@ use crate::builder::McpServerBuilder;
 use crate::connection::{ConnectionTerms, McpConnection};
 use crate::error::{Error, Result};
 use crate::judgement::McpToolSettings;
-use crate::name::offered;
+use crate::name::build_offered_name;
 use crate::pinned::PinComparison;
 use crate::place::{McpCommand, McpEndpoint, McpServerLocation};
-use crate::remote_tool::{RemoteMcpTool, unavailable};
+use crate::remote_tool::{RemoteMcpTool, unavailable_tool_error};
 
 /// How long the schema of one tool may take to compile. The limits on schemas bound it to some milliseconds; this is a
 /// safety net for unforeseen cases.
@@ -123,7 +123,7 @@ impl McpServer {
     ///
     /// Dropping the future gives up a connection that is not made yet.
     pub async fn connect(&self) -> Result<()> {
-        self.shared.list().await.map(drop)
+        self.shared.list_current_tools().await.map(drop)
     }
 
     /// Stops the server and waits until it is gone, unless calls still wait for it: those end as interrupted. A later
@@ -136,9 +136,9 @@ impl McpServer {
         let connection = self.shared.desk.lock().await.connection.take();
         let Some(connection) = connection else { return };
         // Calls that still wait hold it too: they are told that it is over, and the last of them lets go of it.
-        connection.end();
+        connection.abort_connection();
         if let Some(connection) = Arc::into_inner(connection) {
-            connection.close().await;
+            connection.close_and_wait().await;
         }
     }
 
@@ -147,21 +147,25 @@ impl McpServer {
     /// # Cancellation
     ///
     /// Dropping the future changes nothing.
-    pub async fn report(&self) -> McpReport {
+    pub async fn report_status(&self) -> McpReport {
         let listed = self.shared.listed.lock().await;
         let desk = self.shared.desk.lock().await;
         let connection = desk.connection.as_ref();
-        let live = connection.filter(|connection| !connection.link().is_closed());
+        let live = connection.filter(|connection| !connection.connection_link().is_closed());
         let tools = listed.tools.iter().flat_map(|tool| tool.iter());
         McpReport {
             connected: live.is_some(),
-            process: live.and_then(|live| live.link().process()),
+            process: live.and_then(|live| live.connection_link().process_id()),
             connections: desk.connected,
             tools: tools.map(|it| it.definition().name().to_owned()).collect(),
             problems: listed.problems.clone(),
             said: connection
-                .map(|connection| self.shared.terms.words.clean(&connection.link().said()))
-                .or_else(|| desk.rest.as_ref().and_then(|(_, error)| error.said().map(str::to_owned)))
+                .map(|connection| {
+                    self.shared.terms.words.clean_text(&connection.connection_link().last_stderr_lines())
+                })
+                .or_else(|| {
+                    desk.rest.as_ref().and_then(|(_, error)| error.last_stderr_lines().map(str::to_owned))
+                })
                 .unwrap_or_default(),
         }
     }
@@ -172,8 +176,8 @@ impl Toolset for McpServer {
         &self.shared.terms.server
     }
 
-    fn tools(&self) -> BoxFuture<'_, Offer> {
-        async { self.shared.tools().await.map_err(unavailable) }.boxed()
+    fn offer_tools(&self) -> BoxFuture<'_, Offer> {
+        async { self.shared.current_or_last_tools().await.map_err(unavailable_tool_error) }.boxed()
     }
 }
 
@@ -188,9 +192,10 @@ impl fmt::Debug for McpServer {
 
 impl McpServerInner {
     /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
-    pub(crate) async fn connection(&self) -> Result<Arc<McpConnection>> {
+    pub(crate) async fn ensure_connection(&self) -> Result<Arc<McpConnection>> {
         let mut desk = self.desk.lock().await;
-        if let Some(connection) = desk.connection.as_ref().filter(|connection| !connection.link().is_closed())
+        if let Some(connection) =
+            desk.connection.as_ref().filter(|connection| !connection.connection_link().is_closed())
         {
             return Ok(Arc::clone(connection));
         }
@@ -200,7 +205,7 @@ impl McpServerInner {
             return Err(error.clone());
         }
         desk.connection = None;
-        match McpConnection::open(&self.terms, desk.connected + 1).await {
+        match McpConnection::open_and_greet(&self.terms, desk.connected + 1).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 desk.connected += 1;
@@ -219,35 +224,38 @@ impl McpServerInner {
     }
 
     /// Returns the tools as they are now, or as they were known last when the server is away.
-    async fn tools(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
-        match self.list().await {
+    async fn current_or_last_tools(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
+        match self.list_current_tools().await {
             Ok(tools) => Ok(tools),
             Err(error) => self.listed.lock().await.tools.clone().ok_or(error),
         }
     }
 
-    async fn list(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
+    async fn list_current_tools(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
         let mut listed = self.listed.lock().await;
-        match self.list_into(&mut listed).await {
+        match self.refresh_tool_listing(&mut listed).await {
             // It may have gone before anybody noticed: the next connection is asked.
-            Err(Error::Lost { .. }) => self.list_into(&mut listed).await,
+            Err(Error::Lost { .. }) => self.refresh_tool_listing(&mut listed).await,
             other => other,
         }
     }
 
-    async fn list_into(self: &Arc<Self>, listed: &mut McpToolListing) -> Result<Arc<[Arc<dyn Tool>]>> {
-        let connection = self.connection().await?;
+    async fn refresh_tool_listing(
+        self: &Arc<Self>,
+        listed: &mut McpToolListing,
+    ) -> Result<Arc<[Arc<dyn Tool>]>> {
+        let connection = self.ensure_connection().await?;
         // Read before the list: a change while it is on its way makes it old at once.
-        let seen = Some((connection.number(), connection.link().changes()));
+        let seen = Some((connection.connection_number(), connection.connection_link().tool_change_count()));
         if let Some(tools) = listed.tools.as_ref().filter(|_| listed.seen == seen) {
             return Ok(Arc::clone(tools));
         }
-        let listings = connection.list().await?;
+        let listings = connection.list_tools().await?;
         listed.seen = seen;
         if let Some(tools) = listed.tools.as_ref().filter(|_| listed.listings == listings) {
             return Ok(Arc::clone(tools));
         }
-        let (tools, problems) = self.offer(&listings).await;
+        let (tools, problems) = self.build_offered_tools(&listings).await;
         listed.listings = listings;
         listed.problems = problems;
         listed.tools = Some(Arc::clone(&tools));
@@ -255,33 +263,38 @@ impl McpServerInner {
     }
 
     /// Makes tools of the listings, and returns the problems of those that are not offered, renamed or changed.
-    async fn offer(self: &Arc<Self>, listings: &[Listing]) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
+    async fn build_offered_tools(
+        self: &Arc<Self>,
+        listings: &[Listing],
+    ) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
         let limits = &self.terms.limits;
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut problems = Vec::new();
         let (mut taken, mut patterns) = (BTreeSet::new(), 0_usize);
         for listing in listings {
-            let own = self.terms.words.problem(&listing.name);
+            let own = self.terms.words.clean_problem(&listing.name);
             if tools.len() == limits.tools {
                 problems.push(format!("there are more than {} tools; the rest is not offered", limits.tools));
                 break;
             }
-            let name = offered(&self.terms.server, &listing.name, &taken);
+            let name = build_offered_name(&self.terms.server, &listing.name, &taken);
             if taken.contains(&name) {
                 problems.push(format!("{own}: the name is there twice; the second is not offered"));
                 continue;
             }
-            let parameters = parameters(listing);
+            let parameters = parameter_schema(listing);
             patterns = patterns.saturating_add(count_patterns(&parameters));
-            let described = described(listing, limits.description_bytes);
+            let described = truncated_description(listing, limits.description_bytes);
             let compiled = if patterns > limits.patterns {
                 Err(format!("the schemas of this server have more than {} patterns", limits.patterns))
             } else {
-                compiled(&name, described, parameters).await
+                compile_definition(&name, described, parameters).await
             };
             match compiled {
                 Ok(definition) => {
-                    let pinned = PinComparison::of(self.pins.as_ref(), &self.terms.server, listing).await;
+                    let pinned =
+                        PinComparison::compare_with_pin(self.pins.as_ref(), &self.terms.server, listing)
+                            .await;
                     if let PinComparison::Changed { .. } = pinned {
                         problems.push(format!("{own}: its definition is not the one that was seen first"));
                     }
@@ -298,12 +311,12 @@ impl McpServerInner {
     }
 }
 
-fn described(listing: &Listing, bytes_max: usize) -> String {
+fn truncated_description(listing: &Listing, bytes_max: usize) -> String {
     let described = listing.description.as_deref().or(listing.title.as_deref()).unwrap_or_default();
     described[..described.floor_char_boundary(bytes_max)].to_owned()
 }
 
-fn parameters(listing: &Listing) -> Value {
+fn parameter_schema(listing: &Listing) -> Value {
     let mut parameters = listing.schema_as_json_value();
     if let Some(root) = parameters.as_object_mut() {
         // Providers stumble over it, and it says nothing of the arguments.
@@ -313,7 +326,11 @@ fn parameters(listing: &Listing) -> Value {
 }
 
 /// Compiles a definition beside the runtime: a server may say anything, and compiling its patterns takes time.
-async fn compiled(name: &str, described: String, parameters: Value) -> Result<ToolDefinition, String> {
+async fn compile_definition(
+    name: &str,
+    described: String,
+    parameters: Value,
+) -> Result<ToolDefinition, String> {
     let name = name.to_owned();
     let compile =
         move || ToolDefinition::new(&name, &described, parameters).map_err(|error| error.to_string());

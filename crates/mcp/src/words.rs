@@ -26,8 +26,8 @@ impl SecretRedactor {
     }
 
     /// Cleans a reason.
-    pub(crate) fn problem(&self, text: &str) -> String {
-        let mut clean = self.clean(text).replace('\n', " ");
+    pub(crate) fn clean_problem(&self, text: &str) -> String {
+        let mut clean = self.clean_text(text).replace('\n', " ");
         if clean.len() > PROBLEM_BYTES {
             clean.truncate(clean.floor_char_boundary(PROBLEM_BYTES));
             clean.push('…');
@@ -36,7 +36,7 @@ impl SecretRedactor {
     }
 
     /// Cleans an error with all that stands beneath it.
-    pub(crate) fn error(&self, error: &dyn std::error::Error) -> String {
+    pub(crate) fn clean_error(&self, error: &dyn std::error::Error) -> String {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(it) = source {
@@ -47,11 +47,11 @@ impl SecretRedactor {
             }
             source = it.source();
         }
-        self.problem(&text)
+        self.clean_problem(&text)
     }
 
     /// Takes secrets and control characters out; lines stay.
-    pub(crate) fn clean(&self, text: &str) -> String {
+    pub(crate) fn clean_text(&self, text: &str) -> String {
         let mut text = self.redactor.redact(text).into_owned();
         text.retain(|it| it == '\n' || !it.is_control());
         text.trim_end().to_owned()

@@ -31,7 +31,7 @@ pub trait PromptBackend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// `prompt_not_found`, `prompt_store_unavailable`; others where a backend can tell more, as `prompt_file_invalid`.
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
@@ -40,12 +40,12 @@ pub trait PromptBackend: fmt::Debug + Send + Sync {
 }
 
 impl<T: PromptBackend + ?Sized> PromptBackend for Arc<T> {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
         cache_ttl: Option<Duration>,
     ) -> BoxFuture<'a, Result<Arc<Prompt>>> {
-        self.as_ref().fetch(name, label, cache_ttl)
+        self.as_ref().fetch_prompt(name, label, cache_ttl)
     }
 }

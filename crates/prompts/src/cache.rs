@@ -62,40 +62,40 @@ impl CachedBackend {
 
     /// Sets how old a prompt may be when a fetch says nothing about it.
     #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
     /// Sets how much is kept.
     #[must_use]
-    pub fn limits(mut self, limits: CacheLimits) -> Self {
+    pub fn with_limits(mut self, limits: CacheLimits) -> Self {
         self.limits = limits;
         self
     }
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), CachedPrompt>> {
+    fn lock_prompts(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), CachedPrompt>> {
         // Nothing in here panics between two writes that belong together.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn young(&self, key: &(String, String), ttl: Option<Duration>) -> Option<Arc<Prompt>> {
-        let kept = self.kept().get(key)?.clone();
+    fn find_fresh_prompt(&self, key: &(String, String), ttl: Option<Duration>) -> Option<Arc<Prompt>> {
+        let kept = self.lock_prompts().get(key)?.clone();
         let Some(ttl) = ttl else { return Some(kept.prompt) };
         let age = self.clock.now().duration_since(kept.read_at).ok()?;
         (age < ttl).then_some(kept.prompt)
     }
 
-    fn keep(&self, key: (String, String), prompt: &Arc<Prompt>) {
+    fn insert_prompt(&self, key: (String, String), prompt: &Arc<Prompt>) {
         let read_at = self.clock.now();
-        let mut kept = self.kept();
+        let mut kept = self.lock_prompts();
         kept.insert(key, CachedPrompt { prompt: prompt.clone(), read_at });
         while kept.len() > self.limits.prompts {
             let oldest = kept.iter().min_by_key(|(_, it)| it.read_at).map(|(key, _)| key.clone());
@@ -105,7 +105,7 @@ impl CachedBackend {
 }
 
 impl PromptBackend for CachedBackend {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
@@ -113,17 +113,17 @@ impl PromptBackend for CachedBackend {
     ) -> BoxFuture<'a, Result<Arc<Prompt>>> {
         Box::pin(async move {
             let key = (name.to_owned(), label.to_owned());
-            if let Some(prompt) = self.young(&key, cache_ttl.or(self.ttl)) {
+            if let Some(prompt) = self.find_fresh_prompt(&key, cache_ttl.or(self.ttl)) {
                 return Ok(prompt);
             }
-            match self.source.fetch(name, label, cache_ttl).await {
+            match self.source.fetch_prompt(name, label, cache_ttl).await {
                 Ok(prompt) => {
-                    self.keep(key, &prompt);
+                    self.insert_prompt(key, &prompt);
                     Ok(prompt)
                 }
                 Err(error) => {
                     if matches!(error, Error::NotFound { .. }) {
-                        self.kept().remove(&key);
+                        self.lock_prompts().remove(&key);
                     }
                     Err(error)
                 }

@@ -80,7 +80,7 @@ impl Error {
 
     /// Makes the error of a backend that cannot be reached.
     #[must_use]
-    pub fn unavailable(what: impl Into<String>, source: Option<BoxError>) -> Self {
+    pub fn store_unavailable(what: impl Into<String>, source: Option<BoxError>) -> Self {
         Self::StoreUnavailable { what: what.into(), source }
     }
 

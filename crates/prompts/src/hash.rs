@@ -9,7 +9,7 @@ use singletree_llm::canonical_json;
 /// Returns `sha256:` and the hexadecimal digest of a value.
 ///
 /// JSON marks where each string, list and map ends, so two values have one text only when they are the same.
-pub(crate) fn of(value: &Value) -> String {
+pub(crate) fn hash_json_value(value: &Value) -> String {
     let mut text = String::from("sha256:");
     for byte in Sha256::digest(canonical_json(value)) {
         write!(text, "{byte:02x}").expect("a string takes all text");
@@ -27,7 +27,7 @@ mod tests {
     fn the_hash_is_of_compact_json_with_sorted_keys() {
         let digest = Sha256::digest(br#"{"a":[1,"x"],"b":null}"#);
         let text: String = digest.iter().map(|it| format!("{it:02x}")).collect();
-        assert_eq!(of(&json!({"b": null, "a": [1, "x"]})), format!("sha256:{text}"));
+        assert_eq!(hash_json_value(&json!({"b": null, "a": [1, "x"]})), format!("sha256:{text}"));
     }
 
     #[test]
@@ -39,7 +39,7 @@ mod tests {
             (json!({"a": 1}), json!({"a": "1"})),
             (json!([1]), json!([1.0])),
         ] {
-            assert_ne!(of(&one), of(&other), "{one} {other}");
+            assert_ne!(hash_json_value(&one), hash_json_value(&other), "{one} {other}");
         }
     }
 }

@@ -43,7 +43,7 @@ impl PromptInputs {
 
     /// Gives a variable a value that is not to be told.
     #[must_use]
-    pub fn secret(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn secret_variable(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         let name = name.into();
         self.secrets.insert(name.clone());
         self.variable(name, value)
@@ -61,7 +61,7 @@ impl PromptInputs {
     }
 
     /// Returns the variables as they may be told: every name, no secret value.
-    pub(crate) fn told(&self) -> Map {
+    pub(crate) fn redacted_variables(&self) -> Map {
         let told = |(name, value): (&String, &Value)| {
             let value = if self.secrets.contains(name) { Value::from(REDACTED) } else { value.clone() };
             (name.clone(), value)
@@ -70,7 +70,7 @@ impl PromptInputs {
     }
 
     /// Takes every text of a secret value out of a description.
-    pub(crate) fn without_secrets(&self, description: String) -> String {
+    pub(crate) fn redact_secrets(&self, description: String) -> String {
         let mut texts = Vec::new();
         for value in self.secrets.iter().filter_map(|secret| self.variables.get(secret)) {
             collect_texts(value, &mut texts);

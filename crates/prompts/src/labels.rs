@@ -12,7 +12,7 @@ pub const DEFAULT_LABEL: &str = "production";
 pub trait LabelResolver: fmt::Debug + Send + Sync {
     /// Returns the label for the prompt of this name: its own, else the resolver's default, else
     /// [`production`](DEFAULT_LABEL).
-    fn resolve(&self, name: &str) -> String;
+    fn resolve_label(&self, name: &str) -> String;
 }
 
 /// Labels by name.
@@ -33,7 +33,7 @@ impl PromptLabels {
 
     /// Sets the label of a name. The name `default` is that of all others.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, label: impl Into<String>) -> Self {
+    pub fn with_label(mut self, name: impl Into<String>, label: impl Into<String>) -> Self {
         self.by_name.insert(name.into(), label.into());
         self
     }
@@ -41,12 +41,12 @@ impl PromptLabels {
 
 impl<N: Into<String>, L: Into<String>> FromIterator<(N, L)> for PromptLabels {
     fn from_iter<I: IntoIterator<Item = (N, L)>>(labels: I) -> Self {
-        labels.into_iter().fold(Self::new(), |all, (name, label)| all.with(name, label))
+        labels.into_iter().fold(Self::new(), |all, (name, label)| all.with_label(name, label))
     }
 }
 
 impl LabelResolver for PromptLabels {
-    fn resolve(&self, name: &str) -> String {
+    fn resolve_label(&self, name: &str) -> String {
         let found = self.by_name.get(name).or_else(|| self.by_name.get(DEFAULT_KEY));
         found.map_or_else(|| DEFAULT_LABEL.to_owned(), Clone::clone)
     }
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn a_name_goes_before_the_default_and_the_default_before_production() {
         let labels: PromptLabels = [("default", "staging"), ("greeting", "variant-a")].into_iter().collect();
-        assert_eq!(labels.resolve("greeting"), "variant-a");
-        assert_eq!(labels.resolve("other"), "staging");
-        assert_eq!(PromptLabels::new().with("greeting", "x").resolve("other"), "production");
+        assert_eq!(labels.resolve_label("greeting"), "variant-a");
+        assert_eq!(labels.resolve_label("other"), "staging");
+        assert_eq!(PromptLabels::new().with_label("greeting", "x").resolve_label("other"), "production");
     }
 }

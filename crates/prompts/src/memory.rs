@@ -34,7 +34,7 @@ impl MemoryBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }
@@ -47,7 +47,7 @@ impl Default for MemoryBackend {
 }
 
 impl PromptBackend for MemoryBackend {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,

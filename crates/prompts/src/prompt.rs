@@ -51,7 +51,7 @@ impl Prompt {
             name: name.into(),
             version: version.into(),
             label: DEFAULT_LABEL.to_owned(),
-            template_hash: hash::of(&template.to_json()),
+            template_hash: hash::hash_json_value(&template.to_json()),
             template: Arc::new(template),
             fetched_at: UNIX_EPOCH,
             sampling: None,

@@ -63,17 +63,17 @@ impl PromptManager {
     /// # Cancellation
     ///
     /// Dropping the future ends the fetch.
-    pub async fn fetch(&self, query: impl Into<PromptQuery>) -> Result<Arc<Prompt>> {
+    pub async fn fetch_prompt(&self, query: impl Into<PromptQuery>) -> Result<Arc<Prompt>> {
         let query = query.into();
         let label = match (&query.label, &self.labels) {
             (Some(label), _) => label.clone(),
-            (None, Some(resolver)) => resolver.resolve(&query.name),
+            (None, Some(resolver)) => resolver.resolve_label(&query.name),
             (None, None) => DEFAULT_LABEL.to_owned(),
         };
         let cache_ttl = query.cache_ttl.or(self.cache_ttl);
         let mut passed_over = Vec::new();
         for (at, backend) in self.backends.iter().enumerate() {
-            match backend.fetch(&query.name, &label, cache_ttl).await {
+            match backend.fetch_prompt(&query.name, &label, cache_ttl).await {
                 Ok(prompt) => {
                     if let (Some(FallbackListener(tell)), false) = (&self.on_fallback, passed_over.is_empty())
                     {
@@ -86,7 +86,7 @@ impl PromptManager {
                 Err(error) => return Err(error),
             }
         }
-        Err(all_unavailable(passed_over))
+        Err(merge_unavailable_errors(passed_over))
     }
 
     /// Renders a prompt with inputs. Local and synchronous: nothing is read, and nothing but the inputs matters.
@@ -98,8 +98,8 @@ impl PromptManager {
     ///
     /// `prompt_render_error`, for everything that spec: prompt-management §11 names, for an empty text, and for a
     /// template that goes beyond the [limits](RenderLimits).
-    pub fn render(&self, prompt: &Arc<Prompt>, inputs: &PromptInputs) -> Result<PromptResult> {
-        render::render(&self.templating, prompt, inputs, self.clock.now())
+    pub fn render_prompt(&self, prompt: &Arc<Prompt>, inputs: &PromptInputs) -> Result<PromptResult> {
+        render::render_prompt(&self.templating, prompt, inputs, self.clock.now())
     }
 
     /// Checks a prompt without inputs: every template must parse, and its segments must fit together.
@@ -107,9 +107,9 @@ impl PromptManager {
     /// # Errors
     ///
     /// `prompt_render_error`, as [`render`](Self::render) would give.
-    pub fn check(&self, prompt: &Prompt) -> Result<()> {
-        render::check(&self.templating, prompt.template())
-            .map_err(|description| render::error(prompt, &PromptInputs::new(), description))
+    pub fn check_prompt(&self, prompt: &Prompt) -> Result<()> {
+        render::check_template(&self.templating, prompt.template())
+            .map_err(|description| render::build_render_error(prompt, &PromptInputs::new(), description))
     }
 
     /// Fetches a prompt and renders it.
@@ -122,19 +122,19 @@ impl PromptManager {
     ///
     /// Dropping the future ends the fetch.
     pub async fn get(&self, query: impl Into<PromptQuery>, inputs: &PromptInputs) -> Result<PromptResult> {
-        let prompt = self.fetch(query).await?;
-        self.render(&prompt, inputs)
+        let prompt = self.fetch_prompt(query).await?;
+        self.render_prompt(&prompt, inputs)
     }
 }
 
 /// One error for all backends; each of theirs is told, the last one is the source.
-fn all_unavailable(mut passed_over: Vec<Error>) -> Error {
+fn merge_unavailable_errors(mut passed_over: Vec<Error>) -> Error {
     match passed_over.pop() {
         Some(last) if passed_over.is_empty() => last,
         last => {
             let before: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
             let what = format!("no backend of prompts can be reached ({})", before.join("; "));
-            Error::unavailable(what, last.map(Into::into))
+            Error::store_unavailable(what, last.map(Into::into))
         }
     }
 }
@@ -147,7 +147,7 @@ impl PromptManagerBuilder {
     }
 
     /// Sets who chooses the label where a query names none.
-    pub fn labels(mut self, resolver: impl LabelResolver + 'static) -> Self {
+    pub fn label_resolver(mut self, resolver: impl LabelResolver + 'static) -> Self {
         self.manager.labels = Some(Box::new(resolver));
         self
     }
@@ -165,7 +165,7 @@ impl PromptManagerBuilder {
     }
 
     /// Sets how much work a template may make.
-    pub fn limits(mut self, limits: RenderLimits) -> Self {
+    pub fn render_limits(mut self, limits: RenderLimits) -> Self {
         self.limits = limits;
         self
     }

@@ -164,7 +164,7 @@ impl BlockTemplate {
                         put("media_type", media_type.as_str().into());
                     }
                 }
-                detail.iter().for_each(|it| put("detail", detail_word(*it).into()));
+                detail.iter().for_each(|it| put("detail", image_detail_word(*it).into()));
             }
         }
         Value::Object(fields)
@@ -172,7 +172,7 @@ impl BlockTemplate {
 }
 
 /// Returns the word of the specification.
-fn detail_word(detail: ImageDetailLevel) -> &'static str {
+fn image_detail_word(detail: ImageDetailLevel) -> &'static str {
     match detail {
         ImageDetailLevel::Auto => "auto",
         ImageDetailLevel::Low => "low",

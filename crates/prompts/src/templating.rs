@@ -58,7 +58,7 @@ impl TemplateEngine {
         environment.set_fuel(Some(limits.steps));
         // It prints every variable, secrets too.
         environment.remove_global("debug");
-        strict::install(&mut environment);
+        strict::install_strict_filters(&mut environment);
         Self { environment, output_bytes: limits.output_bytes }
     }
 
@@ -67,28 +67,39 @@ impl TemplateEngine {
     /// # Errors
     ///
     /// With a description and its line, as a lowercase fragment.
-    pub(crate) fn render(&self, template: &str, variables: &TemplateVariables) -> Result<String, String> {
-        if room::is_simple(template) {
-            return self.render_here(template, variables);
+    pub(crate) fn render_template(
+        &self,
+        template: &str,
+        variables: &TemplateVariables,
+    ) -> Result<String, String> {
+        if room::is_simple_template(template) {
+            return self.render_on_this_stack(template, variables);
         }
         room::require_shallow(template)?;
-        room::with_room(|| self.render_here(template, variables))
+        room::run_with_large_stack(|| self.render_on_this_stack(template, variables))
     }
 
-    fn render_here(&self, template: &str, variables: &TemplateVariables) -> Result<String, String> {
-        let compiled = self.environment.template_from_str(template).map_err(|error| describe(&error))?;
+    fn render_on_this_stack(&self, template: &str, variables: &TemplateVariables) -> Result<String, String> {
+        let compiled =
+            self.environment.template_from_str(template).map_err(|error| describe_error(&error))?;
         let mut output = BoundedOutput { text: Vec::new(), most: self.output_bytes, is_full: false };
         let rendered = compiled.render_captured_to(variables.0.clone(), &mut output).map(drop);
         if output.is_full {
             return Err(format!("the text is longer than {} bytes", output.most));
         }
-        rendered.map_err(|error| describe(&error) + &self.not_given(&compiled, variables))?;
+        rendered.map_err(|error| {
+            describe_error(&error) + &self.describe_missing_variables(&compiled, variables)
+        })?;
         Ok(String::from_utf8(output.text).expect("the engine writes text, whole"))
     }
 
     /// Names the variables of a template that were not given: where something undefined went through a filter, the
     /// engine does not. One that stands in a branch that is not taken is among them, so this is a hint and no rule.
-    fn not_given(&self, template: &Template<'_, '_>, variables: &TemplateVariables) -> String {
+    fn describe_missing_variables(
+        &self,
+        template: &Template<'_, '_>,
+        variables: &TemplateVariables,
+    ) -> String {
         let known: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         let named: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
         let given = |name: &str| variables.0.get_attr(name).is_ok_and(|attr| !attr.is_undefined());
@@ -105,16 +116,16 @@ impl TemplateEngine {
     /// # Errors
     ///
     /// As [`render`](Self::render).
-    pub(crate) fn parse(&self, template: &str) -> Result<(), String> {
+    pub(crate) fn check_syntax(&self, template: &str) -> Result<(), String> {
         room::require_shallow(template)?;
-        room::with_room(|| {
-            self.environment.template_from_str(template).map(drop).map_err(|error| describe(&error))
+        room::run_with_large_stack(|| {
+            self.environment.template_from_str(template).map(drop).map_err(|error| describe_error(&error))
         })
     }
 }
 
 /// Describes an error. The engine's error is not kept: its `Debug` shows the values of variables.
-fn describe(error: &minijinja::Error) -> String {
+fn describe_error(error: &minijinja::Error) -> String {
     let mut told = match (error.kind(), error.detail()) {
         (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
         (kind, Some(detail)) => format!("{kind}: {detail}"),

@@ -109,7 +109,7 @@ impl HttpProvider {
         let manner = ComposeOptions { streaming, structured_output: self.capabilities.structured_output };
         // A model without eyes reads the line that names a picture of a tool.
         let request = match self.capabilities.images {
-            true => request.inlined().await?,
+            true => request.inline_pictures().await?,
             false => Cow::Borrowed(request),
         };
         self.mapping.compose_request(&self.model, &request, manner)
@@ -176,7 +176,7 @@ impl HttpProvider {
         let composed = self.compose_request(request, false).await?;
         let response = self.post_request(&composed, "application/json").await?;
         let body = self.read_json_body(response.body).await?;
-        self.mapping.read_response(body, &composed)?.validated(request)
+        self.mapping.read_response(body, &composed)?.validate_against(request)
     }
 
     async fn open_delta_stream(&self, request: &Request) -> Result<BoxStream<'_, Result<ResponseDelta>>> {
@@ -229,7 +229,7 @@ fn clip_message(text: &str) -> String {
 }
 
 impl Provider for HttpProvider {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         &self.model
     }
 
@@ -243,15 +243,15 @@ impl Provider for HttpProvider {
         })
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         self.capabilities.streaming
     }
 
-    fn redact(&self, error: Error) -> Error {
+    fn redact_secrets(&self, error: Error) -> Error {
         redact_error(error, &self.redactor)
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {

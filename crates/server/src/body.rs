@@ -17,19 +17,22 @@ const DEPTH_MAX: usize = 64;
 ///
 /// # Errors
 /// `server_request_invalid` with the place of the mistake.
-pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, RequestProblem> {
+pub(crate) fn parse_json_body<T: DeserializeOwned>(body: &Bytes) -> Result<T, RequestProblem> {
     // Serde would also read a struct from a list of its field values.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(RequestProblem::invalid("the body is not what is expected: it has to be a JSON object"));
+        return Err(RequestProblem::invalid_request(
+            "the body is not what is expected: it has to be a JSON object",
+        ));
     }
-    check_depth(body)?;
+    check_json_depth(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
-        let problem = RequestProblem::invalid(format!("the body is not what is expected: {}", error.inner()));
-        if place == "." { problem } else { problem.field(place) }
+        let problem =
+            RequestProblem::invalid_request(format!("the body is not what is expected: {}", error.inner()));
+        if place == "." { problem } else { problem.with_field(place) }
     })?;
-    reader.end().map_err(|_| RequestProblem::invalid("the body goes on behind its JSON"))?;
+    reader.end().map_err(|_| RequestProblem::invalid_request("the body goes on behind its JSON"))?;
     Ok(value)
 }
 
@@ -37,7 +40,7 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, RequestProble
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(crate) fn check_depth(body: &[u8]) -> Result<(), RequestProblem> {
+pub(crate) fn check_json_depth(body: &[u8]) -> Result<(), RequestProblem> {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in body {
         match byte {
@@ -49,7 +52,7 @@ pub(crate) fn check_depth(body: &[u8]) -> Result<(), RequestProblem> {
             _ => {}
         }
         if depth > DEPTH_MAX {
-            return Err(RequestProblem::invalid(format!("the body nests deeper than {DEPTH_MAX}")));
+            return Err(RequestProblem::invalid_request(format!("the body nests deeper than {DEPTH_MAX}")));
         }
     }
     Ok(())
@@ -65,22 +68,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonPayload<T> {
     type Rejection = RequestProblem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, RequestProblem> {
-        let is_json = is_json(request.headers());
+        let is_json = has_json_content_type(request.headers());
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|error| RequestProblem::of_status(error.into_response().status()))?;
+        let body = body.map_err(|error| RequestProblem::from_status(error.into_response().status()))?;
         if body.is_empty() {
-            return json(&Bytes::from_static(b"{}")).map(Self);
+            return parse_json_body(&Bytes::from_static(b"{}")).map(Self);
         }
         if !is_json {
-            let problem = RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-            return Err(problem.hint("send JSON, with `Content-Type: application/json`"));
+            let problem = RequestProblem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            return Err(problem.with_hint("send JSON, with `Content-Type: application/json`"));
         }
-        json(&body).map(Self)
+        parse_json_body(&body).map(Self)
     }
 }
 
 /// Checks whether the content type of a body is JSON.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn has_json_content_type(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
@@ -92,7 +95,8 @@ mod tests {
 
     #[test]
     fn depth_is_counted_outside_texts() {
-        let check = |body: &str, fit: bool| assert_eq!(check_depth(body.as_bytes()).is_ok(), fit, "{body}");
+        let check =
+            |body: &str, fit: bool| assert_eq!(check_json_depth(body.as_bytes()).is_ok(), fit, "{body}");
         let nested = |deep: usize| format!("{}1{}", "[".repeat(deep), "]".repeat(deep));
         check(&nested(DEPTH_MAX), true);
         check(&nested(DEPTH_MAX + 1), false);

@@ -44,7 +44,7 @@ impl fmt::Display for Scope {
 }
 
 /// Returns the tenant of data that belongs to the operator and to no tenant. Only the operator is a caller of it.
-pub(crate) fn house() -> TenantId {
+pub(crate) fn operator_tenant() -> TenantId {
     TenantId::parse("operator").expect("it is a short text")
 }
 
@@ -52,10 +52,10 @@ pub(crate) fn house() -> TenantId {
 ///
 /// # Errors
 /// `server_tenant_invalid`.
-pub fn tenant(name: &str) -> crate::Result<TenantId> {
+pub fn parse_tenant_name(name: &str) -> crate::Result<TenantId> {
     let wrong = |why: String| crate::Error::Tenant { tenant: name.chars().take(64).collect(), why };
     let tenant = TenantId::parse(name).map_err(|error| wrong(error.to_string()))?;
-    if tenant == house() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
+    if tenant == operator_tenant() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
 }
 
 /// The caller of a request.
@@ -91,7 +91,7 @@ impl Caller {
     /// Returns the operator: it sees no tenant's sessions, and manages the keys of all tenants.
     pub(crate) fn operator() -> Self {
         Self {
-            tenant: house(),
+            tenant: operator_tenant(),
             name: "operator".into(),
             scopes: vec![Scope::Admin],
             valid_until: None,
@@ -100,23 +100,23 @@ impl Caller {
     }
 
     /// Checks whether this is the same caller as before, with the same scopes.
-    pub(crate) fn is_same(&self, before: &Self) -> bool {
+    pub(crate) fn is_same_caller(&self, before: &Self) -> bool {
         self.tenant == before.tenant && self.name == before.name && self.scopes == before.scopes
     }
 
     /// Checks whether the caller is the operator.
     pub(crate) fn is_operator(&self) -> bool {
-        self.tenant == house()
+        self.tenant == operator_tenant()
     }
 
     /// Returns the tenant that the request names, if the caller may act for it, otherwise the caller's own.
-    pub(crate) fn acting_for(&self, named: Option<&str>) -> Result<TenantId, RequestProblem> {
+    pub(crate) fn resolve_tenant(&self, named: Option<&str>) -> Result<TenantId, RequestProblem> {
         match named {
             None if self.is_operator() => Ok(TenantId::single()),
             None => Ok(self.tenant.clone()),
-            Some(named) if self.is_operator() => Ok(tenant(named)?),
+            Some(named) if self.is_operator() => Ok(parse_tenant_name(named)?),
             Some(named) if *named == *self.tenant.as_str() => Ok(self.tenant.clone()),
-            Some(_) => Err(RequestProblem::of_kind(
+            Some(_) => Err(RequestProblem::from_kind(
                 RequestProblemKind::Forbidden,
                 "only the operator names another tenant",
             )),
@@ -125,13 +125,13 @@ impl Caller {
 
     /// Checks whether the caller may read messages of sessions. Other callers get only the effects of their own
     /// requests.
-    pub(crate) fn may_read(&self) -> bool {
+    pub(crate) fn can_read_messages(&self) -> bool {
         self.scopes.contains(&Scope::Read)
     }
 
     /// Checks that the caller has a scope.
-    pub(crate) fn may(&self, scope: Scope) -> Result<(), RequestProblem> {
-        if self.scopes.contains(&scope) { Ok(()) } else { Err(RequestProblem::forbidden(scope)) }
+    pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), RequestProblem> {
+        if self.scopes.contains(&scope) { Ok(()) } else { Err(RequestProblem::missing_scope(scope)) }
     }
 }
 

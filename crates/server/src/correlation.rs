@@ -15,18 +15,18 @@ pub(crate) struct CorrelationId(String);
 
 impl CorrelationId {
     /// Takes the logged part of an id.
-    pub(crate) fn cut(id: &str) -> Self {
+    pub(crate) fn from_truncated_id(id: &str) -> Self {
         Self(id.chars().take(LOGGED).collect())
     }
 }
 
 /// Returns the id from the header of a request.
-pub(crate) fn of_request(headers: &HeaderMap) -> Option<CorrelationId> {
+pub(crate) fn read_correlation_id(headers: &HeaderMap) -> Option<CorrelationId> {
     let id = headers.get(CORRELATION)?.to_str().ok()?;
-    (!id.is_empty()).then(|| CorrelationId::cut(id))
+    (!id.is_empty()).then(|| CorrelationId::from_truncated_id(id))
 }
 
 /// Returns the id to log: the one of the message has precedence.
-pub(crate) fn logged(response: &Response, asked: Option<CorrelationId>) -> Option<String> {
+pub(crate) fn select_logged_id(response: &Response, asked: Option<CorrelationId>) -> Option<String> {
     response.extensions().get::<CorrelationId>().cloned().or(asked).map(|id| id.0)
 }

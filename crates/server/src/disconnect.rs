@@ -27,18 +27,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>, RequestProblem> {
+pub(crate) fn read_disconnect_policy(headers: &HeaderMap) -> Result<Option<OnDisconnect>, RequestProblem> {
     match headers.get(ON_DISCONNECT).map(|value| value.as_bytes()) {
         None => Ok(None),
         Some(b"cancel") => Ok(Some(OnDisconnect::Cancel)),
         Some(b"continue") => Ok(Some(OnDisconnect::Continue)),
-        Some(_) => {
-            Err(RequestProblem::invalid("X-On-Disconnect is `cancel` or `continue`").field("X-On-Disconnect"))
-        }
+        Some(_) => Err(RequestProblem::invalid_request("X-On-Disconnect is `cancel` or `continue`")
+            .with_field("X-On-Disconnect")),
     }
 }
 
-/// Held by the stream of the request that began a turn. If it is dropped before [`DisconnectGuard::finish`], it
+/// Held by the stream of the request that began a turn. If it is dropped before [`DisconnectGuard::mark_finished`], it
 /// cancels the turn later, unless another client follows the turn then.
 pub(crate) struct DisconnectGuard {
     shared: Arc<ServerState>,
@@ -56,29 +55,29 @@ impl DisconnectGuard {
     }
 
     /// Sets the turn that the request has begun; a later turn replaces an earlier one.
-    pub(crate) fn begin(&mut self, turn: &Turn) {
+    pub(crate) fn guard_turn(&mut self, turn: &Turn) {
         self.begun = Some((turn.session().to_owned(), turn.id().clone()));
     }
 
     /// Records that the stream has come to its end.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn mark_finished(&mut self) {
         self.begun = None;
     }
 
     /// Makes the guard of a request that has begun this turn; none if the turn existed before.
-    pub(crate) fn of(
+    pub(crate) fn for_new_turn(
         (shared, chat): (&Arc<ServerState>, &Chat),
         policy: Option<OnDisconnect>,
         turn: &Turn,
     ) -> Option<Self> {
         turn.is_new().then(|| {
             let mut guard = Self::new(shared.clone(), chat.clone(), policy);
-            guard.begin(turn);
+            guard.guard_turn(turn);
             guard
         })
     }
 
-    fn may_cancel(&self) -> bool {
+    fn can_cancel_turn(&self) -> bool {
         let by_agent =
             |name| self.chat.on_disconnect(name).is_ok_and(|policy| policy == OnDisconnect::Cancel);
         match self.policy {
@@ -89,7 +88,7 @@ impl DisconnectGuard {
 }
 
 /// Holds a guard until a stream has come to its end.
-pub(crate) fn guarded<T: Send>(
+pub(crate) fn guard_stream<T: Send>(
     stream: impl Stream<Item = T> + Send + 'static,
     guard: Option<DisconnectGuard>,
 ) -> impl Stream<Item = T> + Send + 'static {
@@ -97,7 +96,7 @@ pub(crate) fn guarded<T: Send>(
         match stream.next().await {
             Some(item) => Some((item, (stream, guard))),
             None => {
-                guard.iter_mut().for_each(DisconnectGuard::finish);
+                guard.iter_mut().for_each(DisconnectGuard::mark_finished);
                 None
             }
         }
@@ -108,7 +107,8 @@ impl Drop for DisconnectGuard {
     fn drop(&mut self) {
         // The stop of the server closes streams too, and cancels nothing (D33).
         let is_stopping = *self.shared.closing.borrow();
-        let Some((session, turn)) = self.begun.take().filter(|_| !is_stopping && self.may_cancel()) else {
+        let Some((session, turn)) = self.begun.take().filter(|_| !is_stopping && self.can_cancel_turn())
+        else {
             return;
         };
         let absence = DisconnectedTurn {
@@ -119,7 +119,7 @@ impl Drop for DisconnectGuard {
             turn,
         };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(absence.watch());
+            runtime.spawn(absence.cancel_when_unfollowed());
         }
     }
 }
@@ -135,15 +135,15 @@ struct DisconnectedTurn {
 
 impl DisconnectedTurn {
     /// Cancels the turn as soon as no client follows it, unless it ends before.
-    async fn watch(self) {
+    async fn cancel_when_unfollowed(self) {
         let mut closing = self.shared.closing.subscribe();
         loop {
             tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => return,
-                () = self.shared.pace.pause(PATIENCE) => {}
+                () = self.shared.pace.sleep_for(PATIENCE) => {}
             }
-            match self.is_over().await {
+            match self.is_cancel_obsolete().await {
                 Ok(true) => return,
                 Ok(false) => {}
                 // The store may come back.
@@ -158,7 +158,7 @@ impl DisconnectedTurn {
     }
 
     /// Checks whether the turn has ended or must not be cancelled.
-    async fn is_over(&self) -> Result<bool, Error> {
+    async fn is_cancel_obsolete(&self) -> Result<bool, Error> {
         let info = match self.chat.turn_info(&self.session, &self.turn).await {
             Err(Error::TurnUnknown { .. } | Error::SessionUnknown { .. }) => return Ok(true),
             info => info?,

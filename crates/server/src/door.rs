@@ -52,7 +52,11 @@ impl ConnectionAcceptor {
     }
 
     /// Accepts connections until `stop` is ready.
-    pub(crate) async fn open(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
+    pub(crate) async fn accept_connections(
+        &mut self,
+        listener: &TcpListener,
+        stop: impl Future<Output = ()>,
+    ) {
         tokio::pin!(stop);
         loop {
             let slots = self.slots.clone();
@@ -70,13 +74,13 @@ impl ConnectionAcceptor {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                (slot, stream, peer) = entering => self.enter(slot, stream, peer),
+                (slot, stream, peer) = entering => self.spawn_connection(slot, stream, peer),
             }
             while self.inside.try_join_next().is_some() {}
         }
     }
 
-    fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream, peer: SocketAddr) {
+    fn spawn_connection(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream, peer: SocketAddr) {
         // Sends small packets without delay. If the option cannot be set, the connection is only slower.
         stream.set_nodelay(true).unwrap_or_default();
         let io = TokioIo::new(WriteTimeoutStream::new(stream, self.patience));
@@ -86,7 +90,7 @@ impl ConnectionAcceptor {
         });
         let connection = self.http.serve_connection(io, TowerToHyperService::new(router));
         let mut leaving = self.leaving.subscribe();
-        let counted = self.metrics.connection();
+        let counted = self.metrics.count_connection();
         self.inside.spawn(async move {
             tokio::pin!(connection);
             let left = async move { drop(leaving.wait_for(|leaving| *leaving).await) };
@@ -103,12 +107,12 @@ impl ConnectionAcceptor {
     }
 
     /// Ends connections after their current request, and idle ones immediately.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn begin_shutdown(&self) {
         self.leaving.send_replace(true);
     }
 
     /// Waits until all connections have ended.
-    pub(crate) async fn empty(&mut self) {
+    pub(crate) async fn wait_until_closed(&mut self) {
         while self.inside.join_next().await.is_some() {}
     }
 }

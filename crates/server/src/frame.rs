@@ -17,7 +17,7 @@ use futures_util::FutureExt;
 use singletree_harness::QuotaExceeded;
 use tokio::time::Instant;
 
-use crate::arriving::{BodyArrival, arriving};
+use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
@@ -86,13 +86,13 @@ impl RequestLayer {
         let mut outlines: Vec<SectionPrefix> = sections
             .iter()
             .flat_map(|section| {
-                let served = section.routes.iter().map(|route| fixed(route.path));
+                let served = section.routes.iter().map(|route| fixed_path_prefix(route.path));
                 let prefixes = served.chain(section.unserved.iter().copied());
-                prefixes.map(|prefix| SectionPrefix::of(prefix, section)).collect::<Vec<_>>()
+                prefixes.map(|prefix| SectionPrefix::from_section(prefix, section)).collect::<Vec<_>>()
             })
             .collect();
         outlines.sort_by_key(|outline| std::cmp::Reverse(outline.prefix.len()));
-        outlines.extend(sections.first().map(|section| SectionPrefix::of("", section)));
+        outlines.extend(sections.first().map(|section| SectionPrefix::from_section("", section)));
         let mut access = HashMap::<_, Vec<_>>::new();
         let routes = sections
             .iter()
@@ -101,7 +101,7 @@ impl RequestLayer {
             let ApiRoute { method, access: who, streams, operation, .. } = route;
             let (method, streams) = (method.clone(), *streams);
             let instead_of_key = operation.as_ref().and_then(|operation| operation.instead_of_key);
-            let negotiates = operation.as_ref().is_some_and(ApiOperation::negotiates);
+            let negotiates = operation.as_ref().is_some_and(ApiOperation::negotiates_content);
             let admittance = MethodAccessRule {
                 method,
                 access: *who,
@@ -116,7 +116,7 @@ impl RequestLayer {
     }
 
     /// Returns the section to which a path belongs, whether the path is one of its routes or not.
-    fn outline(&self, path: &str) -> SectionPrefix {
+    fn find_section(&self, path: &str) -> SectionPrefix {
         let within = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -125,35 +125,37 @@ impl RequestLayer {
     }
 
     /// Finds the caller, if the route needs one, and checks that the request is allowed now.
-    async fn admit(&self, request: &mut Request) -> Result<AdmittedRequest, RequestProblem> {
+    async fn admit_request(&self, request: &mut Request) -> Result<AdmittedRequest, RequestProblem> {
         let nothing = AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
         let route = routes.into_iter().find(|route| route.method == *asked);
         let mut admitted = nothing;
-        check_encoding(request.headers())?;
+        check_content_encoding(request.headers())?;
         // Without a route for the method there is nothing to check.
         if let Some(route) = route.filter(|route| route.access == RouteAccess::Keyed) {
             let MethodAccessRule { streams, stream_failure, instead_of_key, negotiates, .. } = route;
             (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
-            let caller = self.shared.access.caller(request.uri(), request.headers()).await?;
-            let is_operated = OPERATED.contains(&fixed(path.as_str()));
+            let caller = self.shared.access.authenticate_request(request.uri(), request.headers()).await?;
+            let is_operated = OPERATED.contains(&fixed_path_prefix(path.as_str()));
             if caller.is_operator() && !is_operated {
                 let why =
                     "the operator manages keys and reads the audit; for all else there are the tenants' keys";
-                return Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, why));
+                return Err(RequestProblem::from_kind(RequestProblemKind::Forbidden, why));
             }
-            let makes_keys = fixed(path.as_str()) == KEYS && asked != Method::GET;
-            if makes_keys && !self.shared.access.is_required() && !caller.is_operator() {
+            let makes_keys = fixed_path_prefix(path.as_str()) == KEYS && asked != Method::GET;
+            if makes_keys && !self.shared.access.is_key_required() && !caller.is_operator() {
                 let why = "every user of this machine reaches a server that asks for no key: its keys are managed with the operator's";
                 let hint = "use `singletree keys`, which finds the operator's key beside the database";
-                return Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, why).hint(hint));
+                return Err(RequestProblem::from_kind(RequestProblemKind::Forbidden, why).with_hint(hint));
             }
             if let Some(instead) =
                 instead_of_key.filter(|_| request.headers().contains_key("idempotency-key"))
             {
-                return Err(RequestProblem::invalid("this takes no Idempotency-Key").hint(instead));
+                return Err(
+                    RequestProblem::invalid_request("this takes no Idempotency-Key").with_hint(instead)
+                );
             }
             let quotas = &self.shared.quotas;
             let exceeded = |it: QuotaExceeded| RequestProblem::quota_exceeded(&it);
@@ -167,7 +169,7 @@ impl RequestLayer {
     }
 
     /// Adds the message and the hint of a quota to a refusal that has only the category.
-    fn worded(&self, problem: RequestProblem, caller: Option<&Caller>) -> RequestProblem {
+    fn add_quota_details(&self, problem: RequestProblem, caller: Option<&Caller>) -> RequestProblem {
         let is_bare =
             problem.category == RequestProblemKind::QuotaExceeded.category() && problem.hint.is_none();
         let refusal = caller.filter(|_| is_bare).and_then(|caller| self.shared.quotas.last_refusal(caller));
@@ -176,7 +178,7 @@ impl RequestLayer {
 }
 
 impl SectionPrefix {
-    fn of(prefix: &'static str, section: &ProtocolSection) -> Self {
+    fn from_section(prefix: &'static str, section: &ProtocolSection) -> Self {
         Self { prefix, section: section.name, render: section.render }
     }
 }
@@ -193,56 +195,57 @@ struct RequestLogFields {
 }
 
 impl RequestLogFields {
-    fn of(request: &Request, asked: RequestContext) -> Self {
+    fn from_request(request: &Request, asked: RequestContext) -> Self {
         Self {
             asked,
-            trace: trace::of(request.headers()).map(ToOwned::to_owned),
+            trace: trace::read_trace_id(request.headers()).map(ToOwned::to_owned),
             method: request.method().clone(),
             path: request.uri().path().chars().take(PATH_SHOWN).collect(),
             begun: Instant::now(),
             peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0.to_string()),
-            correlation: correlation::of_request(request.headers()),
+            correlation: correlation::read_correlation_id(request.headers()),
         }
     }
 }
 
 /// Runs a request within the layer.
-pub(crate) async fn run(
+pub(crate) async fn handle_request(
     State(frame): State<Arc<RequestLayer>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let outline = frame.outline(request.uri().path());
-    let asked = RequestContext { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
-    let noted = RequestLogFields::of(&request, asked.clone());
+    let outline = frame.find_section(request.uri().path());
+    let request_id = request_id::choose_request_id(&request, frame.shared.ids.as_ref());
+    let asked = RequestContext { request_id };
+    let noted = RequestLogFields::from_request(&request, asked.clone());
     request.extensions_mut().insert(asked);
-    let credentials = Credentials::of(&request);
-    let admitted = frame.admit(&mut request).await;
+    let credentials = Credentials::from_request(&request);
+    let admitted = frame.admit_request(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
     let mut panicked = None;
     let negotiates = admitted.as_ref().is_ok_and(|admitted| admitted.negotiates);
     let answer = match admitted {
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
-            let (request, arrival) = arriving(request, frame.shared.limits.request_time);
+            let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
             match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-                Ok(answer) => match (problem_of(&answer, &arrival), caller.clone()) {
+                Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {
                         let allow = answer.headers().get(ALLOW).cloned();
-                        Err((frame.worded(problem, caller.as_ref()), allow))
+                        Err((frame.add_quota_details(problem, caller.as_ref()), allow))
                     }
                     (None, Some(caller)) => {
                         let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
-                        let guard =
-                            StreamGuard { shared, caller, credentials, permit, stream_failure, asked };
-                        guard.look_after(answer).map_err(|problem| (problem, None))
+                        StreamGuard { shared, caller, credentials, permit, stream_failure, asked }
+                            .guard_response(answer)
+                            .map_err(|problem| (problem, None))
                     }
                     (None, None) => Ok(answer),
                 },
                 Err(payload) => {
-                    panicked = Some(words_of(payload.as_ref()));
+                    panicked = Some(panic_message(payload.as_ref()));
                     let hint = format!("the server's log says more, under the id {}", noted.asked.request_id);
                     let kind = RequestProblemKind::Failed;
-                    Err((RequestProblem::of_kind(kind, kind.message()).hint(hint), None))
+                    Err((RequestProblem::from_kind(kind, kind.default_message()).with_hint(hint), None))
                 }
             }
         }
@@ -251,14 +254,14 @@ pub(crate) async fn run(
     let category = answer.as_ref().err().map(|(problem, _)| problem.category.clone());
     let mut response = match answer {
         Ok(answer) => answer,
-        Err((problem, allow)) => told(&frame.shared, &problem, &noted.asked, outline.render, allow),
+        Err((problem, allow)) => render_problem(&frame.shared, &problem, &noted.asked, outline.render, allow),
     };
-    set_usual(response.headers_mut(), &noted.asked.request_id, negotiates);
-    let correlation = correlation::logged(&response, noted.correlation);
+    set_default_headers(response.headers_mut(), &noted.asked.request_id, negotiates);
+    let correlation = correlation::select_logged_id(&response, noted.correlation);
     let correlation = correlation.map(|id| frame.shared.redactor.redact(&id).into_owned());
     let took = noted.begun.elapsed().as_secs_f64();
     let line = Line {
-        at: telemetry::now(frame.shared.clock.as_ref()),
+        at: telemetry::format_current_time(frame.shared.clock.as_ref()),
         kind: "request",
         request: &noted.asked.request_id,
         trace: noted.trace.as_deref(),
@@ -274,23 +277,23 @@ pub(crate) async fn run(
         category: category.as_deref(),
         panic: panicked.as_deref(),
     };
-    frame.shared.telemetry.request(&line, took);
+    frame.shared.telemetry.record_request(&line, took);
     response
 }
 
 /// Refuses a compressed body: the server does not decompress, so it would be reported as malformed JSON.
-fn check_encoding(headers: &HeaderMap) -> Result<(), RequestProblem> {
+fn check_content_encoding(headers: &HeaderMap) -> Result<(), RequestProblem> {
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     if encodings.into_iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());
     }
-    let problem = RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    Err(problem.hint("send the body as it is, without Content-Encoding"))
+    let problem = RequestProblem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    Err(problem.with_hint("send the body as it is, without Content-Encoding"))
 }
 
 /// Sets the id of the request, and the headers that keep an answer out of caches and other sites, unless its handler
 /// has set them.
-fn set_usual(headers: &mut HeaderMap, id: &str, negotiates: bool) {
+fn set_default_headers(headers: &mut HeaderMap, id: &str, negotiates: bool) {
     if negotiates {
         headers.append(VARY, HeaderValue::from_static("accept, prefer"));
     }
@@ -308,31 +311,31 @@ fn set_usual(headers: &mut HeaderMap, id: &str, negotiates: bool) {
 }
 
 /// Returns the message of a panic.
-fn words_of(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic").to_owned()
 }
 
 /// Returns the problem of a response: one of ours, or one made from the status if a library has answered in plain
 /// text.
-fn problem_of(answer: &Response, arrival: &BodyArrival) -> Option<RequestProblem> {
+fn problem_of_response(answer: &Response, arrival: &BodyArrival) -> Option<RequestProblem> {
     let status = answer.status();
     if !status.is_client_error() && !status.is_server_error() {
         return None;
     }
     if arrival.is_late() {
-        return Some(RequestProblem::of_status(StatusCode::REQUEST_TIMEOUT));
+        return Some(RequestProblem::from_status(StatusCode::REQUEST_TIMEOUT));
     }
     if let Some(problem) = answer.extensions().get::<RequestProblem>() {
         return Some(problem.clone());
     }
     let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let worded = kind.is_some_and(|kind| !kind.starts_with(b"text/plain"));
-    (!worded).then(|| RequestProblem::of_status(status))
+    (!worded).then(|| RequestProblem::from_status(status))
 }
 
 /// Converts a problem by its section, without secrets (INV-16), and sets its status and headers.
-fn told(
+fn render_problem(
     shared: &ServerState,
     problem: &RequestProblem,
     asked: &RequestContext,
@@ -363,6 +366,6 @@ fn told(
 }
 
 /// Returns the part of a path before its first parameter.
-fn fixed(path: &str) -> &str {
+fn fixed_path_prefix(path: &str) -> &str {
     path.split('{').next().unwrap_or_default().trim_end_matches('/')
 }

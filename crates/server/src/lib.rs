@@ -58,7 +58,7 @@ mod page;
 mod steerable;
 mod ui_stream;
 
-pub use caller::{Caller, Scope, tenant};
+pub use caller::{Caller, Scope, parse_tenant_name};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, RevocationLog, TokenPolicy, erase_tenant, tenants_with_keys};

@@ -18,19 +18,19 @@ pub(crate) struct NamedWait {
 
 impl NamedWait {
     /// Returns the name of a wait.
-    pub(crate) fn of(wait: &SuspensionTerms, descriptor: &Descriptor) -> Self {
+    pub(crate) fn from_wait_terms(wait: &SuspensionTerms, descriptor: &Descriptor) -> Self {
         let action = wait.action.clone().unwrap_or_default();
         Self { wait: wait.no, action, signal: descriptor.signal_id.clone() }
     }
 
     /// Returns the id, with this prefix.
-    pub(crate) fn id(&self, prefix: &str) -> String {
+    pub(crate) fn encode_wait_id(&self, prefix: &str) -> String {
         let Self { wait, action, signal } = self;
         format!("{prefix}{}", URL_SAFE_NO_PAD.encode(format!("{wait}.{action}.{signal}")))
     }
 
     /// Reads an id with this prefix; `None` if it is not one of ours.
-    pub(crate) fn read(prefix: &str, id: &str) -> Option<Self> {
+    pub(crate) fn decode_wait_id(prefix: &str, id: &str) -> Option<Self> {
         let named = URL_SAFE_NO_PAD.decode(id.strip_prefix(prefix)?).ok()?;
         let named = String::from_utf8(named).ok()?;
         let mut parts = named.splitn(3, '.');
@@ -39,12 +39,12 @@ impl NamedWait {
     }
 
     /// Checks whether this is the pending wait.
-    pub(crate) fn is(&self, pending: &PendingWait) -> bool {
-        *self == Self::of(&pending.wait, &pending.descriptor)
+    pub(crate) fn is_same_wait(&self, pending: &PendingWait) -> bool {
+        *self == Self::from_wait_terms(&pending.wait, &pending.descriptor)
     }
 
     /// Makes an answer with a payload that is valid for this wait and action only.
-    pub(crate) fn answer(&self, payload: Map<String, Value>) -> Answer {
+    pub(crate) fn build_answer(&self, payload: Map<String, Value>) -> Answer {
         Answer::new(payload).to(self.wait, self.action.as_str())
     }
 }

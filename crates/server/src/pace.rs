@@ -9,7 +9,7 @@ use singletree_llm::{AsyncSleep, BoxFuture};
 pub(crate) struct TokioPace;
 
 impl AsyncSleep for TokioPace {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(length))
     }
 }

@@ -26,7 +26,11 @@ impl WriteTimeoutStream {
     }
 
     /// Starts the timer if a write is pending, stops it otherwise, and fails when it is over.
-    fn judge<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn enforce_timeout<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
             return written;
@@ -51,7 +55,7 @@ impl AsyncRead for WriteTimeoutStream {
 impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.judge(cx, written)
+        self.enforce_timeout(cx, written)
     }
 
     fn poll_write_vectored(
@@ -60,7 +64,7 @@ impl AsyncWrite for WriteTimeoutStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.judge(cx, written)
+        self.enforce_timeout(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -69,11 +73,11 @@ impl AsyncWrite for WriteTimeoutStream {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(cx, flushed)
+        self.enforce_timeout(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(cx, shut)
+        self.enforce_timeout(cx, shut)
     }
 }

@@ -13,19 +13,19 @@ use crate::problem::RequestProblem;
 ///
 /// # Errors
 /// `server_request_invalid`; the categories of [`Chat::keep_blob`].
-pub(crate) async fn kept(
+pub(crate) async fn store_pictures(
     chat: &Chat,
     session: &str,
     message: ChatMessage,
 ) -> Result<ChatMessage, RequestProblem> {
-    kept_each(chat, session, message).await.map_err(|(_, problem)| problem)
+    store_pictures_indexed(chat, session, message).await.map_err(|(_, problem)| problem)
 }
 
 /// As [`kept`]; a problem comes with the index of its block.
 ///
 /// # Errors
 /// As [`kept`].
-pub(crate) async fn kept_each(
+pub(crate) async fn store_pictures_indexed(
     chat: &Chat,
     session: &str,
     message: ChatMessage,
@@ -40,21 +40,21 @@ pub(crate) async fn kept_each(
                 media_type,
                 detail,
             } => {
-                let source = keep(chat, session, &base64_data, media_type.as_deref()).await;
+                let source = store_picture(chat, session, &base64_data, media_type.as_deref()).await;
                 let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
             ContentBlock::Image { source: ImageContentSource::Url { url }, media_type, detail }
                 if is_data_url(&url) =>
             {
-                let (declared, base64_data) = data_url(&url).map_err(placed)?;
+                let (declared, base64_data) = parse_data_url(&url).map_err(placed)?;
                 let declared = media_type.or(declared);
-                let source = keep(chat, session, base64_data, declared.as_deref()).await;
+                let source = store_picture(chat, session, base64_data, declared.as_deref()).await;
                 let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
             ContentBlock::Image { source: ImageContentSource::Url { url }, media_type, detail } => {
-                let source = ImageContentSource::Url { url: address(url).map_err(placed)? };
+                let source = ImageContentSource::Url { url: check_picture_url(url).map_err(placed)? };
                 ContentBlock::Image { source, media_type, detail }
             }
             other @ (ContentBlock::Text { .. }
@@ -71,38 +71,42 @@ pub(crate) fn is_data_url(url: &str) -> bool {
 }
 
 /// Parses a `data:` address (RFC 2397) into its media type, if it has one, and its base64 text.
-fn data_url(url: &str) -> Result<(Option<String>, &str), RequestProblem> {
-    let wrong = || RequestProblem::invalid("a `data:` address is `data:MEDIA/TYPE;base64,…`");
+fn parse_data_url(url: &str) -> Result<(Option<String>, &str), RequestProblem> {
+    let wrong = || RequestProblem::invalid_request("a `data:` address is `data:MEDIA/TYPE;base64,…`");
     let (head, data) = url.get(5..).and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
     let kind = head.strip_suffix(";base64").ok_or_else(wrong)?;
     let media_type = kind.split(';').next().filter(|name| !name.is_empty()).map(str::to_owned);
     Ok((media_type, data))
 }
 
-async fn keep(
+async fn store_picture(
     chat: &Chat,
     session: &str,
     data: &str,
     declared: Option<&str>,
 ) -> Result<(ImageContentSource, Option<String>), RequestProblem> {
-    let bytes =
-        STANDARD.decode(data).map_err(|_| RequestProblem::invalid("a picture in a message is base64"))?;
-    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|error| RequestProblem::of(&error))?;
+    let bytes = STANDARD
+        .decode(data)
+        .map_err(|_| RequestProblem::invalid_request("a picture in a message is base64"))?;
+    let blob = chat
+        .keep_blob(session, bytes, declared)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     if !blob.media_type.starts_with("image/") {
-        return Err(RequestProblem::invalid("what is in the message is no picture"));
+        return Err(RequestProblem::invalid_request("what is in the message is no picture"));
     }
-    Ok((ImageContentSource::blob(&blob.digest), Some(blob.media_type)))
+    Ok((ImageContentSource::from_blob_digest(&blob.digest), Some(blob.media_type)))
 }
 
 /// Checks the address of a picture. The chat checks that a picture named by digest exists.
-fn address(url: String) -> Result<String, RequestProblem> {
+fn check_picture_url(url: String) -> Result<String, RequestProblem> {
     if url.starts_with("blob:") {
         return Ok(url);
     }
     if url.strip_prefix("https://").is_some_and(is_host_and_path) {
         return Ok(url);
     }
-    Err(RequestProblem::invalid(
+    Err(RequestProblem::invalid_request(
         "a picture is in the message, at an `https:` address, or named `blob:DIGEST`",
     ))
 }

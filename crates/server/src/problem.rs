@@ -61,7 +61,7 @@ impl RequestProblem {
     }
 
     /// Returns the turn that is stored in spite of the problem, or may be.
-    pub(crate) fn turn(&self) -> Option<&str> {
+    pub(crate) fn named_turn(&self) -> Option<&str> {
         self.names.as_ref().and_then(|names| names.turn.as_deref())
     }
 
@@ -71,61 +71,63 @@ impl RequestProblem {
     }
 
     /// Adds advice for the caller.
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
     /// Sets the number of seconds after which to try again.
-    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+    pub(crate) fn with_retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
     /// Sets the place of the mistake in the body.
-    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+    pub(crate) fn with_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into().into());
         self
     }
 
     /// Makes a problem that the server itself found.
-    pub(crate) fn of_kind(kind: RequestProblemKind, message: impl Into<String>) -> Self {
-        Self::new(kind.status(), kind.category(), kind.bucket(), message)
+    pub(crate) fn from_kind(kind: RequestProblemKind, message: impl Into<String>) -> Self {
+        Self::new(kind.http_status(), kind.category(), kind.failure_bucket(), message)
     }
 
     /// Makes a problem of a library's error response, of which only the status is used.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
-        let kind = RequestProblemKind::of(status);
-        Self::of_kind(kind, kind.message())
+    pub(crate) fn from_status(status: StatusCode) -> Self {
+        let kind = RequestProblemKind::from_status(status);
+        Self::from_kind(kind, kind.default_message())
     }
 
     /// Makes the problem of a request without valid credentials.
     pub(crate) fn unauthorized() -> Self {
-        Self::of_kind(RequestProblemKind::Unauthorized, RequestProblemKind::Unauthorized.message())
-            .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
+        Self::from_kind(RequestProblemKind::Unauthorized, RequestProblemKind::Unauthorized.default_message())
+            .with_hint(
+                "send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`",
+            )
     }
 
     /// Makes the problem of a known caller whose key is not valid any more.
-    pub(crate) fn stale(kind: RequestProblemKind) -> Self {
-        Self::of_kind(kind, kind.message()).hint("ask an operator for another one")
+    pub(crate) fn stale_credentials(kind: RequestProblemKind) -> Self {
+        Self::from_kind(kind, kind.default_message()).with_hint("ask an operator for another one")
     }
 
     /// Makes the problem of a caller without this scope.
-    pub(crate) fn forbidden(scope: Scope) -> Self {
-        Self::of_kind(RequestProblemKind::Forbidden, format!("this key lacks the scope `{scope}`"))
+    pub(crate) fn missing_scope(scope: Scope) -> Self {
+        Self::from_kind(RequestProblemKind::Forbidden, format!("this key lacks the scope `{scope}`"))
     }
 
     /// Makes the problem of a used-up quota of the key or its tenant.
     pub(crate) fn quota_exceeded(exceeded: &QuotaExceeded) -> Self {
-        let seconds = seconds_of(exceeded.retry_after);
-        Self::of_kind(RequestProblemKind::QuotaExceeded, exceeded.to_string())
-            .hint(format!("try again in {seconds} s"))
-            .retry_after(seconds)
+        let seconds = round_up_seconds(exceeded.retry_after);
+        Self::from_kind(RequestProblemKind::QuotaExceeded, exceeded.to_string())
+            .with_hint(format!("try again in {seconds} s"))
+            .with_retry_after(seconds)
     }
 
     /// Makes the problem of an invalid request.
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::of_kind(RequestProblemKind::Invalid, message)
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::from_kind(RequestProblemKind::Invalid, message)
     }
 
     /// Makes the problem of a name that is unknown or belongs to another tenant: both get the same answer (INV-14).
@@ -134,33 +136,33 @@ impl RequestProblem {
     }
 
     /// Makes a problem of a turn that the harness refused, or that failed without an outcome.
-    pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
-        let status = status(&errored.error_category, errored.error_bucket);
+    pub(crate) fn from_errored_turn(errored: &ErroredTurn) -> Self {
+        let status = category_status(&errored.error_category, errored.error_bucket);
         let (category, bucket) = (&errored.error_category, errored.error_bucket);
         let problem = Self::new(status, category, bucket, errored.diagnostic.as_str());
         let turn = errored.turn.as_ref().map(ToString::to_string);
         let names =
             turn.map(|turn| Box::new(ConversationIds { turn: Some(turn), ..ConversationIds::default() }));
         let problem = match errored.retry_after {
-            Some(wait) => problem.retry_after(seconds_of(wait)),
+            Some(wait) => problem.with_retry_after(round_up_seconds(wait)),
             None => problem,
         };
         Self { reply: Some(errored.reply.text().into_owned().into()), names, ..problem }
     }
 
     /// Returns the text for the end user of a conversation.
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn end_user_text(&self) -> &str {
         self.reply.as_deref().unwrap_or(&self.message)
     }
 
     /// Makes a problem of an error of the harness.
-    pub(crate) fn of(error: &singletree_harness::Error) -> Self {
+    pub(crate) fn from_chat_error(error: &singletree_harness::Error) -> Self {
         if let singletree_harness::Error::Quota(exceeded) = error {
             return Self::quota_exceeded(exceeded);
         }
         let category = error.category();
         let bucket = singletree_harness::BucketTable::default()
-            .look_up(category, singletree_harness::HarnessSurface::Chat)
+            .look_up_category(category, singletree_harness::HarnessSurface::Chat)
             .bucket;
         let names = match error {
             singletree_harness::Error::EventsExpired { oldest } => Some(Box::new(ConversationIds {
@@ -169,7 +171,7 @@ impl RequestProblem {
             })),
             _ => None,
         };
-        Self { names, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
+        Self { names, ..Self::new(category_status(category, bucket), category, bucket, error.to_string()) }
     }
 }
 
@@ -201,7 +203,7 @@ impl IntoResponse for RequestProblem {
 }
 
 /// Returns the seconds of a wait, rounded up.
-fn seconds_of(wait: Duration) -> u32 {
+fn round_up_seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX).max(1)
 }
 
@@ -209,7 +211,7 @@ fn seconds_of(wait: Duration) -> u32 {
 const RETRY_AFTER: u32 = 1;
 
 /// Returns the status of a category: its own status, if it has one, otherwise the status of its bucket.
-pub(crate) fn status(category: &str, bucket: FailureBucket) -> StatusCode {
+pub(crate) fn category_status(category: &str, bucket: FailureBucket) -> StatusCode {
     match (category, bucket) {
         (
             "chat_agent_unknown"

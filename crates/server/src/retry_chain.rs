@@ -23,7 +23,7 @@ pub(crate) struct RetryChain {
 impl RetryChain {
     /// Reads the chain of a turn; `None` if records of its turns are not kept. A turn that resumes, and a retry over
     /// the history, have no message of their own.
-    pub(crate) async fn of(chat: &Chat, turn: &TurnInfo) -> Result<Option<Self>> {
+    pub(crate) async fn load_for_turn(chat: &Chat, turn: &TurnInfo) -> Result<Option<Self>> {
         let (mut turns, mut info, mut found) = (Vec::new(), turn.clone(), None);
         let known = async |id: &TurnId| match chat.turn_info(&turn.session, id).await {
             Err(Error::TurnUnknown { .. }) => Ok(None),

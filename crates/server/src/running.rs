@@ -9,15 +9,16 @@ use crate::problem::RequestProblem;
 ///
 /// # Errors
 /// Those of [`Chat::cancel`].
-pub(crate) async fn cancel(chat: &Chat, session: &str) -> Result<(), RequestProblem> {
+pub(crate) async fn cancel_running_turn(chat: &Chat, session: &str) -> Result<(), RequestProblem> {
     let open = match chat.open_turns(session).await {
         Err(Error::SessionUnknown { .. }) => return Ok(()),
-        open => open.map_err(|error| RequestProblem::of(&error))?,
+        open => open.map_err(|error| RequestProblem::from_chat_error(&error))?,
     };
     let Some(running) = open.first() else { return Ok(()) };
-    let turn = chat.turn(&running.id).await.map_err(|error| RequestProblem::of(&error))?;
+    let turn = chat.turn(&running.id).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     if !turn.is_parked() {
-        let cancelled = chat.cancel(&running.id).await.map_err(|error| RequestProblem::of(&error))?;
+        let cancelled =
+            chat.cancel(&running.id).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
         cancelled.outcome().await;
     }
     Ok(())

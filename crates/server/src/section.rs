@@ -72,18 +72,18 @@ pub(crate) struct ProtocolSection {
 impl ProtocolSection {
     /// Makes a section from its list of routes.
     pub(crate) fn new(name: &'static str, render: Render, routes: Vec<ApiRoute>) -> Self {
-        let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
+        let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.scoped_handler()));
         Self { name, router, routes, render, stream_failure: |_, _| Vec::new(), unserved: &[] }
     }
 
     /// Sets the prefixes of paths that clients of the protocol request but that are not served.
-    pub(crate) fn without(mut self, unserved: &'static [&'static str]) -> Self {
+    pub(crate) fn with_unserved_prefixes(mut self, unserved: &'static [&'static str]) -> Self {
         self.unserved = unserved;
         self
     }
 
     /// Sets the function that renders the failure of a stream.
-    pub(crate) fn failing_streams(mut self, failure: StreamFailure) -> Self {
+    pub(crate) fn with_stream_failure(mut self, failure: StreamFailure) -> Self {
         self.stream_failure = failure;
         self
     }

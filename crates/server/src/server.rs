@@ -49,21 +49,21 @@ pub struct Server {
 }
 
 /// Returns all sections; the last one serves the document of the API.
-fn sections() -> Vec<ProtocolSection> {
+fn build_sections() -> Vec<ProtocolSection> {
     let mut sections = vec![
-        native::section(),
-        keys::section(),
-        page::section(),
-        narration::section(),
-        openharness::section(),
-        steerable::section(),
-        ui_stream::section(),
-        agui::section(),
-        openai::section(),
-        telemetry::section(),
+        native::build_section(),
+        keys::build_section(),
+        page::build_section(),
+        narration::build_section(),
+        openharness::build_section(),
+        steerable::build_section(),
+        ui_stream::build_section(),
+        agui::build_section(),
+        openai::build_section(),
+        telemetry::build_section(),
     ];
     let routes: Vec<_> = sections.iter().flat_map(|section| &section.routes).cloned().collect();
-    sections.push(docs::section(&routes));
+    sections.push(docs::build_section(&routes));
     sections
 }
 
@@ -75,14 +75,18 @@ impl Server {
     }
 
     /// Makes a server that also answers to pages of these origins.
-    fn of(shared: Arc<ServerState>, origins: Vec<String>) -> Self {
+    fn from_state(shared: Arc<ServerState>, origins: Vec<String>) -> Self {
         Self { shared, origins }
     }
 
     /// Lists all served routes: each method with its path, with parameters in braces.
     #[must_use]
-    pub fn routes() -> Vec<(Method, &'static str)> {
-        sections().iter().flat_map(|section| &section.routes).map(|it| (it.method.clone(), it.path)).collect()
+    pub fn list_routes() -> Vec<(Method, &'static str)> {
+        build_sections()
+            .iter()
+            .flat_map(|section| &section.routes)
+            .map(|it| (it.method.clone(), it.path))
+            .collect()
     }
 
     /// Returns the dependencies of all HTTP handlers.
@@ -92,20 +96,20 @@ impl Server {
     }
 
     /// Returns all routes, in the request layer.
-    fn router(&self) -> Router {
-        self.framed(sections())
+    fn build_router(&self) -> Router {
+        self.build_section_router(build_sections())
     }
 
     /// Returns the routes of sections, in the request layer.
-    fn framed(&self, sections: Vec<ProtocolSection>) -> Router {
+    fn build_section_router(&self, sections: Vec<ProtocolSection>) -> Router {
         let frame = Arc::new(RequestLayer::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         let all = all
-            .fallback(async || RequestProblem::of_status(StatusCode::NOT_FOUND))
+            .fallback(async || RequestProblem::from_status(StatusCode::NOT_FOUND))
             .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
-            .layer(from_fn_with_state(frame, frame::run))
-            .layer(layers::compression());
-        let all = match layers::cors(&self.origins) {
+            .layer(from_fn_with_state(frame, frame::handle_request))
+            .layer(layers::compression_layer());
+        let all = match layers::cors_layer(&self.origins) {
             Some(cors) => all.layer(cors),
             None => all,
         };
@@ -117,8 +121,8 @@ impl Server {
     ///
     /// # Cancellation
     /// Dropping the future, or the body of the response, has the effect of a closed connection: accepted turns go on.
-    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        match self.router().oneshot(request).await {
+    pub async fn answer_request(&self, request: Request<Body>) -> Response<Body> {
+        match self.build_router().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         }
@@ -135,7 +139,7 @@ impl Server {
     pub async fn listen(&self, address: &str) -> Result<TcpListener> {
         let failed = |source| Error::Listen { address: address.to_owned(), source };
         let all: Vec<_> = lookup_host(address).await.map_err(failed)?.collect();
-        if !self.shared.access.is_required()
+        if !self.shared.access.is_key_required()
             && let Some(open) = all.iter().find(|item| !item.ip().is_loopback())
         {
             return Err(Error::Open { address: *open });
@@ -147,7 +151,7 @@ impl Server {
     /// else.
     #[must_use]
     pub fn operator_key(&self) -> Secret {
-        self.shared.access.operator().clone()
+        self.shared.access.operator_key().clone()
     }
 
     /// Serves metrics, and nothing else, until it is dropped: at a separate port, since metrics cover all tenants.
@@ -157,11 +161,11 @@ impl Server {
     pub async fn serve_metrics(&self, listener: TcpListener) {
         let metrics = self.shared.telemetry.metrics().clone();
         let mut door = ConnectionAcceptor::new(
-            telemetry::metrics_alone(self.shared.clone()),
+            telemetry::build_metrics_router(self.shared.clone()),
             &self.shared.limits,
             metrics,
         );
-        door.open(&listener, std::future::pending()).await;
+        door.accept_connections(&listener, std::future::pending()).await;
     }
 
     /// Serves health, readiness, keys and the audit, and nothing else, until it is dropped: with connections of its
@@ -170,11 +174,11 @@ impl Server {
     /// # Cancellation
     /// Dropping the future drops all its connections.
     pub async fn serve_admin(&self, listener: TcpListener) {
-        let sections = vec![telemetry::section(), keys::section()];
+        let sections = vec![telemetry::build_section(), keys::build_section()];
         let limits = ServerLimits { connections: ADMIN_CONNECTIONS, ..self.shared.limits.clone() };
         let metrics = self.shared.telemetry.metrics().clone();
-        let mut door = ConnectionAcceptor::new(self.framed(sections), &limits, metrics);
-        door.open(&listener, std::future::pending()).await;
+        let mut door = ConnectionAcceptor::new(self.build_section_router(sections), &limits, metrics);
+        door.accept_connections(&listener, std::future::pending()).await;
     }
 
     /// Serves until `stop` is ready, or until another writer has taken over the store. While it runs, it takes over the
@@ -191,24 +195,24 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
-        let mut door = ConnectionAcceptor::new(self.router(), &self.shared.limits, metrics);
+        let mut door = ConnectionAcceptor::new(self.build_router(), &self.shared.limits, metrics);
         // Dropped before the connections, so that their end does not count as a disconnect of their clients (D31).
         let _closing = ClosingGuard(&self.shared);
-        let post = WebhookService::open(&self.shared);
+        let post = WebhookService::start_dispatchers(&self.shared);
         let ended = tokio::select! {
-            () = door.open(&listener, stop) => Ok(()),
-            never = upkeep::run(&self.shared) => match never {},
-            never = system::watch(&self.shared) => match never {},
-            fenced = store_health::watch(&self.shared) => Err(fenced),
+            () = door.accept_connections(&listener, stop) => Ok(()),
+            never = upkeep::run_upkeep(&self.shared) => match never {},
+            never = system::watch_descriptors(&self.shared) => match never {},
+            fenced = store_health::watch_until_fenced(&self.shared) => Err(fenced),
         };
         drop(listener);
-        door.leave();
+        door.begin_shutdown();
         let end = Instant::now() + self.shared.limits.grace;
         self.shared.chat.shutdown(self.shared.limits.grace).await;
         self.shared.closing.send_replace(true);
-        let post = post.close(end);
+        let post = post.stop_dispatchers(end);
         // All connections have ended, or had their time.
-        let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty());
+        let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.wait_until_closed());
         drop(tokio::join!(empty, post).0);
         ended
     }

@@ -26,7 +26,7 @@ use crate::telemetry::Telemetry;
 
 /// The dependencies of all HTTP handlers.
 pub(crate) struct ServerState {
-    /// The chat of all tenants; see [`ServerState::chat`] for one tenant's part.
+    /// The chat of all tenants; see [`ServerState::chat_of_caller`] for one tenant's part.
     pub(crate) chat: Chat,
     /// The documents beside the conversations.
     pub(crate) documents: Arc<dyn DocumentStore>,
@@ -74,13 +74,13 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// Returns the caller's part of the chat (INV-14).
-    pub(crate) fn chat(&self, caller: &Caller) -> Chat {
-        let chat = self.chat_of(caller.tenant.clone());
+    pub(crate) fn chat_of_caller(&self, caller: &Caller) -> Chat {
+        let chat = self.chat_of_tenant(caller.tenant.clone());
         let chat = match &caller.subject {
             Some(subject) => chat.on_behalf_of(subject.clone()),
             None => chat,
         };
-        match self.quotas.admission(caller) {
+        match self.quotas.admission_of_caller(caller) {
             Some(admission) => chat.admitting(admission),
             None => chat,
         }
@@ -88,11 +88,11 @@ impl ServerState {
 
     /// Returns a view of a session's narration, for people.
     pub(crate) fn narration_of(&self, tenant: &TenantId, session: &str) -> NarrationView {
-        NarrationView::of(&self.narration, tenant, session)
+        NarrationView::for_session(&self.narration, tenant, session)
     }
 
     /// Returns a tenant's part of the chat.
-    pub(crate) fn chat_of(&self, tenant: TenantId) -> Chat {
+    pub(crate) fn chat_of_tenant(&self, tenant: TenantId) -> Chat {
         self.chat.of(tenant)
     }
 

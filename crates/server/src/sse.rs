@@ -27,22 +27,22 @@ pub(crate) struct ServerSentEvent {
 
 impl ServerSentEvent {
     /// Makes a frame of one line.
-    pub(crate) fn data(data: impl Into<String>) -> Self {
+    pub(crate) fn from_data(data: impl Into<String>) -> Self {
         Self { data: data.into(), ..Self::default() }
     }
 
     /// Makes a frame that readers ignore: it keeps the stream alive.
-    pub(crate) fn comment(comment: &'static str) -> Self {
+    pub(crate) fn from_comment(comment: &'static str) -> Self {
         Self { comment: Some(comment), ..Self::default() }
     }
 
     /// Makes a frame that only sets the number of milliseconds until a reader reconnects.
-    pub(crate) fn retry(millis: u64) -> Self {
+    pub(crate) fn from_retry_millis(millis: u64) -> Self {
         Self { retry: Some(millis), ..Self::default() }
     }
 
     /// Returns the bytes of the frame, with the empty line at its end.
-    pub(crate) fn bytes(&self) -> Bytes {
+    pub(crate) fn encode_frame(&self) -> Bytes {
         // Avoids the formatting machinery, since a frame is written for each of many readers.
         let mut text = String::with_capacity(self.data.len() + 96);
         let mut line = |name: &str, value: &str| {
@@ -87,47 +87,47 @@ pub(crate) enum StreamShutdownMode {
 
 impl StreamShutdownMode {
     /// Returns the frame of the hint; the section makes the frames of a failure.
-    pub(crate) fn hint(self) -> Option<ServerSentEvent> {
+    pub(crate) fn reconnect_hint(self) -> Option<ServerSentEvent> {
         match self {
             Self::Failure => None,
-            Self::Retry => Some(ServerSentEvent::retry(RETRY)),
+            Self::Retry => Some(ServerSentEvent::from_retry_millis(RETRY)),
         }
     }
 }
 
 /// Answers with a stream that ends completely or with a failure. While it is silent, comments keep it alive; when the
 /// server stops before its end, it ends with the section's `failing_streams`.
-pub(crate) fn stream(
+pub(crate) fn stream_response(
     shared: &ServerState,
     frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
 ) -> Response {
-    ending(shared, frames, StreamShutdownMode::Failure)
+    build_stream_response(shared, frames, StreamShutdownMode::Failure)
 }
 
 /// As [`stream`], for readers that reconnect with the id of the last event that they received: when the server stops,
 /// the last frame tells when to reconnect.
-pub(crate) fn resumable_stream(
+pub(crate) fn resumable_stream_response(
     shared: &ServerState,
     frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
 ) -> Response {
-    ending(shared, frames, StreamShutdownMode::Retry)
+    build_stream_response(shared, frames, StreamShutdownMode::Retry)
 }
 
-fn ending(
+fn build_stream_response(
     shared: &ServerState,
     frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
     end: StreamShutdownMode,
 ) -> Response {
     let heartbeat = shared.limits.heartbeat;
-    let begin = (Box::pin(frames), shared.telemetry.metrics().stream());
+    let begin = (Box::pin(frames), shared.telemetry.metrics().count_stream());
     let beating = futures_util::stream::unfold(begin, move |(mut frames, counted)| async move {
         let frame = match tokio::time::timeout(heartbeat, frames.next()).await {
             Ok(frame) => frame?,
-            Err(_) => ServerSentEvent::comment("ka"),
+            Err(_) => ServerSentEvent::from_comment("ka"),
         };
         Some((frame, (frames, counted)))
     });
-    let body = Body::from_stream(beating.map(|frame| Ok::<_, Infallible>(frame.bytes())));
+    let body = Body::from_stream(beating.map(|frame| Ok::<_, Infallible>(frame.encode_frame())));
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-cache"),

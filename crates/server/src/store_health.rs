@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::Error;
-use crate::caller::house;
+use crate::caller::operator_tenant;
 use crate::shared::ServerState;
 
 /// The time limit of a probe; after that the store counts as unavailable.
@@ -37,20 +37,20 @@ impl StoreHealth {
     ///
     /// # Cancellation
     /// If the future is dropped, the next call makes the probe again.
-    pub(crate) async fn check(&self, shared: &ServerState) -> Result<(), Arc<StoreError>> {
+    pub(crate) async fn check_writable(&self, shared: &ServerState) -> Result<(), Arc<StoreError>> {
         let mut last = self.last.lock().await;
         let known = last.clone().filter(|known| known.at.elapsed() < BELIEVED);
         let result = match known {
             Some(known) => known,
             None => {
-                let trouble = probe(shared).await.err().map(Arc::new);
+                let trouble = probe_store(shared).await.err().map(Arc::new);
                 let before =
                     last.as_ref().and_then(|known| known.trouble.as_deref().map(StoreError::category));
                 let now = trouble.as_deref().map(StoreError::category);
                 if before != now {
-                    shared.telemetry.store_changed(trouble.as_deref(), shared.clock.as_ref());
+                    shared.telemetry.log_store_change(trouble.as_deref(), shared.clock.as_ref());
                 }
-                shared.telemetry.metrics().store_writable(trouble.is_none());
+                shared.telemetry.metrics().set_store_writable(trouble.is_none());
                 last.insert(ProbeResult { at: Instant::now(), trouble }).clone()
             }
         };
@@ -59,11 +59,11 @@ impl StoreHealth {
 }
 
 /// Commits an empty change, and reads a document.
-async fn probe(shared: &ServerState) -> Result<(), StoreError> {
-    let key = DocumentKey::new(house(), "ready", "ready");
+async fn probe_store(shared: &ServerState) -> Result<(), StoreError> {
+    let key = DocumentKey::new(operator_tenant(), "ready", "ready");
     let asked = async {
         shared.documents.probe_write().await?;
-        shared.documents.document(&key).await.map(drop)
+        shared.documents.read_document(&key).await.map(drop)
     };
     let late = |elapsed: tokio::time::error::Elapsed| {
         Err(StoreError::Unavailable { doing: "commit a probe", source: elapsed.into() })
@@ -73,9 +73,9 @@ async fn probe(shared: &ServerState) -> Result<(), StoreError> {
 
 /// Probes the store from time to time. Returns when another writer has taken over the store: this process can never
 /// write again.
-pub(crate) async fn watch(shared: &ServerState) -> Error {
+pub(crate) async fn watch_until_fenced(shared: &ServerState) -> Error {
     loop {
-        let every = match shared.store_health.check(shared).await {
+        let every = match shared.store_health.check_writable(shared).await {
             Ok(()) => EVERY_WHILE_WRITABLE,
             Err(trouble) => match *trouble {
                 StoreError::Fenced { held, found } => {

@@ -47,7 +47,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// Copies the credentials of a request.
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn from_request(request: &Request) -> Self {
         let shown = [AUTHORIZATION, COOKIE, HOST, ORIGIN, HeaderName::from_static("sec-fetch-site")];
         let mut headers = HeaderMap::new();
         for name in shown {
@@ -60,7 +60,7 @@ impl Credentials {
 }
 
 /// Checks whether a response is a stream of events.
-fn is_stream(response: &Response) -> bool {
+fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
@@ -95,8 +95,8 @@ impl StreamGuard {
     ///
     /// # Errors
     /// `server_quota_exceeded` if the caller has the maximum number of streams, and no permit was taken for this one.
-    pub(crate) fn look_after(mut self, response: Response) -> Result<Response, RequestProblem> {
-        if !is_stream(&response) {
+    pub(crate) fn guard_response(mut self, response: Response) -> Result<Response, RequestProblem> {
+        if !is_event_stream(&response) {
             return Ok(response);
         }
         if self.permit.is_none() {
@@ -106,25 +106,26 @@ impl StreamGuard {
         let (mut parts, body) = response.into_parts();
         let end_at_stop =
             parts.extensions.remove::<StreamShutdownMode>().unwrap_or(StreamShutdownMode::Failure);
-        let changes = self.shared.access.keyring().changes();
-        let (check_at, closing) = (self.next_check(), self.shared.closing.subscribe());
+        let changes = self.shared.access.keyring().subscribe_changes();
+        let (check_at, closing) = (self.next_check_time(), self.shared.closing.subscribe());
         let (frames, leave_by) = (body.into_data_stream(), None);
         let begin =
             Some(GuardedStream { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
-        let frames = futures_util::stream::unfold(begin, |guarded| async move { guarded?.next().await });
+        let frames =
+            futures_util::stream::unfold(begin, |guarded| async move { guarded?.next_bytes().await });
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
 
-    fn next_check(&self) -> Instant {
+    fn next_check_time(&self) -> Instant {
         let every = self.shared.limits.heartbeat.min(CHECKED_EVERY);
         Instant::now() + time_to_check(self.shared.now(), self.caller.valid_until, every)
     }
 
     /// Checks the credentials again. Returns the reason why the stream has to end.
-    async fn check(&self) -> Option<RequestProblem> {
+    async fn check_credentials(&self) -> Option<RequestProblem> {
         let Credentials { uri, headers } = &self.credentials;
-        match timeout(CHECK_TIME, self.shared.access.caller(uri, headers)).await {
-            Ok(Ok(caller)) if caller.is_same(&self.caller) => None,
+        match timeout(CHECK_TIME, self.shared.access.authenticate_request(uri, headers)).await {
+            Ok(Ok(caller)) if caller.is_same_caller(&self.caller) => None,
             Ok(Ok(_)) => Some(RequestProblem::unauthorized()),
             Ok(Err(problem)) if is_refusal(problem.status) => Some(problem),
             Ok(Err(_)) | Err(_) => None,
@@ -134,7 +135,7 @@ impl StreamGuard {
 
 impl GuardedStream {
     /// Returns the next bytes of the stream; none after a failure.
-    async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
+    async fn next_bytes(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
             let leave_by = self.leave_by;
             tokio::select! {
@@ -151,30 +152,30 @@ impl GuardedStream {
                     let frame = frame?.ok()?;
                     return Some((frame, Some(self)));
                 }
-                () = stopped(&mut self.closing, leave_by) => match (self.end_at_stop, leave_by) {
+                () = wait_for_stop(&mut self.closing, leave_by) => match (self.end_at_stop, leave_by) {
                     (StreamShutdownMode::Failure, None) => {
                         self.leave_by = Some(Instant::now() + LEAVING);
                         continue;
                     }
-                    (StreamShutdownMode::Failure, Some(_)) | (StreamShutdownMode::Retry, _) => return self.cut_off(),
+                    (StreamShutdownMode::Failure, Some(_)) | (StreamShutdownMode::Retry, _) => return self.end_at_shutdown(),
                 },
             }
-            if let Some(problem) = self.guard.check().await {
-                return self.guard.failure(&problem).map(|last| (last, None));
+            if let Some(problem) = self.guard.check_credentials().await {
+                return self.guard.encode_failure(&problem).map(|last| (last, None));
             }
-            self.check_at = self.guard.next_check();
+            self.check_at = self.guard.next_check_time();
         }
     }
 
     /// Ends the stream of a turn that goes on after the next start of the server (D33).
-    fn cut_off(self) -> Option<(Bytes, Option<Self>)> {
-        let last = match self.end_at_stop.hint() {
-            Some(hint) => Some(hint.bytes()),
+    fn end_at_shutdown(self) -> Option<(Bytes, Option<Self>)> {
+        let last = match self.end_at_stop.reconnect_hint() {
+            Some(hint) => Some(hint.encode_frame()),
             None => {
-                let problem = RequestProblem::of(&singletree_harness::Error::ShuttingDown);
+                let problem = RequestProblem::from_chat_error(&singletree_harness::Error::ShuttingDown);
                 let message =
                     "the server has stopped; what it was asked for goes on after its next start".to_owned();
-                self.guard.failure(&RequestProblem { message, ..problem })
+                self.guard.encode_failure(&RequestProblem { message, ..problem })
             }
         };
         last.map(|last| (last, None))
@@ -183,15 +184,15 @@ impl GuardedStream {
 
 impl StreamGuard {
     /// Writes a failure as the last frames of the stream; none if its protocol has no failure.
-    fn failure(&self, problem: &RequestProblem) -> Option<Bytes> {
+    fn encode_failure(&self, problem: &RequestProblem) -> Option<Bytes> {
         let frames = (self.stream_failure)(problem, &self.asked);
-        let last: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).collect();
+        let last: Vec<u8> = frames.iter().flat_map(|frame| frame.encode_frame()).collect();
         (!last.is_empty()).then(|| last.into())
     }
 }
 
 /// Waits until the server stops; after that, until a stream has been silent for long enough, or has used up its time.
-async fn stopped(closing: &mut watch::Receiver<bool>, leave_by: Option<Instant>) {
+async fn wait_for_stop(closing: &mut watch::Receiver<bool>, leave_by: Option<Instant>) {
     match leave_by {
         None => drop(closing.wait_for(|closing| *closing).await),
         Some(leave_by) => sleep_until(leave_by.min(Instant::now() + SETTLING)).await,
@@ -205,7 +206,7 @@ fn is_refusal(status: StatusCode) -> bool {
 
 /// Returns the time until the next check: until the end of the caller's credentials, and no longer than `every`.
 fn time_to_check(now: Timestamp, valid_until: Option<Timestamp>, every: Duration) -> Duration {
-    valid_until.map_or(every, |end| end.since(now).min(every))
+    valid_until.map_or(every, |end| end.duration_since(now).min(every))
 }
 
 #[cfg(test)]

@@ -39,19 +39,19 @@ impl SystemUsage {
 /// Measures the process's use of the system's resources.
 pub trait SystemProbe: fmt::Debug + Send + Sync {
     /// Reads the present use. It is called every few seconds and must not wait.
-    fn usage(&self) -> SystemUsage;
+    fn measure_usage(&self) -> SystemUsage;
 }
 
 /// Logs when nine tenths of the descriptors are in use, and again when less than eight tenths are.
-pub(crate) async fn watch(shared: &ServerState) -> Infallible {
+pub(crate) async fn watch_descriptors(shared: &ServerState) -> Infallible {
     let mut is_near_limit = false;
     loop {
         if let Some(probe) = &shared.system {
-            let usage = probe.usage();
+            let usage = probe.measure_usage();
             let tenths = if is_near_limit { 8 } else { 9 };
             let is_near = usage.uses_descriptors(tenths);
             if is_near != is_near_limit {
-                shared.telemetry.descriptors_changed(usage, is_near, shared.clock.as_ref());
+                shared.telemetry.log_descriptor_change(usage, is_near, shared.clock.as_ref());
                 is_near_limit = is_near;
             }
         }

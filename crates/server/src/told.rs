@@ -13,7 +13,7 @@ pub(crate) struct StreamSender<T>(mpsc::Sender<T>);
 
 impl<T> StreamSender<T> {
     /// Sends a value. Returns when the reader has taken the value before it.
-    pub(crate) async fn tell(&self, what: T) {
+    pub(crate) async fn send_value(&self, what: T) {
         // Without a reader the work is not polled, so an error needs no handling.
         drop(self.0.send(what).await);
     }
@@ -21,7 +21,7 @@ impl<T> StreamSender<T> {
 
 /// Returns the values that the work sends, until it is done. The work runs while the stream is read, and is dropped
 /// with it.
-pub(crate) fn told<T, F>(work: impl FnOnce(StreamSender<T>) -> F) -> impl Stream<Item = T> + Send
+pub(crate) fn stream_from_work<T, F>(work: impl FnOnce(StreamSender<T>) -> F) -> impl Stream<Item = T> + Send
 where
     T: Send + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -47,25 +47,25 @@ mod tests {
 
     #[tokio::test]
     async fn all_that_is_told_comes_in_order_and_then_the_end() {
-        let stream = told(|teller| async move {
+        let stream = stream_from_work(|teller| async move {
             for it in 0..5 {
-                teller.tell(it).await;
+                teller.send_value(it).await;
                 if it % 2 == 0 {
                     tokio::task::yield_now().await;
                 }
             }
         });
         assert_eq!(stream.collect::<Vec<_>>().await, [0, 1, 2, 3, 4]);
-        assert_eq!(told(|_: StreamSender<()>| async {}).collect::<Vec<_>>().await, []);
+        assert_eq!(stream_from_work(|_: StreamSender<()>| async {}).collect::<Vec<_>>().await, []);
     }
 
     #[tokio::test]
     async fn work_goes_no_further_than_it_is_read() {
         let (far, mut seen) = mpsc::unbounded_channel();
-        let mut stream = Box::pin(told(|teller| async move {
+        let mut stream = Box::pin(stream_from_work(|teller| async move {
             for it in 0..10 {
                 far.send(it).unwrap();
-                teller.tell(it).await;
+                teller.send_value(it).await;
             }
         }));
         assert_eq!(stream.next().await, Some(0));

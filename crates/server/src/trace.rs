@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 const HEADER: &str = "traceparent";
 
 /// Returns the trace id of a request: 32 hexadecimal digits; `None` without a valid header.
-pub(crate) fn of(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn read_trace_id(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(HEADER)?.to_str().ok()?;
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -30,7 +30,7 @@ mod tests {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         let check = |text: &str, known: bool| {
             let headers: HeaderMap = [(HEADER.parse().unwrap(), text.parse().unwrap())].into_iter().collect();
-            assert_eq!(of(&headers), known.then_some(trace), "{text}");
+            assert_eq!(read_trace_id(&headers), known.then_some(trace), "{text}");
         };
         check(&format!("00-{trace}-b7ad6b7169203331-01"), true);
         check(&format!("00-{trace}-b7ad6b7169203331-01-more"), false);
@@ -40,6 +40,6 @@ mod tests {
         check("00-00000000000000000000000000000000-b7ad6b7169203331-01", false);
         check(&format!("00-{}-b7ad6b7169203331-01", trace.to_uppercase()), false);
         check("nonsense", false);
-        assert_eq!(of(&HeaderMap::new()), None);
+        assert_eq!(read_trace_id(&HeaderMap::new()), None);
     }
 }

@@ -16,7 +16,7 @@ const EXPIRED_EVERY: Duration = Duration::from_mins(10);
 const EXPIRED: u64 = 1000;
 
 /// Takes over the turns of earlier processes, then deletes expired documents from time to time.
-pub(crate) async fn run(shared: &ServerState) -> Infallible {
+pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
     // Requests are answered meanwhile: they take over the sessions that they need.
     while shared.chat.sweep().await.is_err() {
         sleep(AGAIN).await;
@@ -24,7 +24,12 @@ pub(crate) async fn run(shared: &ServerState) -> Infallible {
     shared.ready.store(true, Ordering::Release);
     loop {
         // Documents that cannot be deleted now are deleted later.
-        while shared.documents.expire(shared.now(), EXPIRED).await.is_ok_and(|expire| expire == EXPIRED) {}
+        while shared
+            .documents
+            .expire_documents(shared.now(), EXPIRED)
+            .await
+            .is_ok_and(|expire| expire == EXPIRED)
+        {}
         sleep(EXPIRED_EVERY).await;
     }
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use singletree_durable::{Batch, Counters, ListItemRow, RowMutation, SessionId, SessionKey, TurnRow};
 
-use crate::error::{BatchFailure, refused};
+use crate::error::{BatchFailure, refuse_batch};
 use crate::meter::WriteTransaction;
 
 /// The session that a batch is about, as it changes from put to put.
@@ -50,13 +50,13 @@ pub(crate) struct PersistedSession {
 
 impl TargetSession<'_> {
     /// Tells whether an item is the message that its turn, which is still to come, answers.
-    fn is_answered(&self, item: &ListItemRow) -> bool {
+    fn is_message_of_turn(&self, item: &ListItemRow) -> bool {
         let names = |it: &TurnRow| it.no == item.turn && it.message == Some(item.no);
         self.rest.iter().any(|item| matches!(item, RowMutation::Turn(row) if names(row)))
     }
 
     /// Returns the counters that are still to come, if they may be written with the head.
-    fn coming_counters(&self) -> Option<Counters> {
+    fn upcoming_counters(&self) -> Option<Counters> {
         self.rest.iter().take_while(|item| !matches!(item, RowMutation::Delete)).find_map(|item| match item {
             RowMutation::Counters(counters) => Some(*counters),
             _ => None,
@@ -64,7 +64,7 @@ impl TargetSession<'_> {
     }
 
     /// Returns the id of a session that must exist, at the latest by a head that is still to come.
-    fn existing(&mut self, scribe: &WriteTransaction<'_>) -> Result<i64, BatchFailure> {
+    fn require_session_id(&mut self, scribe: &WriteTransaction<'_>) -> Result<i64, BatchFailure> {
         if let Some(id) = self.id {
             return Ok(id);
         }
@@ -76,82 +76,86 @@ impl TargetSession<'_> {
                 }
             });
         match head {
-            Some(head) => session::head(scribe, self, head),
-            None => refused(format!("the session {} exists", self.key.session)),
+            Some(head) => session::put_session_head(scribe, self, head),
+            None => refuse_batch(format!("the session {} exists", self.key.session)),
         }
     }
 }
 
 /// Applies a batch within the transaction of its group.
-pub(crate) fn batch(scribe: &WriteTransaction<'_>, batch: &Batch) -> Result<(), BatchFailure> {
-    require::fence(scribe, batch.fence)?;
-    let found = session::found(scribe, &batch.key)?;
+pub(crate) fn apply_batch(scribe: &WriteTransaction<'_>, batch: &Batch) -> Result<(), BatchFailure> {
+    require::check_fence(scribe, batch.fence)?;
+    let found = session::find_session(scribe, &batch.key)?;
     let (key, id, rest) = (&batch.key, found.map(|found| found.id), batch.puts.as_slice());
     let mut target = TargetSession { key, found, id, counted: false, sources: BTreeSet::new(), rest };
     for requirement in &batch.requires {
-        require::check(scribe, &target, requirement)?;
+        require::check_requirement(scribe, &target, requirement)?;
     }
     while let Some((first, rest)) = target.rest.split_first() {
         target.rest = rest;
-        put(scribe, &mut target, first)?;
+        apply_mutation(scribe, &mut target, first)?;
     }
     // Once everything is there that may name one.
     for source in std::mem::take(&mut target.sources) {
-        blob::inherit(scribe, &target, source)?;
+        blob::inherit_blobs(scribe, &target, source)?;
     }
     Ok(())
 }
 
-fn put<'a>(
+fn apply_mutation<'a>(
     scribe: &WriteTransaction<'_>,
     target: &mut TargetSession<'a>,
     put: &'a RowMutation,
 ) -> Result<(), BatchFailure> {
     match put {
-        RowMutation::Head(head) => session::head(scribe, target, head).map(drop),
+        RowMutation::Head(head) => session::put_session_head(scribe, target, head).map(drop),
         // They went with the head, or go now.
         RowMutation::Counters(_) if std::mem::take(&mut target.counted) => Ok(()),
-        RowMutation::Counters(counters) => session::counters(scribe, target.existing(scribe)?, counters),
-        RowMutation::Field(row) => session::field(scribe, target.existing(scribe)?, row),
+        RowMutation::Counters(counters) => {
+            session::raise_counters(scribe, target.require_session_id(scribe)?, counters)
+        }
+        RowMutation::Field(row) => session::put_field(scribe, target.require_session_id(scribe)?, row),
         RowMutation::DropField(name) => session::drop_field(scribe, target.id, name),
         RowMutation::Item(row) => {
-            let loose = row.placement.is_none() && !target.is_answered(row);
-            item::add(scribe, target.existing(scribe)?, row, loose)
+            let loose = row.placement.is_none() && !target.is_message_of_turn(row);
+            item::insert_item(scribe, target.require_session_id(scribe)?, row, loose)
         }
         RowMutation::Place { item, placement } => {
-            item::place(scribe, target.existing(scribe)?, *item, placement)
+            item::place_item(scribe, target.require_session_id(scribe)?, *item, placement)
         }
-        RowMutation::Side { item, side } => item::tell_beside(scribe, target.existing(scribe)?, *item, side),
-        RowMutation::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
-        RowMutation::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),
-        RowMutation::Wait(row) => wait::put(scribe, target.existing(scribe)?, row),
-        RowMutation::Mail(row) => wait::put_mail(scribe, target.existing(scribe)?, row),
-        RowMutation::DropMail(signal) => wait::remove_mail(scribe, target.id, signal),
-        RowMutation::Position(row) => position::put(scribe, target.existing(scribe)?, row),
-        RowMutation::DropPosition(invocation) => position::remove(scribe, target.id, invocation),
-        RowMutation::Record(row) => position::put_record(scribe, target.existing(scribe)?, row),
+        RowMutation::Side { item, side } => {
+            item::replace_side_record(scribe, target.require_session_id(scribe)?, *item, side)
+        }
+        RowMutation::Turn(row) => turn::put_turn(scribe, target.require_session_id(scribe)?, row),
+        RowMutation::FreeKey { turn } => turn::free_idempotency_key(scribe, target.id, *turn),
+        RowMutation::Wait(row) => wait::put_wait(scribe, target.require_session_id(scribe)?, row),
+        RowMutation::Mail(row) => wait::put_early_signal(scribe, target.require_session_id(scribe)?, row),
+        RowMutation::DropMail(signal) => wait::remove_early_signal(scribe, target.id, signal),
+        RowMutation::Position(row) => position::put_position(scribe, target.require_session_id(scribe)?, row),
+        RowMutation::DropPosition(invocation) => position::remove_position(scribe, target.id, invocation),
+        RowMutation::Record(row) => position::put_record(scribe, target.require_session_id(scribe)?, row),
         RowMutation::DropRecords { turn } => position::remove_records(scribe, target.id, *turn),
-        RowMutation::Event(row) => log::event(scribe, target.existing(scribe)?, row),
+        RowMutation::Event(row) => log::insert_event(scribe, target.require_session_id(scribe)?, row),
         RowMutation::Inherit { from, field, generation, len } => {
             target.sources.insert(from);
-            fork::inherit(
+            fork::inherit_items(
                 scribe,
                 target,
                 &fork::ForkedListPrefix { from, field, generation: *generation, len: *len },
             )
         }
-        RowMutation::DropTurn { turn } => retain::turn(scribe, target.id, *turn),
-        RowMutation::DropEvents { before } => retain::events(scribe, target.id, *before),
+        RowMutation::DropTurn { turn } => retain::remove_turn(scribe, target.id, *turn),
+        RowMutation::DropEvents { before } => retain::remove_events_before(scribe, target.id, *before),
         RowMutation::Usage(row) => {
-            target.existing(scribe)?;
-            usage::add(scribe, target.key, row)
+            target.require_session_id(scribe)?;
+            usage::add_usage(scribe, target.key, row)
         }
-        RowMutation::Delete => session::delete(scribe, target),
+        RowMutation::Delete => session::delete_session(scribe, target),
         RowMutation::Document { kind, id, body, expires_at, outlives } => {
             let session = (!outlives).then_some(&target.key.session);
             let name = (&target.key.tenant, kind.as_str(), id.as_str());
-            document::write(scribe, name, session, (body, *expires_at))
+            document::write_document(scribe, name, session, (body, *expires_at))
         }
-        RowMutation::Audit(row) => log::audit(scribe, row),
+        RowMutation::Audit(row) => log::insert_audit_row(scribe, row),
     }
 }

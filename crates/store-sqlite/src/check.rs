@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result as Found};
 use singletree_durable::Result;
 
 use crate::checksum;
-use crate::error::translate;
+use crate::error::translate_error;
 use crate::format::{self, BLOB_ACCOUNTS, CHECKED, SHELF};
 use crate::{SqliteStore, open};
 
@@ -48,12 +48,12 @@ impl SqliteStore {
     ///
     /// # Cancellation
     /// A dropped check runs to its end; nothing is left behind.
-    pub async fn check(&self) -> Result<Vec<Damage>> {
+    pub async fn find_damage(&self) -> Result<Vec<Damage>> {
         let work = |path: &Path| {
-            let mut connection = open::inspector(path)?;
-            look(&mut connection).map_err(|error| translate(error, DOING))
+            let mut connection = open::open_inspector(path)?;
+            collect_damage(&mut connection).map_err(|error| translate_error(error, DOING))
         };
-        self.aside(DOING, work).await
+        self.run_on_own_thread(DOING, work).await
     }
 }
 
@@ -66,42 +66,42 @@ impl SqliteStore {
     ///
     /// # Cancellation
     /// As [`Self::check`].
-    pub async fn unchecked_rows(&self) -> Result<Option<u64>> {
+    pub async fn count_unchecked_rows(&self) -> Result<Option<u64>> {
         let work = |path: &Path| {
             let count = |connection: &mut Connection| {
                 let snapshot = connection.transaction()?;
-                if format::read(&snapshot)?.version < CHECKED {
+                if format::read_metadata(&snapshot)?.version < CHECKED {
                     return Ok(None);
                 }
-                checksum::verify(&snapshot, 0).map(|verified| Some(verified.unchecked))
+                checksum::verify_rows(&snapshot, 0).map(|verified| Some(verified.unchecked))
             };
-            count(&mut open::inspector(path)?).map_err(|error| translate(error, DOING))
+            count(&mut open::open_inspector(path)?).map_err(|error| translate_error(error, DOING))
         };
-        self.aside(DOING, work).await
+        self.run_on_own_thread(DOING, work).await
     }
 }
 
 const DOING: &str = "check its file";
 
-fn look(connection: &mut Connection) -> Found<Vec<Damage>> {
+fn collect_damage(connection: &mut Connection) -> Found<Vec<Damage>> {
     let snapshot = connection.transaction()?;
-    let mut found = integrity(&snapshot)?;
-    found.extend(references(&snapshot)?);
-    if format::read(&snapshot)?.version >= CHECKED {
-        found.extend(sums(&snapshot)?);
-        let changed = checksum::verify(&snapshot, LISTED as usize)?.changed;
+    let mut found = check_integrity(&snapshot)?;
+    found.extend(check_references(&snapshot)?);
+    if format::read_metadata(&snapshot)?.version >= CHECKED {
+        found.extend(check_usage_sums(&snapshot)?);
+        let changed = checksum::verify_rows(&snapshot, LISTED as usize)?.changed;
         found.extend(changed.into_iter().map(Damage::Changed));
     }
     Ok(found)
 }
 
-fn integrity(snapshot: &Connection) -> Found<Vec<Damage>> {
+fn check_integrity(snapshot: &Connection) -> Found<Vec<Damage>> {
     let mut query = snapshot.prepare(&format!("PRAGMA integrity_check({LISTED})"))?;
     let lines: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
     Ok(lines.into_iter().filter(|line| line != "ok").map(Damage::Integrity).collect())
 }
 
-fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
+fn check_references(snapshot: &Connection) -> Found<Vec<Damage>> {
     let mut found = Vec::new();
     let mut query = snapshot.prepare(
         "SELECT \"table\" || ': no ' || parent || ' for ' || count(*) || ' rows' \
@@ -118,7 +118,7 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
             snapshot.prepare(&sql)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
         found.extend(lines.into_iter().map(Damage::Reference));
     }
-    if format::read(snapshot)?.version < SHELF {
+    if format::read_metadata(snapshot)?.version < SHELF {
         return Ok(found);
     }
     let unkept = "SELECT 'blob_use: no blob ' || digest FROM blob_use \
@@ -126,7 +126,7 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
     let lines: Vec<String> =
         snapshot.prepare(unkept)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
     found.extend(lines.into_iter().map(Damage::Reference));
-    if format::read(snapshot)?.version >= BLOB_ACCOUNTS {
+    if format::read_metadata(snapshot)?.version >= BLOB_ACCOUNTS {
         let lines: Vec<String> =
             snapshot.prepare(MISCOUNTED)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
         found.extend(lines.into_iter().map(Damage::Reference));
@@ -136,7 +136,7 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
 
 /// Compares the usage of each tenant with the sum of its sessions. It may be greater, because it includes deleted
 /// sessions.
-fn sums(snapshot: &Connection) -> Found<Vec<Damage>> {
+fn check_usage_sums(snapshot: &Connection) -> Found<Vec<Damage>> {
     let sql = "SELECT DISTINCT 'usage: ' || s.tenant || ' has used less of ' || s.model || ' than its sessions' \
         FROM (SELECT tenant, model, sum(calls) AS calls FROM usage WHERE session <> '' GROUP BY tenant, model) s \
         LEFT JOIN usage t ON t.tenant = s.tenant AND t.session = '' AND t.model = s.model \

@@ -12,7 +12,7 @@ use crate::{SqliteStore, read};
 impl Checkpointer for SqliteStore {
     fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
         let change = CheckpointChange::Save(Box::new(record.clone()));
-        let answer = self.hand_over(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
+        let answer = self.submit_write(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -22,7 +22,9 @@ impl Checkpointer for SqliteStore {
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
         let (tenant, invocation) = (tenant.clone(), invocation.clone());
-        self.query(move |snapshot| read::checkpoint::one(snapshot, &tenant, &invocation))
+        self.query_in_snapshot(move |snapshot| {
+            read::checkpoint::read_checkpoint(snapshot, &tenant, &invocation)
+        })
     }
 
     fn list<'a>(
@@ -31,16 +33,16 @@ impl Checkpointer for SqliteStore {
         filter: &'a CheckpointFilter,
     ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.query(move |snapshot| read::checkpoint::all_of(snapshot, &tenant, &filter))
+        self.query_in_snapshot(move |snapshot| read::checkpoint::list_checkpoints(snapshot, &tenant, &filter))
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
         let change = CheckpointChange::Delete(invocation.clone());
-        let answer = self.hand_over(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
+        let answer = self.submit_write(WriteOperation::Checkpoint { tenant: tenant.clone(), change });
         Box::pin(async move { answer.await.map(drop) })
     }
 
-    fn backend(&self) -> &str {
+    fn backend_name(&self) -> &str {
         "sqlite"
     }
 }

@@ -6,7 +6,7 @@
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, Row};
-use singletree_durable::checksum::{Checksum, change as changed, sum};
+use singletree_durable::checksum::{Checksum, checksum_difference as changed, sum_part_checksums};
 
 use crate::meter::BoundValue;
 
@@ -149,54 +149,61 @@ const TABLES: &[ChecksummedTable] = &[
 const META: &[&str] = &["fence", "log_epoch", "is_copy", "is_checked"];
 
 /// Returns the checksum of a row with these parts.
-pub(crate) fn of(parts: &[&[BoundValue<'_>]]) -> BoundValue<'static> {
-    bind(sum((0..).zip(parts).map(|(no, values)| part(no, values))))
+pub(crate) fn checksum_of_parts(parts: &[&[BoundValue<'_>]]) -> BoundValue<'static> {
+    bind_checksum(sum_part_checksums((0..).zip(parts).map(|(no, values)| part_checksum(no, values))))
 }
 
 /// Returns the difference to add to the checksum of a row when one of its parts changes.
-pub(crate) fn change(no: u64, old: &[BoundValue<'_>], new: &[BoundValue<'_>]) -> BoundValue<'static> {
-    bind(changed(part(no, old), part(no, new)))
+pub(crate) fn difference_of_part(
+    no: u64,
+    old: &[BoundValue<'_>],
+    new: &[BoundValue<'_>],
+) -> BoundValue<'static> {
+    bind_checksum(changed(part_checksum(no, old), part_checksum(no, new)))
 }
 
 /// Returns the checksum of a row with one part and with numbers to which others are added.
-pub(crate) fn of_counts(values: &[BoundValue<'_>], counts: &[BoundValue<'_>]) -> BoundValue<'static> {
-    bind(sum([part(0, values), counted(counts)]))
+pub(crate) fn checksum_with_counts(
+    values: &[BoundValue<'_>],
+    counts: &[BoundValue<'_>],
+) -> BoundValue<'static> {
+    bind_checksum(sum_part_checksums([part_checksum(0, values), counts_checksum(counts)]))
 }
 
 /// Returns the difference to add to the checksum of such a row when these numbers are added to its counts.
-pub(crate) fn of_added(counts: &[BoundValue<'_>]) -> BoundValue<'static> {
-    bind(counted(counts))
+pub(crate) fn difference_of_counts(counts: &[BoundValue<'_>]) -> BoundValue<'static> {
+    bind_checksum(counts_checksum(counts))
 }
 
-fn part(no: u64, values: &[BoundValue<'_>]) -> u64 {
-    values.iter().fold(Checksum::of_part(no), |sum, value| value.sum_up(sum)).finish()
+fn part_checksum(no: u64, values: &[BoundValue<'_>]) -> u64 {
+    values.iter().fold(Checksum::for_part(no), |sum, value| value.add_to_checksum(sum)).finish()
 }
 
 /// Sums numbers up so that the sum of several is the sum of their sums.
-fn counted(counts: &[BoundValue<'_>]) -> u64 {
+fn counts_checksum(counts: &[BoundValue<'_>]) -> u64 {
     let counted = |(no, count): (u64, &BoundValue<'_>)| match count {
         BoundValue::Int(number) => {
             // Odd, so that every change of a number changes the product.
-            let factor = Checksum::of_part(no).finish() | 1;
+            let factor = Checksum::for_part(no).finish() | 1;
             number.cast_unsigned().wrapping_mul(factor) & Checksum::MASK
         }
         BoundValue::Null | BoundValue::Text(_) | BoundValue::Bytes(_) => 0,
     };
-    sum((0..).zip(counts).map(counted))
+    sum_part_checksums((0..).zip(counts).map(counted))
 }
 
-fn bind(checksum: u64) -> BoundValue<'static> {
+fn bind_checksum(checksum: u64) -> BoundValue<'static> {
     BoundValue::Int(checksum.cast_signed())
 }
 
 /// Writes the checksum of the `meta` row.
-pub(crate) fn seal(connection: &Connection) -> Result<()> {
+pub(crate) fn seal_meta_row(connection: &Connection) -> Result<()> {
     let sql = format!("SELECT {} FROM meta", META.join(", "));
     let checksum = connection.query_row(&sql, [], |row| {
-        let values = (0..META.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
-        Ok(sum([part(0, &values)]))
+        let values = (0..META.len()).map(|at| column_value(row, at)).collect::<Result<Vec<_>>>()?;
+        Ok(sum_part_checksums([part_checksum(0, &values)]))
     })?;
-    connection.execute("UPDATE meta SET checksum = ?", [bind(checksum)]).map(drop)
+    connection.execute("UPDATE meta SET checksum = ?", [bind_checksum(checksum)]).map(drop)
 }
 
 /// The result of comparing rows with their checksums.
@@ -209,7 +216,7 @@ pub(crate) struct ChecksumComparison {
 }
 
 /// Compares all rows with their checksums; of each table at most so many changed ones are named.
-pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<ChecksumComparison> {
+pub(crate) fn verify_rows(snapshot: &Connection, limit: usize) -> Result<ChecksumComparison> {
     let is_checked = snapshot.query_row("SELECT is_checked FROM meta", [], |row| row.get::<_, i64>(0))? == 1;
     let mut verified = ChecksumComparison::default();
     for table in TABLES {
@@ -221,7 +228,7 @@ pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<ChecksumComp
         while let Some(row) = rows.next()? {
             match row.get::<_, Option<i64>>(1)? {
                 None if !is_checked => verified.unchecked += 1,
-                Some(checksum) if checksum.cast_unsigned() == table.checksum(row)? => {}
+                Some(checksum) if checksum.cast_unsigned() == table.row_checksum(row)? => {}
                 Some(_) | None => {
                     if named < limit {
                         let name: Option<String> = row.get(0)?;
@@ -237,20 +244,22 @@ pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<ChecksumComp
 
 impl ChecksummedTable {
     /// Returns the checksum of the values of a row, which stand from the third column on.
-    fn checksum(&self, row: &Row<'_>) -> Result<u64> {
+    fn row_checksum(&self, row: &Row<'_>) -> Result<u64> {
         let (mut at, mut sums) = (2, Vec::with_capacity(self.parts.len() + 1));
         for (no, columns) in (0..).zip(self.parts) {
-            let values = (at..at + columns.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
-            sums.push(part(no, &values));
+            let values =
+                (at..at + columns.len()).map(|at| column_value(row, at)).collect::<Result<Vec<_>>>()?;
+            sums.push(part_checksum(no, &values));
             at += columns.len();
         }
-        let counts = (at..at + self.counts.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
-        sums.push(counted(&counts));
-        Ok(sum(sums))
+        let counts =
+            (at..at + self.counts.len()).map(|at| column_value(row, at)).collect::<Result<Vec<_>>>()?;
+        sums.push(counts_checksum(&counts));
+        Ok(sum_part_checksums(sums))
     }
 }
 
-fn value<'a>(row: &'a Row<'_>, at: usize) -> Result<BoundValue<'a>> {
+fn column_value<'a>(row: &'a Row<'_>, at: usize) -> Result<BoundValue<'a>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => BoundValue::Null,
         ValueRef::Integer(number) => BoundValue::Int(number),

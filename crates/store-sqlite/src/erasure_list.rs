@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use singletree_durable::{Error, Result, SessionKey, SubjectId, TenantId, Timestamp};
 
-use crate::error::{translate, unavailable};
-use crate::lock::private;
-use crate::name_hash::hash;
+use crate::error::{translate_error, unavailable_error};
+use crate::lock::private_file_options;
+use crate::name_hash::hmac_of_texts;
 
 /// The name of these operations in errors.
 const DOING: &str = "keep the list of what was erased";
@@ -44,7 +44,7 @@ impl ErasureList {
     ///
     /// # Errors
     /// `store_unavailable`; `store_corrupt` when entries have no key, so that nothing could be found in it.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+    pub fn read_from_file(path: impl AsRef<Path>) -> Result<Self> {
         let mut list = Self { key: None, entries: HashMap::new() };
         for_each_line(path.as_ref(), |line| match line {
             ErasureListLine::Key(key) => list.key = Some(key.to_owned()),
@@ -71,7 +71,7 @@ impl ErasureList {
     /// Returns the time of the last erasure of this name; none if it was not erased.
     #[must_use]
     pub fn erased_at(&self, name: &ErasedName) -> Option<Timestamp> {
-        self.entries.get(&hash_of(self.key.as_ref()?, name)).copied()
+        self.entries.get(&hash_erased_name(self.key.as_ref()?, name)).copied()
     }
 
     /// Tells whether nothing was erased.
@@ -94,7 +94,7 @@ impl ErasureListWriter {
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub(crate) fn open(path: PathBuf) -> Result<Self> {
+    pub(crate) fn open_to_append(path: PathBuf) -> Result<Self> {
         let mut found = None;
         for_each_line(&path, |line| {
             if let ErasureListLine::Key(key) = line {
@@ -108,10 +108,10 @@ impl ErasureListWriter {
     ///
     /// # Errors
     /// `store_full`, `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
-    pub(crate) fn add(&mut self, erased: &[(ErasedName, Timestamp)]) -> Result<()> {
+    pub(crate) fn append_names(&mut self, erased: &[(ErasedName, Timestamp)]) -> Result<()> {
         let (key, is_new) = match &self.key {
             Some(key) => (key.clone(), false),
-            None => (draw()?, true),
+            None => (draw_list_key()?, true),
         };
         // The line break ends a line that a crash has cut.
         let mut added = String::from("\n");
@@ -119,13 +119,13 @@ impl ErasureListWriter {
             added.push_str(&format!("key {key}\n"));
         }
         for (name, at) in erased {
-            added.push_str(&format!("{} {}\n", at.as_millis(), hash_of(&key, name)));
+            added.push_str(&format!("{} {}\n", at.as_millis(), hash_erased_name(&key, name)));
         }
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::StorageFull => Error::Full { doing: DOING, source: error.into() },
-            _ => unavailable(DOING, error),
+            _ => unavailable_error(DOING, error),
         };
-        let mut file: OpenOptions = private();
+        let mut file: OpenOptions = private_file_options();
         let mut file = file.append(true).create(true).open(&self.path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         if let Err(error) = file.write_all(added.as_bytes()).and_then(|()| file.sync_all()) {
@@ -154,10 +154,10 @@ fn for_each_line(path: &Path, mut take: impl FnMut(ErasureListLine<'_>)) -> Resu
     let mut file = match fs::File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(unavailable(DOING, error)),
+        Err(error) => return Err(unavailable_error(DOING, error)),
     };
     let mut bytes = Vec::new();
-    while file.read_until(b'\n', &mut bytes).map_err(|error| unavailable(DOING, error))? > 0 {
+    while file.read_until(b'\n', &mut bytes).map_err(|error| unavailable_error(DOING, error))? > 0 {
         let line = std::str::from_utf8(&bytes).ok().and_then(|line| line.trim_end().split_once(' '));
         match line {
             Some(("key", key)) if key.len() == KEY_LEN => take(ErasureListLine::Key(key)),
@@ -177,23 +177,25 @@ fn for_each_line(path: &Path, mut take: impl FnMut(ErasureListLine<'_>)) -> Resu
 const KEY_LEN: usize = 64;
 const HASH_LEN: usize = 64;
 
-fn hash_of(key: &str, name: &ErasedName) -> String {
+fn hash_erased_name(key: &str, name: &ErasedName) -> String {
     match name {
-        ErasedName::Tenant(tenant) => hash(key, &["tenant", tenant.as_str()]),
-        ErasedName::Subject(tenant, subject) => hash(key, &["subject", tenant.as_str(), subject.as_str()]),
-        ErasedName::Session(session) => {
-            hash(key, &["session", session.tenant.as_str(), session.session.as_str()])
+        ErasedName::Tenant(tenant) => hmac_of_texts(key, &["tenant", tenant.as_str()]),
+        ErasedName::Subject(tenant, subject) => {
+            hmac_of_texts(key, &["subject", tenant.as_str(), subject.as_str()])
         }
-        ErasedName::Key(tenant, id) => hash(key, &["key", tenant.as_str(), id]),
+        ErasedName::Session(session) => {
+            hmac_of_texts(key, &["session", session.tenant.as_str(), session.session.as_str()])
+        }
+        ErasedName::Key(tenant, id) => hmac_of_texts(key, &["key", tenant.as_str(), id]),
     }
 }
 
 /// Draws a key. SQLite has the system's randomness at hand.
-fn draw() -> Result<String> {
+fn draw_list_key() -> Result<String> {
     let drawn = Connection::open_in_memory().and_then(|open_in_memory| {
         open_in_memory.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0))
     });
-    drawn.map_err(|error| translate(error, DOING))
+    drawn.map_err(|error| translate_error(error, DOING))
 }
 
 #[cfg(test)]
@@ -210,17 +212,17 @@ mod tests {
     fn a_list_tells_what_was_erased_and_holds_no_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = ErasureList::path_beside(&folder.path().join("chat.db"));
-        let list = ErasureList::read(&path).unwrap();
+        let list = ErasureList::read_from_file(&path).unwrap();
         let (ann, subject) = (key("about-ann"), SubjectId::parse("ann").unwrap());
         assert!(list.is_empty() && list.erased_at(&ErasedName::Session(ann.clone())).is_none());
-        let open = || ErasureListWriter::open(path.clone()).unwrap();
-        open().add(&[(ErasedName::Session(ann.clone()), Timestamp::from_millis(5))]).unwrap();
+        let open = || ErasureListWriter::open_to_append(path.clone()).unwrap();
+        open().append_names(&[(ErasedName::Session(ann.clone()), Timestamp::from_millis(5))]).unwrap();
         // A crash in the middle of a line.
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"7 12ab\xff").unwrap();
         let whom = ErasedName::Subject(ann.tenant.clone(), subject);
-        open().add(&[(whom.clone(), Timestamp::from_millis(9))]).unwrap();
+        open().append_names(&[(whom.clone(), Timestamp::from_millis(9))]).unwrap();
 
-        let list = ErasureList::read(&path).unwrap();
+        let list = ErasureList::read_from_file(&path).unwrap();
         assert_eq!(list.erased_at(&ErasedName::Session(ann.clone())), Some(Timestamp::from_millis(5)));
         let found = list.erased_at(&whom);
         assert_eq!(found, Some(Timestamp::from_millis(9)));
@@ -230,7 +232,7 @@ mod tests {
         let entries = text.windows(5).position(|bytes| bytes.starts_with(b"key ")).unwrap() + 70;
         let without_key = folder.path().join("without.erased");
         fs::write(&without_key, &text[entries..]).unwrap();
-        assert_eq!(ErasureList::read(&without_key).unwrap_err().category(), "store_corrupt");
+        assert_eq!(ErasureList::read_from_file(&without_key).unwrap_err().category(), "store_corrupt");
         assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("ann"));
     }
 }

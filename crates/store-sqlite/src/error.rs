@@ -24,17 +24,17 @@ impl From<rusqlite::Error> for BatchFailure {
 }
 
 /// Makes a refusal.
-pub(crate) fn refused<T>(requirement: impl Into<String>) -> Result<T, BatchFailure> {
+pub(crate) fn refuse_batch<T>(requirement: impl Into<String>) -> Result<T, BatchFailure> {
     Err(BatchFailure::Refused(requirement.into()))
 }
 
 /// Translates an error of SQLite into an error of the store.
-pub(crate) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
-    share(&Arc::new(error), doing)
+pub(crate) fn translate_error(error: rusqlite::Error, doing: &'static str) -> Error {
+    translate_shared_error(&Arc::new(error), doing)
 }
 
 /// As [`translate`], for an error that several callers get.
-pub(crate) fn share(error: &Arc<rusqlite::Error>, doing: &'static str) -> Error {
+pub(crate) fn translate_shared_error(error: &Arc<rusqlite::Error>, doing: &'static str) -> Error {
     let source: BoxError = Box::new(Arc::clone(error));
     if is_corruption(error) {
         Error::Corrupt { what: format!("the database, found while it should {doing}"), source: Some(source) }
@@ -46,7 +46,7 @@ pub(crate) fn share(error: &Arc<rusqlite::Error>, doing: &'static str) -> Error 
 }
 
 /// Wraps an error of the file system.
-pub(crate) fn unavailable(doing: &'static str, source: impl Into<BoxError>) -> Error {
+pub(crate) fn unavailable_error(doing: &'static str, source: impl Into<BoxError>) -> Error {
     Error::Unavailable { doing, source: source.into() }
 }
 

@@ -17,7 +17,7 @@ impl FileIdentity {
     ///
     /// # Errors
     /// When there is none, or it cannot be looked at.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = path.metadata()?;
         #[cfg(unix)]
         {

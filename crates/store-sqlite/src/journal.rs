@@ -12,121 +12,136 @@ use crate::{SqliteStore, read};
 
 impl Journal for SqliteStore {
     fn fence(&self) -> FencingToken {
-        self.meta().fence
+        self.metadata().fence
     }
 
     fn log_epoch(&self) -> &str {
-        &self.meta().log_epoch
+        &self.metadata().log_epoch
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let answer = self.hand_over(WriteOperation::Apply(batch));
+        let answer = self.submit_write(WriteOperation::Apply(batch));
         Box::pin(async move { answer.await.map(drop) })
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         let key = key.clone();
-        self.query(move |snapshot| read::session::one(snapshot, &key))
+        self.query_in_snapshot(move |snapshot| read::session::read_session(snapshot, &key))
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
+    fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         let key = key.clone();
-        self.query(move |snapshot| read::dossier::of(snapshot, &key))
+        self.query_in_snapshot(move |snapshot| read::dossier::read_session_snapshot(snapshot, &key))
     }
 
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
         let key = key.clone();
-        self.query(move |snapshot| read::session::numbers(snapshot, &key))
+        self.query_in_snapshot(move |snapshot| read::session::read_counters(snapshot, &key))
     }
 
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
         let (tenant, from) = (tenant.clone(), from.cloned());
-        self.query(move |snapshot| read::session::page(snapshot, &tenant, from.as_ref(), limit))
+        self.query_in_snapshot(move |snapshot| {
+            read::session::read_session_page(snapshot, &tenant, from.as_ref(), limit)
+        })
     }
 
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
         let (tenant, past) = (tenant.clone(), past.cloned());
-        self.query(move |snapshot| read::session::recent(snapshot, &tenant, past.as_ref(), limit))
+        self.query_in_snapshot(move |snapshot| {
+            read::session::read_recent_sessions(snapshot, &tenant, past.as_ref(), limit)
+        })
     }
 
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
     ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         let (key, range) = (key.clone(), range.clone());
-        self.query(move |snapshot| read::item::range(snapshot, &key, &range))
+        self.query_in_snapshot(move |snapshot| read::item::read_items(snapshot, &key, &range))
     }
 
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         let (key, query) = (key.clone(), query.clone());
-        self.query(move |snapshot| read::turn::of(snapshot, &key, &query))
+        self.query_in_snapshot(move |snapshot| read::turn::read_turns(snapshot, &key, &query))
     }
 
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
         let (tenant, invocation) = (tenant.clone(), invocation.clone());
-        self.query(move |snapshot| read::turn::session_of(snapshot, &tenant, &invocation))
+        self.query_in_snapshot(move |snapshot| {
+            read::turn::find_session_of_invocation(snapshot, &tenant, &invocation)
+        })
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn read_waits<'a>(
+        &'a self,
+        query: &'a WaitRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let query = query.clone();
-        self.query(move |snapshot| read::wait::of(snapshot, &query))
+        self.query_in_snapshot(move |snapshot| read::wait::read_waits(snapshot, &query))
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         let key = key.clone();
-        self.query(move |snapshot| read::wait::mail(snapshot, &key))
+        self.query_in_snapshot(move |snapshot| read::wait::read_early_signals(snapshot, &key))
     }
 
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
         let (key, invocation) = (key.clone(), invocation.clone());
-        self.query(move |snapshot| read::position::of(snapshot, &key, &invocation))
+        self.query_in_snapshot(move |snapshot| read::position::read_position(snapshot, &key, &invocation))
     }
 
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
         let key = key.clone();
-        self.query(move |snapshot| read::position::all_of(snapshot, &key))
+        self.query_in_snapshot(move |snapshot| read::position::read_positions(snapshot, &key))
     }
 
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         let key = key.clone();
-        self.query(move |snapshot| read::position::records(snapshot, &key, turn))
+        self.query_in_snapshot(move |snapshot| read::position::read_turn_records(snapshot, &key, turn))
     }
 
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         let key = key.clone();
-        self.query(move |snapshot| read::event::from(snapshot, &key, from, limit))
+        self.query_in_snapshot(move |snapshot| read::event::read_events(snapshot, &key, from, limit))
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
-        let (of, kept) = (of.clone(), self.has_shelf());
-        self.query(move |snapshot| if kept { read::usage::of(snapshot, &of) } else { Ok(Vec::new()) })
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        let (of, kept) = (of.clone(), self.has_document_tables());
+        self.query_in_snapshot(move |snapshot| {
+            if kept { read::usage::read_model_usage(snapshot, &of) } else { Ok(Vec::new()) }
+        })
     }
 }

@@ -3,7 +3,7 @@
 //! # Use
 //! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, a `JournalMaintenance`, a `PausedStore`, a
 //! `Checkpointer` and `DocumentStore` at once and can be cloned. One process writes; others may look with
-//! [`SqliteStore::read_only`] or the sqlite3 shell. Not on a network file system: its locks cannot be trusted.
+//! [`SqliteStore::open_read_only`] or the sqlite3 shell. Not on a network file system: its locks cannot be trusted.
 //!
 //! # How it works
 //! One thread owns the only connection that writes. It takes all batches that wait, up to a limit, into one

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use singletree_durable::{Error, Result};
 
-use crate::error::unavailable;
+use crate::error::unavailable_error;
 
 /// The right to write to a database, held as long as this lives.
 #[derive(Debug)]
@@ -24,37 +24,37 @@ impl DatabaseLock {
     ///
     /// # Errors
     /// `store_locked` with the owner's process id and command; `store_unavailable` when the side file cannot be used.
-    pub(crate) fn take(database: &Path, command: &str) -> Result<Self> {
-        let mut file = private()
+    pub(crate) fn acquire_for_writing(database: &Path, command: &str) -> Result<Self> {
+        let mut file = private_file_options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(beside(database))
-            .map_err(|error| unavailable("lock its file", error))?;
+            .open(lock_file_path(database))
+            .map_err(|error| unavailable_error("lock its file", error))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(owner(&mut file)),
-            Err(TryLockError::Error(error)) => return Err(unavailable("lock its file", error)),
+            Err(TryLockError::WouldBlock) => return Err(read_lock_owner(&mut file)),
+            Err(TryLockError::Error(error)) => return Err(unavailable_error("lock its file", error)),
         }
-        sign(&mut file, command).map_err(|error| unavailable("sign its lock", error))?;
+        sign_lock_file(&mut file, command).map_err(|error| unavailable_error("sign its lock", error))?;
         Ok(Self { file })
     }
 
     /// Looks whether somebody holds the lock of a database.
     ///
     /// # Errors
-    /// As [`DatabaseLock::take`].
-    pub(crate) fn look(database: &Path) -> Result<()> {
-        let mut file = match File::open(beside(database)) {
+    /// As [`DatabaseLock::acquire_for_writing`].
+    pub(crate) fn check_unlocked(database: &Path) -> Result<()> {
+        let mut file = match File::open(lock_file_path(database)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(unavailable("open its lock", error)),
+            Err(error) => return Err(unavailable_error("open its lock", error)),
         };
         match file.try_lock_shared() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(owner(&mut file)),
-            Err(TryLockError::Error(error)) => Err(unavailable("lock its file", error)),
+            Err(TryLockError::WouldBlock) => Err(read_lock_owner(&mut file)),
+            Err(TryLockError::Error(error)) => Err(unavailable_error("lock its file", error)),
         }
     }
 }
@@ -68,20 +68,20 @@ impl Drop for DatabaseLock {
 }
 
 /// Returns options that make files which only their owner can read.
-pub(crate) fn private() -> OpenOptions {
+pub(crate) fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
 
-fn beside(database: &Path) -> PathBuf {
+fn lock_file_path(database: &Path) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(".lock");
     name.into()
 }
 
-fn sign(file: &mut File, command: &str) -> std::io::Result<()> {
+fn sign_lock_file(file: &mut File, command: &str) -> std::io::Result<()> {
     let command = command.replace(|it: char| it.is_control(), " ");
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
@@ -89,10 +89,10 @@ fn sign(file: &mut File, command: &str) -> std::io::Result<()> {
 }
 
 /// Reads who holds the lock. An owner that has not signed yet is process 0.
-fn owner(file: &mut File) -> Error {
+fn read_lock_owner(file: &mut File) -> Error {
     let mut text = String::new();
     if let Err(error) = file.read_to_string(&mut text) {
-        return unavailable("read who has its lock", error);
+        return unavailable_error("read who has its lock", error);
     }
     let mut lines = text.lines();
     let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);

@@ -10,7 +10,7 @@ use singletree_durable::{FencingToken, JsonDocument, SessionKey, TenantId, Times
 
 use crate::error::BatchFailure;
 use crate::name::NameIdCache;
-use crate::name_hash::{hash_of_name, hash_of_session};
+use crate::name_hash::{hash_actor_name, hash_session_name};
 
 /// The totals of a store's commits since it was opened.
 #[derive(Debug, Default)]
@@ -21,18 +21,18 @@ pub(crate) struct CommitMetrics {
 
 impl CommitMetrics {
     /// Adds a commit of so many bytes.
-    pub(crate) fn committed(&self, bytes: u64) {
+    pub(crate) fn record_commit(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the bytes of all commits.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn committed_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the number of commits.
-    pub(crate) fn commits(&self) -> u64 {
+    pub(crate) fn commit_count(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 }
@@ -52,16 +52,16 @@ pub(crate) enum BoundValue<'a> {
 
 impl BoundValue<'_> {
     /// Adds the value to a checksum.
-    pub(crate) fn sum_up(self, sum: Checksum) -> Checksum {
+    pub(crate) fn add_to_checksum(self, sum: Checksum) -> Checksum {
         match self {
-            Self::Null => sum.null(),
-            Self::Int(number) => sum.number(number),
-            Self::Text(text) => sum.bytes(text.as_bytes()),
-            Self::Bytes(bytes) => sum.bytes(bytes),
+            Self::Null => sum.add_null(),
+            Self::Int(number) => sum.add_number(number),
+            Self::Text(text) => sum.add_bytes(text.as_bytes()),
+            Self::Bytes(bytes) => sum.add_bytes(bytes),
         }
     }
 
-    fn bytes(self) -> u64 {
+    fn count_bytes(self) -> u64 {
         match self {
             Self::Null => 0,
             Self::Int(_) => 8,
@@ -143,12 +143,12 @@ impl<'c> WriteTransaction<'c> {
     }
 
     /// Runs a statement that writes and returns how many rows it touched.
-    pub(crate) fn write(&self, sql: &str, values: &[BoundValue<'_>]) -> Result<usize, BatchFailure> {
+    pub(crate) fn execute_write(&self, sql: &str, values: &[BoundValue<'_>]) -> Result<usize, BatchFailure> {
         let mut statement = self.connection.prepare_cached(sql)?;
         // Also on failure: SQLite undoes the changes of a failed statement, but no caller needs to rely on that.
         self.has_written.set(true);
         let touched = statement.execute(params_from_iter(values))?;
-        self.bytes.set(self.bytes.get() + values.iter().map(|value| value.bytes()).sum::<u64>());
+        self.bytes.set(self.bytes.get() + values.iter().map(|value| value.count_bytes()).sum::<u64>());
         Ok(touched)
     }
 
@@ -158,22 +158,22 @@ impl<'c> WriteTransaction<'c> {
     }
 
     /// Returns the rowid of the row that was added last.
-    pub(crate) fn added(&self) -> i64 {
+    pub(crate) fn last_added_rowid(&self) -> i64 {
         self.connection.last_insert_rowid()
     }
 
     /// Returns the hash under which the name of a session is kept that is deleted.
-    pub(crate) fn hash_of(&self, key: &SessionKey) -> Result<String, BatchFailure> {
-        Ok(hash_of_session(self.connection, key)?)
+    pub(crate) fn hash_session_name(&self, key: &SessionKey) -> Result<String, BatchFailure> {
+        Ok(hash_session_name(self.connection, key)?)
     }
 
     /// Returns the hash under which is kept who deleted something.
-    pub(crate) fn hash_of_name(&self, tenant: &TenantId, name: &str) -> Result<String, BatchFailure> {
-        Ok(hash_of_name(self.connection, tenant, name)?)
+    pub(crate) fn hash_actor_name(&self, tenant: &TenantId, name: &str) -> Result<String, BatchFailure> {
+        Ok(hash_actor_name(self.connection, tenant, name)?)
     }
 
     /// Looks for one row.
-    pub(crate) fn find<T>(
+    pub(crate) fn query_one_row<T>(
         &self,
         sql: &str,
         values: &[BoundValue<'_>],
@@ -183,35 +183,35 @@ impl<'c> WriteTransaction<'c> {
     }
 
     /// Runs a member of the group so that it leaves a trace only when it succeeds.
-    pub(crate) fn alone<T>(
+    pub(crate) fn run_under_savepoint<T>(
         &self,
         member: impl FnOnce() -> Result<T, BatchFailure>,
     ) -> Result<T, BatchFailure> {
         let before = self.bytes.get();
-        self.control("SAVEPOINT member")?;
+        self.run_control_statement("SAVEPOINT member")?;
         let result = member();
         if let Err(BatchFailure::Refused(_)) = result {
-            self.control("ROLLBACK TO member")?;
-            self.names.forget();
+            self.run_control_statement("ROLLBACK TO member")?;
+            self.names.forget_names();
             self.bytes.set(before);
         }
         if !matches!(result, Err(BatchFailure::Store(_))) {
-            self.control("RELEASE member")?;
+            self.run_control_statement("RELEASE member")?;
         }
         result
     }
 
     /// Returns the bytes bound by everything that stands.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes.get()
     }
 
-    fn control(&self, sql: &str) -> rusqlite::Result<()> {
-        control(self.connection, sql)
+    fn run_control_statement(&self, sql: &str) -> rusqlite::Result<()> {
+        run_control_statement(self.connection, sql)
     }
 }
 
 /// Runs a statement that begins or ends a transaction or a part of one.
-pub(crate) fn control(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+pub(crate) fn run_control_statement(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(|_| ())
 }

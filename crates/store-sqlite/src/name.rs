@@ -15,12 +15,12 @@ pub(crate) struct NameIdCache(RefCell<HashMap<Box<str>, i64>>);
 
 impl NameIdCache {
     /// Returns the id of a name, if it is known.
-    pub(crate) fn get(&self, text: &str) -> Option<i64> {
+    pub(crate) fn find_name_id(&self, text: &str) -> Option<i64> {
         self.0.borrow().get(text).copied()
     }
 
     /// Keeps the id of a name.
-    pub(crate) fn note(&self, text: &str, id: i64) {
+    pub(crate) fn remember_name_id(&self, text: &str, id: i64) {
         let mut kept = self.0.borrow_mut();
         if kept.len() >= KEPT {
             kept.clear();
@@ -29,7 +29,7 @@ impl NameIdCache {
     }
 
     /// Forgets all of them.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget_names(&self) {
         self.0.borrow_mut().clear();
     }
 }
@@ -43,11 +43,11 @@ mod tests {
         // INV-12
         let names = NameIdCache::default();
         for id in 0..3_000_i64 {
-            names.note(&id.to_string(), id);
-            assert_eq!(names.get(&id.to_string()), Some(id));
+            names.remember_name_id(&id.to_string(), id);
+            assert_eq!(names.find_name_id(&id.to_string()), Some(id));
             assert!(names.0.borrow().len() <= KEPT);
         }
-        names.forget();
-        assert_eq!(names.get("2999"), None);
+        names.forget_names();
+        assert_eq!(names.find_name_id("2999"), None);
     }
 }

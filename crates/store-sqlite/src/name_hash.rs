@@ -15,11 +15,11 @@ use singletree_durable::{SessionKey, TenantId};
 const HASHED: i32 = 4;
 
 /// Returns the hash under which a file keeps the name of a deleted session; the name itself where the file is older.
-pub(crate) fn hash_of_session(connection: &Connection, key: &SessionKey) -> Result<String> {
+pub(crate) fn hash_session_name(connection: &Connection, key: &SessionKey) -> Result<String> {
     if !names_are_hashed(connection)? {
         return Ok(key.session.as_str().to_owned());
     }
-    Ok(hash(&name_key(connection)?, &[SESSION, key.tenant.as_str(), key.session.as_str()]))
+    Ok(hmac_of_texts(&read_name_key(connection)?, &[SESSION, key.tenant.as_str(), key.session.as_str()]))
 }
 
 /// Tells whether a file is of a version that keeps hashes, and subjects.
@@ -31,8 +31,8 @@ pub(crate) fn names_are_hashed(connection: &Connection) -> Result<bool> {
 }
 
 /// Returns the hash under which a file keeps who deleted something.
-pub(crate) fn hash_of_name(connection: &Connection, tenant: &TenantId, name: &str) -> Result<String> {
-    Ok(hash(&name_key(connection)?, &[NAME, tenant.as_str(), name]))
+pub(crate) fn hash_actor_name(connection: &Connection, tenant: &TenantId, name: &str) -> Result<String> {
+    Ok(hmac_of_texts(&read_name_key(connection)?, &[NAME, tenant.as_str(), name]))
 }
 
 const SESSION: &str = "session";
@@ -43,13 +43,13 @@ pub(crate) fn hash_old_names(connection: &Connection) -> Result<()> {
     for (table, column, kind) in
         [("former", "session", SESSION), ("audit", "session", SESSION), ("audit", "done_by", NAME)]
     {
-        replace(connection, table, column, kind)?;
+        hash_column_names(connection, table, column, kind)?;
     }
     Ok(())
 }
 
-fn replace(connection: &Connection, table: &str, column: &str, kind: &str) -> Result<()> {
-    let name_key = name_key(connection)?;
+fn hash_column_names(connection: &Connection, table: &str, column: &str, kind: &str) -> Result<()> {
+    let name_key = read_name_key(connection)?;
     let select = format!("SELECT DISTINCT tenant, {column} FROM {table} WHERE {column} IS NOT NULL");
     let mut select = connection.prepare(&select)?;
     let names = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -57,17 +57,17 @@ fn replace(connection: &Connection, table: &str, column: &str, kind: &str) -> Re
     let update = format!("UPDATE {table} SET {column} = ? WHERE tenant = ? AND {column} = ?");
     let mut update = connection.prepare(&update)?;
     for (tenant, name) in names {
-        update.execute([&hash(&name_key, &[kind, &tenant, &name]), &tenant, &name])?;
+        update.execute([&hmac_of_texts(&name_key, &[kind, &tenant, &name]), &tenant, &name])?;
     }
     Ok(())
 }
 
-fn name_key(connection: &Connection) -> Result<String> {
+fn read_name_key(connection: &Connection) -> Result<String> {
     connection.prepare_cached("SELECT name_key FROM meta")?.query_row([], |row| row.get(0))
 }
 
 /// Returns the HMAC-SHA-256 of some texts, in hexadecimal.
-pub(crate) fn hash(key: &str, texts: &[&str]) -> String {
+pub(crate) fn hmac_of_texts(key: &str, texts: &[&str]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of HMAC may have any length");
     for text in texts {
         // With its length, so that no two lists of texts run into the same bytes.

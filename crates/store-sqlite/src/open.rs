@@ -9,9 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use singletree_durable::Result;
 
 use crate::CommitDurability;
-use crate::error::{translate, unavailable};
+use crate::error::{translate_error, unavailable_error};
 use crate::format;
-use crate::lock::private;
+use crate::lock::private_file_options;
 
 /// How long a connection waits for a lock of another process.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -35,45 +35,45 @@ const STATEMENTS: usize = 96;
 ///
 /// The true name is absolute, so that the lock's name does not depend on the way here, and SQLite sees neither a URI
 /// nor one of its special names in it.
-pub(crate) fn create(path: &Path) -> Result<PathBuf> {
+pub(crate) fn create_file(path: &Path) -> Result<PathBuf> {
     // Only a file that did not exist is opened here: closing an existing one would drop SQLite's locks on it.
-    match private().write(true).create_new(true).open(path) {
+    match private_file_options().write(true).create_new(true).open(path) {
         Ok(file) => drop(file),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(unavailable("make its file", error)),
+        Err(error) => return Err(unavailable_error("make its file", error)),
     }
-    real(path)
+    canonical_path(path)
 }
 
 /// Returns the one true name of a file that exists.
-pub(crate) fn real(path: &Path) -> Result<PathBuf> {
-    path.canonicalize().map_err(|error| unavailable("find its file", error))
+pub(crate) fn canonical_path(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|error| unavailable_error("find its file", error))
 }
 
 /// Opens a connection that writes to a file which is ours or empty, and refuses any other without changing it.
 ///
 /// It syncs every commit until [`relax`] says otherwise.
-pub(crate) fn writer(path: &Path) -> Result<Connection> {
+pub(crate) fn open_writer(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = open(path, flags)?;
+    let connection = open_connection(path, flags)?;
     // Until it is known whose file it is, not even a log that lies beside it may be folded in.
     let hands_off = |yes| {
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, yes)
-            .map_err(|error| translate(error, "open"))
+            .map_err(|error| translate_error(error, "open"))
     };
     hands_off(true)?;
-    let is_made = format::inspect(&connection)?;
-    if connection.is_readonly("main").map_err(|error| translate(error, "open"))? {
-        return Err(unavailable("open for writing", std::io::Error::from(ErrorKind::PermissionDenied)));
+    let is_made = format::inspect_format(&connection)?;
+    if connection.is_readonly("main").map_err(|error| translate_error(error, "open"))? {
+        return Err(unavailable_error("open for writing", std::io::Error::from(ErrorKind::PermissionDenied)));
     }
     hands_off(false)?;
-    settings(&connection, is_made).map_err(|error| translate(error, "open"))?;
+    apply_settings(&connection, is_made).map_err(|error| translate_error(error, "open"))?;
     Ok(connection)
 }
 
 /// Sets the durability of later commits.
-pub(crate) fn relax(connection: &Connection, durability: CommitDurability) -> rusqlite::Result<()> {
+pub(crate) fn set_durability(connection: &Connection, durability: CommitDurability) -> rusqlite::Result<()> {
     let level = match durability {
         CommitDurability::Full => "FULL",
         CommitDurability::Normal => "NORMAL",
@@ -82,40 +82,43 @@ pub(crate) fn relax(connection: &Connection, durability: CommitDurability) -> ru
 }
 
 /// Opens a connection that only reads, to a file that is ours.
-pub(crate) fn reader(path: &Path) -> Result<Connection> {
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    if !format::inspect(&connection)? {
-        return Err(format::empty());
+pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
+    let connection =
+        open_connection(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    if !format::inspect_format(&connection)? {
+        return Err(format::empty_file_error());
     }
     // In KiB: two readers and the writer stay below 5 MiB together.
-    connection.pragma_update(None, "cache_size", -1024).map_err(|error| translate(error, "open"))?;
+    connection.pragma_update(None, "cache_size", -1024).map_err(|error| translate_error(error, "open"))?;
     Ok(connection)
 }
 
 /// Opens a connection that only looks, but through which SQLite sees the constraints of tables: those that it takes for
 /// writing are the only ones that it checks.
-pub(crate) fn inspector(path: &Path) -> Result<Connection> {
-    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+pub(crate) fn open_inspector(path: &Path) -> Result<Connection> {
+    let connection =
+        open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     let look = |connection: &Connection| {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "query_only", true)
     };
-    look(&connection).map_err(|error| translate(error, "open"))?;
+    look(&connection).map_err(|error| translate_error(error, "open"))?;
     Ok(connection)
 }
 
-fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(error, "open"))?;
-    connection.busy_timeout(BUSY).map_err(|error| translate(error, "open"))?;
+fn open_connection(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| translate_error(error, "open"))?;
+    connection.busy_timeout(BUSY).map_err(|error| translate_error(error, "open"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // A plan depends on the statement alone. Without this, SQLite plans anew whenever a value is bound that it might
     // have used.
     let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
-    stable.map_err(|error| translate(error, "open"))?;
+    stable.map_err(|error| translate_error(error, "open"))?;
     Ok(connection)
 }
 
-fn settings(connection: &Connection, is_made: bool) -> rusqlite::Result<()> {
+fn apply_settings(connection: &Connection, is_made: bool) -> rusqlite::Result<()> {
     let set = |name, value: &str| connection.pragma_update_and_check(None, name, value, |_| Ok(()));
     connection.pragma_update(None, "page_size", PAGE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -141,14 +144,14 @@ mod tests {
     #[test]
     fn a_writer_syncs_every_commit_unless_it_was_told_otherwise() {
         let dir = tempfile::tempdir().expect("a folder");
-        let path = create(&dir.path().join("store.db")).expect("a file");
-        let connection = writer(&path).expect("a writer");
+        let path = create_file(&dir.path().join("store.db")).expect("a file");
+        let connection = open_writer(&path).expect("a writer");
         let level = || connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
         let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         assert_eq!((level(), mode), (Ok(2), Ok("wal".to_owned())));
-        relax(&connection, CommitDurability::Normal).expect("a setting");
+        set_durability(&connection, CommitDurability::Normal).expect("a setting");
         assert_eq!(level(), Ok(1));
-        relax(&connection, CommitDurability::Full).expect("a setting");
+        set_durability(&connection, CommitDurability::Full).expect("a setting");
         assert_eq!(level(), Ok(2));
     }
 }

@@ -69,6 +69,6 @@ impl SqliteOptions {
     /// # Cancellation
     /// A dropped open has happened or not; if it has, the file is closed again.
     pub async fn open(self) -> Result<SqliteStore> {
-        SqliteStore::open_with(self).await
+        SqliteStore::open_with_options(self).await
     }
 }

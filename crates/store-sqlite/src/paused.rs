@@ -9,14 +9,14 @@ use crate::writer::{WriteOperation, WriteReply};
 use crate::{SqliteStore, read};
 
 impl SqliteStore {
-    fn pause(
+    fn change_paused_record(
         &self,
         tenant: &TenantId,
         invocation: &InvocationId,
         change: PausedRecordChange,
     ) -> BoxFuture<'static, Result<Option<PausedRecord>>> {
         let work = WriteOperation::Pause { tenant: tenant.clone(), invocation: invocation.clone(), change };
-        let answer = self.hand_over(work);
+        let answer = self.submit_write(work);
         Box::pin(async move {
             Ok(match answer.await? {
                 WriteReply::Paused(record) => record,
@@ -33,7 +33,7 @@ impl PausedStore for SqliteStore {
         invocation: &'a InvocationId,
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, PausedRecordChange::Save(record.clone()));
+        let answer = self.change_paused_record(tenant, invocation, PausedRecordChange::Save(record.clone()));
         Box::pin(async move { answer.await.map(drop) })
     }
 
@@ -43,7 +43,9 @@ impl PausedStore for SqliteStore {
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
         let (tenant, invocation) = (tenant.clone(), invocation.clone());
-        self.query(move |snapshot| read::paused::one(snapshot, &tenant, &invocation))
+        self.query_in_snapshot(move |snapshot| {
+            read::paused::read_paused_record(snapshot, &tenant, &invocation)
+        })
     }
 
     fn claim<'a>(
@@ -51,7 +53,7 @@ impl PausedStore for SqliteStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.pause(tenant, invocation, PausedRecordChange::Claim)
+        self.change_paused_record(tenant, invocation, PausedRecordChange::Claim)
     }
 
     fn close<'a>(
@@ -60,12 +62,12 @@ impl PausedStore for SqliteStore {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, PausedRecordChange::Close(status));
+        let answer = self.change_paused_record(tenant, invocation, PausedRecordChange::Close(status));
         Box::pin(async move { answer.await.map(drop) })
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        let answer = self.pause(tenant, invocation, PausedRecordChange::Delete);
+        let answer = self.change_paused_record(tenant, invocation, PausedRecordChange::Delete);
         Box::pin(async move { answer.await.map(drop) })
     }
 }

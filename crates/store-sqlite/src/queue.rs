@@ -41,7 +41,7 @@ impl<T> BoundedQueue<T> {
 
     /// Adds an element at the end.
     pub(crate) fn push(&self, element: T) -> Result<(), QueueRejection> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if !state.open {
             return Err(QueueRejection::Closed);
         }
@@ -61,7 +61,7 @@ impl<T> BoundedQueue<T> {
     /// As [`Self::take`], but looks so many times whether something has come before it goes to sleep. Who sleeps must
     /// be woken, by a call of the kernel and often on another core that sleeps, too; that takes longer than a short
     /// work.
-    pub(crate) fn take_awake(&self, most: usize, looks: u32) -> Vec<T> {
+    pub(crate) fn take_after_spinning(&self, most: usize, looks: u32) -> Vec<T> {
         for _ in 0..looks {
             if !self.is_idle() {
                 break;
@@ -70,12 +70,12 @@ impl<T> BoundedQueue<T> {
                 std::hint::spin_loop();
             }
         }
-        self.take(most)
+        self.wait_and_take(most)
     }
 
     /// As [`Self::take`], but waits no longer than this; nothing when that time is over.
-    pub(crate) fn take_within(&self, most: usize, time: Duration) -> Option<Vec<T>> {
-        let mut state = self.state();
+    pub(crate) fn take_within_time(&self, most: usize, time: Duration) -> Option<Vec<T>> {
+        let mut state = self.lock_state();
         if state.waiting.is_empty() && state.open {
             state.idle += 1;
             state = self.ready.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
@@ -94,8 +94,8 @@ impl<T> BoundedQueue<T> {
     }
 
     /// Waits for elements and takes as many as there are, at most `most`. Nothing is left to come when it returns none.
-    pub(crate) fn take(&self, most: usize) -> Vec<T> {
-        let mut state = self.state();
+    pub(crate) fn wait_and_take(&self, most: usize) -> Vec<T> {
+        let mut state = self.lock_state();
         while state.waiting.is_empty() && state.open {
             state.idle += 1;
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -107,18 +107,18 @@ impl<T> BoundedQueue<T> {
 
     /// Tells whether nothing more is let in.
     pub(crate) fn is_closed(&self) -> bool {
-        !self.state().open
+        !self.lock_state().open
     }
 
     /// Accepts no more jobs; waiting jobs are still taken.
     pub(crate) fn close(&self) {
-        self.state().open = false;
+        self.lock_state().open = false;
         self.ready.notify_all();
     }
 
     /// Accepts no more jobs and drops the waiting ones.
     pub(crate) fn abandon(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.open = false;
         let dropped = std::mem::take(&mut state.waiting);
         drop(state);
@@ -126,7 +126,7 @@ impl<T> BoundedQueue<T> {
         self.ready.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, BoundedQueueState<T>> {
+    fn lock_state(&self) -> MutexGuard<'_, BoundedQueueState<T>> {
         // A state is whole between any two statements, so that a panic elsewhere leaves nothing half done here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,18 +152,18 @@ mod tests {
         let queue = BoundedQueue::new(3);
         let pushed: Vec<_> = (0..4).map(|it| queue.push(it)).collect();
         assert_eq!(pushed, [Ok(()), Ok(()), Ok(()), Err(QueueRejection::Full)]);
-        assert_eq!(queue.take_awake(2, u32::MAX), [0, 1]);
+        assert_eq!(queue.take_after_spinning(2, u32::MAX), [0, 1]);
         queue.close();
         assert_eq!(queue.push(9), Err(QueueRejection::Closed));
-        assert_eq!((queue.take(2), queue.take_awake(2, 3)), (vec![2], vec![]));
-        assert_eq!(queue.take_within(2, Duration::MAX), Some(vec![]));
+        assert_eq!((queue.wait_and_take(2), queue.take_after_spinning(2, 3)), (vec![2], vec![]));
+        assert_eq!(queue.take_within_time(2, Duration::MAX), Some(vec![]));
     }
 
     #[test]
     fn a_wait_of_bounded_length_ends_with_nothing_and_tells_that_from_the_end_of_the_queue() {
         let queue = BoundedQueue::new(3);
-        assert_eq!(queue.take_within(2, Duration::ZERO), None);
+        assert_eq!(queue.take_within_time(2, Duration::ZERO), None);
         assert_eq!(queue.push(0), Ok(()));
-        assert_eq!(queue.take_within(2, Duration::ZERO), Some(vec![0]));
+        assert_eq!(queue.take_within_time(2, Duration::ZERO), Some(vec![0]));
     }
 }

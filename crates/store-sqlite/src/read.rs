@@ -18,7 +18,7 @@ pub(crate) mod wait;
 use rusqlite::{Connection, Params, Result, Row, StatementStatus};
 
 /// Runs a query that goes through an index only as far as its answer lies there, and reads all rows (INV-5).
-fn all<T>(
+fn query_rows_by_index<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -34,7 +34,7 @@ fn all<T>(
 }
 
 /// Runs a query that goes through a whole index of things to do, few at any time, and reads all rows.
-fn sweep<T>(
+fn query_rows_by_sweep<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,

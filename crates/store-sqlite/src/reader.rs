@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use singletree_durable::{Error, Result};
 use tokio::sync::{oneshot, watch};
 
-use crate::error::{translate, unavailable};
+use crate::error::{translate_error, unavailable_error};
 use crate::open;
 use crate::queue::{BoundedQueue, QueueRejection, QueueWorkerGuard};
 
@@ -31,7 +31,7 @@ pub(crate) enum ConnectionReuse {
 }
 
 /// Starts the threads. Each holds `alive` until it ends; connections are opened by the first query.
-pub(crate) fn start(
+pub(crate) fn start_readers(
     path: &Path,
     queue: &Arc<BoundedQueue<Query>>,
     alive: &watch::Receiver<()>,
@@ -41,23 +41,23 @@ pub(crate) fn start(
     for _ in 0..THREADS {
         let (path, attended, alive) = (path.to_owned(), Arc::clone(&attended), alive.clone());
         let thread = std::thread::Builder::new().name("sqlite-reader".to_owned()).spawn(move || {
-            run(&path, &attended.0);
+            run_reader(&path, &attended.0);
             drop((attended, alive));
         });
         // Those that were started end when the queue is closed.
         threads.push(thread.map_err(|error| {
             queue.close();
-            unavailable("start its readers", error)
+            unavailable_error("start its readers", error)
         })?);
     }
     Ok(threads)
 }
 
-fn run(path: &Path, queue: &BoundedQueue<Query>) {
+fn run_reader(path: &Path, queue: &BoundedQueue<Query>) {
     let mut connection = None;
-    while let Some(query) = queue.take(1).pop() {
+    while let Some(query) = queue.wait_and_take(1).pop() {
         if connection.is_none() {
-            connection = match open::reader(path) {
+            connection = match open::open_reader(path) {
                 Ok(opened) => Some(opened),
                 Err(error) => {
                     query(Err(error));
@@ -76,32 +76,33 @@ fn run(path: &Path, queue: &BoundedQueue<Query>) {
 ///
 /// # Cancellation
 /// A dropped future drops the answer; the query may still run.
-pub(crate) async fn ask<T: Send + 'static>(
+pub(crate) async fn run_on_reader<T: Send + 'static>(
     queue: &BoundedQueue<Query>,
     query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
 ) -> Result<T> {
     let (answer, answered) = oneshot::channel();
     let job: Query = Box::new(move |connection| {
-        let result = connection
-            .and_then(|connection| snapshot(connection, query).map_err(|error| translate(error, "read")));
+        let result = connection.and_then(|connection| {
+            run_in_snapshot(connection, query).map_err(|error| translate_error(error, "read"))
+        });
         let fate = if result.is_ok() { ConnectionReuse::Keep } else { ConnectionReuse::Drop };
         // Whoever dropped the future does not want to know.
         drop(answer.send(result));
         fate
     });
-    queue.push(job).map_err(|error| rejection(error, "read"))?;
+    queue.push(job).map_err(|error| rejection_error(error, "read"))?;
     answered.await.unwrap_or(Err(Error::Closed))
 }
 
 /// Says why a queue took no more.
-pub(crate) fn rejection(rejected: QueueRejection, doing: &'static str) -> Error {
+pub(crate) fn rejection_error(rejected: QueueRejection, doing: &'static str) -> Error {
     match rejected {
-        QueueRejection::Full => unavailable(doing, "its queue is full"),
+        QueueRejection::Full => unavailable_error(doing, "its queue is full"),
         QueueRejection::Closed => Error::Closed,
     }
 }
 
-fn snapshot<T>(
+fn run_in_snapshot<T>(
     connection: &mut Connection,
     query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {

@@ -11,7 +11,7 @@ use singletree_durable::{BoxFuture, Error, JournalSessions, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
 use crate::erasure_list::{ErasedName, ErasureList, ErasureListWriter};
-use crate::error::{translate, unavailable};
+use crate::error::{translate_error, unavailable_error};
 use crate::file_identity::FileIdentity;
 use crate::format::{self, DatabaseMetadata};
 use crate::lock::DatabaseLock;
@@ -65,8 +65,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// `store_unavailable` when the file is not there, or the side file of its lock cannot be read.
-    pub fn writer(path: impl AsRef<Path>) -> Result<Option<(u32, String)>> {
-        match DatabaseLock::look(&open::real(path.as_ref())?) {
+    pub fn find_writer(path: impl AsRef<Path>) -> Result<Option<(u32, String)>> {
+        match DatabaseLock::check_unlocked(&open::canonical_path(path.as_ref())?) {
             Ok(()) => Ok(None),
             Err(Error::Locked { pid, command }) => Ok(Some((pid, command))),
             Err(error) => Err(error),
@@ -82,26 +82,26 @@ impl SqliteStore {
     ///
     /// # Cancellation
     /// Nothing is left behind.
-    pub async fn read_only(path: impl AsRef<Path>) -> Result<Self> {
-        let path = open::real(path.as_ref())?;
+    pub async fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        let path = open::canonical_path(path.as_ref())?;
         let (alive, living) = watch::channel(());
         let doors = SubmissionQueues { writes: None, reads: Arc::new(BoundedQueue::new(reader::WAITING)) };
-        let threads = Mutex::new(reader::start(&path, &doors.reads, &living)?);
+        let threads = Mutex::new(reader::start_readers(&path, &doors.reads, &living)?);
         drop(living);
-        let meta = reader::ask(&doors.reads, |snapshot| format::read(snapshot)).await?;
+        let meta = reader::run_on_reader(&doors.reads, |snapshot| format::read_metadata(snapshot)).await?;
         let inner = SqliteStoreInner { path, doors, meter: Arc::default(), meta, alive, threads };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Opens a file for writing.
-    pub(crate) async fn open_with(options: SqliteOptions) -> Result<Self> {
+    pub(crate) async fn open_with_options(options: SqliteOptions) -> Result<Self> {
         let (answer, opened) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || serve(&options, answer))
-            .map_err(|error| unavailable("start its writer", error))?;
+            .spawn(move || run_writer_thread(&options, answer))
+            .map_err(|error| unavailable_error("start its writer", error))?;
         let inner: SqliteStoreInner = opened.await.unwrap_or(Err(Error::Closed))?;
-        inner.threads().push(thread);
+        inner.lock_threads().push(thread);
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -111,7 +111,7 @@ impl SqliteStore {
     /// # Cancellation
     /// The store closes even if the future is dropped.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.inner.doors.shut();
+        self.inner.doors.close_queues();
         let inner = Arc::clone(&self.inner);
         async move { inner.alive.closed().await }
     }
@@ -137,7 +137,7 @@ impl SqliteStore {
         names: Vec<ErasedName>,
         at: Timestamp,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let listed = self.hand_over(WriteOperation::List { names, at });
+        let listed = self.submit_write(WriteOperation::List { names, at });
         async move { listed.await.map(drop) }
     }
 
@@ -145,18 +145,18 @@ impl SqliteStore {
     /// (INV-4): the length of each text, eight for each number. Pages and logs are not in it.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
-        self.inner.meter.bytes()
+        self.inner.meter.committed_bytes()
     }
 
     /// Returns how many transactions were committed since the store was opened. Batches share them.
     #[must_use]
-    pub fn commits(&self) -> u64 {
-        self.inner.meter.commits()
+    pub fn commit_count(&self) -> u64 {
+        self.inner.meter.commit_count()
     }
 
     /// Runs something long with the file on a thread of its own, so that it holds up neither reads nor writes. The
     /// store is not closed before it has ended.
-    pub(crate) fn aside<T: Send + 'static>(
+    pub(crate) fn run_on_own_thread<T: Send + 'static>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&Path) -> Result<T> + Send + 'static,
@@ -173,24 +173,24 @@ impl SqliteStore {
             drop(living);
         });
         Box::pin(async move {
-            thread.map_err(|error| unavailable(doing, error))?;
+            thread.map_err(|error| unavailable_error(doing, error))?;
             answered.await.unwrap_or(Err(Error::Closed))
         })
     }
 
     /// Returns the fence and the epoch.
-    pub(crate) fn meta(&self) -> &DatabaseMetadata {
+    pub(crate) fn metadata(&self) -> &DatabaseMetadata {
         &self.inner.meta
     }
 
     /// Hands over a write, now, and returns the future of its answer.
-    pub(crate) fn hand_over(&self, work: WriteOperation) -> BoxFuture<'static, Result<WriteReply>> {
+    pub(crate) fn submit_write(&self, work: WriteOperation) -> BoxFuture<'static, Result<WriteReply>> {
         let (answer, answered) = oneshot::channel();
         let pushed = match &self.inner.doors.writes {
             None => Err(Error::Closed),
-            Some(queue) => {
-                queue.push(WriteJob { work, answer }).map_err(|rejected| reader::rejection(rejected, "write"))
-            }
+            Some(queue) => queue
+                .push(WriteJob { work, answer })
+                .map_err(|rejected| reader::rejection_error(rejected, "write")),
         };
         Box::pin(async move {
             pushed?;
@@ -199,12 +199,12 @@ impl SqliteStore {
     }
 
     /// Runs a query in one snapshot that is taken after this future is first polled.
-    pub(crate) fn query<T: Send + 'static>(
+    pub(crate) fn query_in_snapshot<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
         let reads = Arc::clone(&self.inner.doors.reads);
-        Box::pin(async move { reader::ask(&reads, query).await })
+        Box::pin(async move { reader::run_on_reader(&reads, query).await })
     }
 }
 
@@ -222,7 +222,7 @@ struct SubmissionQueues {
 }
 
 impl SubmissionQueues {
-    fn shut(&self) {
+    fn close_queues(&self) {
         self.reads.close();
         if let Some(writes) = &self.writes {
             writes.close();
@@ -232,20 +232,20 @@ impl SubmissionQueues {
 
 impl Drop for SubmissionQueues {
     fn drop(&mut self) {
-        self.shut();
+        self.close_queues();
     }
 }
 
 impl SqliteStoreInner {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for SqliteStoreInner {
     fn drop(&mut self) {
-        self.doors.shut();
-        for thread in self.threads().drain(..) {
+        self.doors.close_queues();
+        for thread in self.lock_threads().drain(..) {
             // A thread that panicked has told its callers by dropping their answers.
             thread.join().unwrap_or_default();
         }
@@ -253,9 +253,9 @@ impl Drop for SqliteStoreInner {
 }
 
 /// The life of the writer's thread: opens, says how that went, and works.
-fn serve(options: &SqliteOptions, answer: oneshot::Sender<Result<SqliteStoreInner>>) {
+fn run_writer_thread(options: &SqliteOptions, answer: oneshot::Sender<Result<SqliteStoreInner>>) {
     let (alive, living) = watch::channel(());
-    let (writer, meta, reads) = match prepare(options, &living) {
+    let (writer, meta, reads) = match prepare_writer(options, &living) {
         Ok(prepared) => prepared,
         // Whoever dropped the future does not want to know.
         Err(error) => return drop(answer.send(Err(error))),
@@ -271,23 +271,24 @@ fn serve(options: &SqliteOptions, answer: oneshot::Sender<Result<SqliteStoreInne
     };
     // If nobody waits any more, the handle comes back, is dropped, and so closes the queue.
     drop(answer.send(Ok(inner)));
-    writer.run(&writes.0);
+    writer.run_until_closed(&writes.0);
     drop((writes, living));
 }
 
 type Prepared = (WriterThread, DatabaseMetadata, Arc<BoundedQueue<Query>>);
 
-fn prepare(options: &SqliteOptions, living: &watch::Receiver<()>) -> Result<Prepared> {
-    let path = open::create(&options.path)?;
-    let lock = DatabaseLock::take(&path, &options.command)?;
-    let mut connection = open::writer(&path)?;
-    let take_over = |error| translate(error, "take over its file");
-    let meta = format::take_over(&mut connection).map_err(take_over)?;
-    open::relax(&connection, options.durability).map_err(take_over)?;
+fn prepare_writer(options: &SqliteOptions, living: &watch::Receiver<()>) -> Result<Prepared> {
+    let path = open::create_file(&options.path)?;
+    let lock = DatabaseLock::acquire_for_writing(&path, &options.command)?;
+    let mut connection = open::open_writer(&path)?;
+    let take_over = |error| translate_error(error, "take over its file");
+    let meta = format::take_over_file(&mut connection).map_err(take_over)?;
+    open::set_durability(&connection, options.durability).map_err(take_over)?;
     let reads = Arc::new(BoundedQueue::new(reader::WAITING));
-    let readers = reader::start(&path, &reads, living)?;
-    let identity = FileIdentity::of(&path).map_err(|error| unavailable("find its file", error))?;
-    let list = || ErasureListWriter::open(ErasureList::path_beside(&path));
+    let readers = reader::start_readers(&path, &reads, living)?;
+    let identity =
+        FileIdentity::from_path(&path).map_err(|error| unavailable_error("find its file", error))?;
+    let list = || ErasureListWriter::open_to_append(ErasureList::path_beside(&path));
     let erasures = options.lists_erasures.then(list).transpose()?;
     let writer = WriterThread {
         connection: Some(connection),

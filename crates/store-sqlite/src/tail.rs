@@ -8,7 +8,7 @@
 
 use rusqlite::Connection;
 
-use crate::meter::control;
+use crate::meter::run_control_statement;
 use crate::{CommitDurability, open};
 
 /// The end of the log.
@@ -21,16 +21,19 @@ pub(crate) enum EventLogTail {
 }
 
 /// Replaces the remains of a failed commit at the end of the log, and syncs the replacement at every durability.
-pub(crate) fn replace(connection: &Connection, durability: CommitDurability) -> rusqlite::Result<()> {
+pub(crate) fn replace_failed_commit(
+    connection: &Connection,
+    durability: CommitDurability,
+) -> rusqlite::Result<()> {
     if !connection.is_autocommit() {
-        control(connection, "ROLLBACK")?;
+        run_control_statement(connection, "ROLLBACK")?;
     }
-    open::relax(connection, CommitDurability::Full)?;
+    open::set_durability(connection, CommitDurability::Full)?;
     // No batch writes this row, so that the first frame differs from the one that it replaces.
     let replaced = connection.execute("UPDATE meta SET failed_commits = failed_commits + 1", []);
     if !connection.is_autocommit() {
-        control(connection, "ROLLBACK")?;
+        run_control_statement(connection, "ROLLBACK")?;
     }
-    open::relax(connection, durability)?;
+    open::set_durability(connection, durability)?;
     replaced.map(drop)
 }

@@ -7,25 +7,31 @@ use singletree_durable::{
 use crate::{SqliteStore, read};
 
 impl JournalMaintenance for SqliteStore {
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        let (past, fence) = (past.cloned(), self.meta().fence);
-        self.query(move |snapshot| read::turn::ownerless(snapshot, fence, past.as_ref(), limit))
+        let (past, fence) = (past.cloned(), self.metadata().fence);
+        self.query_in_snapshot(move |snapshot| {
+            read::turn::read_ownerless_turns(snapshot, fence, past.as_ref(), limit)
+        })
     }
 
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.query(move |snapshot| read::wait::deadlines(snapshot, until, limit))
+        self.query_in_snapshot(move |snapshot| read::wait::read_waits_by_deadline(snapshot, until, limit))
     }
 
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>> {
         let past = past.cloned();
-        self.query(move |snapshot| read::session::tenants(snapshot, past.as_ref(), limit))
+        self.query_in_snapshot(move |snapshot| read::session::read_tenants(snapshot, past.as_ref(), limit))
     }
 }

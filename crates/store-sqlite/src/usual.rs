@@ -11,7 +11,7 @@ pub(crate) const SCHEMA: &str = "unversioned";
 pub(crate) const POLICY: &str = "conversation";
 
 /// Returns the stored form of a text.
-pub(crate) fn shorten<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
+pub(crate) fn shorten_usual<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
     if text == usual {
         Cow::Borrowed("")
     } else if is_blank(text) {
@@ -22,7 +22,7 @@ pub(crate) fn shorten<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
 }
 
 /// Returns the text of a stored form.
-pub(crate) fn lengthen(mut stored: String, usual: &str) -> String {
+pub(crate) fn restore_usual(mut stored: String, usual: &str) -> String {
     if stored.is_empty() {
         return usual.to_owned();
     }
@@ -43,9 +43,9 @@ mod tests {
     #[test]
     fn every_text_comes_back_and_the_usual_one_takes_no_room() {
         for text in ["usual", "", " ", "  ", "usual ", " usual", "x", "\t"] {
-            let stored = shorten(text, "usual").into_owned();
+            let stored = shorten_usual(text, "usual").into_owned();
             assert_eq!(stored.is_empty(), text == "usual", "{text:?}");
-            assert_eq!(lengthen(stored, "usual"), text);
+            assert_eq!(restore_usual(stored, "usual"), text);
         }
     }
 }

@@ -8,18 +8,18 @@ pub(crate) trait ColumnKeyword: Copy + 'static {
     const ALL: &'static [Self];
 
     /// The member's word.
-    fn word(self) -> &'static str;
+    fn to_keyword(self) -> &'static str;
 
     /// Finds the member of a word.
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|item| item.word() == word)
+    fn from_keyword(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|item| item.to_keyword() == word)
     }
 }
 
 impl ColumnKeyword for StoredTurnKind {
     const ALL: &'static [Self] = &[Self::Message, Self::Resume, Self::Close];
 
-    fn word(self) -> &'static str {
+    fn to_keyword(self) -> &'static str {
         match self {
             Self::Message => "message",
             Self::Resume => "resume",
@@ -31,7 +31,7 @@ impl ColumnKeyword for StoredTurnKind {
 impl ColumnKeyword for StoredTurnStatus {
     const ALL: &'static [Self] = &[Self::Accepted, Self::Suspended, Self::Completed, Self::Errored];
 
-    fn word(self) -> &'static str {
+    fn to_keyword(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
             Self::Suspended => "suspended",
@@ -44,7 +44,7 @@ impl ColumnKeyword for StoredTurnStatus {
 impl ColumnKeyword for StoredWaitStatus {
     const ALL: &'static [Self] = &[Self::Pending, Self::Consumed, Self::Cancelled, Self::Expired];
 
-    fn word(self) -> &'static str {
+    fn to_keyword(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Consumed => "consumed",
@@ -57,7 +57,7 @@ impl ColumnKeyword for StoredWaitStatus {
 impl ColumnKeyword for PausedStatus {
     const ALL: &'static [Self] = &[Self::Suspended, Self::Resuming, Self::Completed, Self::Errored];
 
-    fn word(self) -> &'static str {
+    fn to_keyword(self) -> &'static str {
         match self {
             Self::Suspended => "suspended",
             Self::Resuming => "resuming",

@@ -14,11 +14,11 @@ use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
 use crate::erasure_list::{ErasedName, ErasureListWriter};
-use crate::error::{BatchFailure, share, translate};
+use crate::error::{BatchFailure, translate_error, translate_shared_error};
 use crate::file_identity::FileIdentity;
 use crate::format;
 use crate::lock::DatabaseLock;
-use crate::meter::{CommitMetrics, WriteTransaction, control};
+use crate::meter::{CommitMetrics, WriteTransaction, run_control_statement};
 use crate::name::NameIdCache;
 use crate::queue::BoundedQueue;
 use crate::tail::{self, EventLogTail};
@@ -92,7 +92,7 @@ pub(crate) struct WriteJob {
 
 impl WriteJob {
     /// Answers; whoever dropped the future does not want to know.
-    fn tell(self, verdict: Verdict) {
+    fn send_verdict(self, verdict: Verdict) {
         drop(self.answer.send(CompletedWrite { verdict, _spent: self.work }));
     }
 }
@@ -141,19 +141,19 @@ pub(crate) struct WriterThread {
 
 impl WriterThread {
     /// Works until the queue is closed and empty, then closes the file so that it can be copied alone.
-    pub(crate) fn run(mut self, queue: &BoundedQueue<WriteJob>) {
+    pub(crate) fn run_until_closed(mut self, queue: &BoundedQueue<WriteJob>) {
         // Without a sync a write takes as long as going to sleep and being woken.
         let looks = if self.durability == CommitDurability::Normal { LOOKS } else { 0 };
         loop {
             let jobs = match self.residue {
-                WalResidue::None => Some(queue.take_awake(TOGETHER, looks)),
-                WalResidue::Fresh(_) => queue.take_within(TOGETHER, RETRY),
-                WalResidue::Old => queue.take_within(TOGETHER, RETRY_LATER),
+                WalResidue::None => Some(queue.take_after_spinning(TOGETHER, looks)),
+                WalResidue::Fresh(_) => queue.take_within_time(TOGETHER, RETRY),
+                WalResidue::Old => queue.take_within_time(TOGETHER, RETRY_LATER),
             };
             match jobs {
                 Some(jobs) if jobs.is_empty() => break,
-                Some(jobs) => self.group(jobs),
-                None => self.purge(),
+                Some(jobs) => self.process_jobs(jobs),
+                None => self.purge_deleted_data(),
             }
         }
         self.answer_held();
@@ -167,35 +167,35 @@ impl WriterThread {
         }
     }
 
-    fn group(&mut self, jobs: Vec<WriteJob>) {
-        let verdicts = match self.commit(&jobs) {
+    fn process_jobs(&mut self, jobs: Vec<WriteJob>) {
+        let verdicts = match self.commit_group(&jobs) {
             Ok(verdicts) => verdicts,
             Err(cause) => {
                 if self.tail == EventLogTail::Sound && !matches!(cause, GroupFailure::Replaced(_)) {
                     // Dropping the connection rolls back its transaction.
                     self.connection = None;
                 }
-                self.names.forget();
-                self.is_starved |= matches!(cause.tell(), Error::Full { .. });
-                jobs.iter().map(|_| Err(cause.tell())).collect()
+                self.names.forget_names();
+                self.is_starved |= matches!(cause.error_for_member(), Error::Full { .. });
+                jobs.iter().map(|_| Err(cause.error_for_member())).collect()
             }
         };
         let waits = matches!(self.residue, WalResidue::Fresh(_));
         let (held, done): (Vec<_>, Vec<_>) = (jobs.into_iter().zip(verdicts))
-            .partition(|(job, verdict)| waits && verdict.is_ok() && job.work.deletes());
+            .partition(|(job, verdict)| waits && verdict.is_ok() && job.work.is_deletion());
         self.held.extend(held);
-        self.purge();
-        done.into_iter().for_each(|(job, verdict)| job.tell(verdict));
+        self.purge_deleted_data();
+        done.into_iter().for_each(|(job, verdict)| job.send_verdict(verdict));
     }
 
     fn answer_held(&mut self) {
-        self.held.drain(..).for_each(|(job, verdict)| job.tell(verdict));
+        self.held.drain(..).for_each(|(job, verdict)| job.send_verdict(verdict));
     }
 
     /// Commits a group: an error means that nothing of it stands.
-    fn commit(&mut self, jobs: &[WriteJob]) -> std::result::Result<Vec<Verdict>, GroupFailure> {
+    fn commit_group(&mut self, jobs: &[WriteJob]) -> std::result::Result<Vec<Verdict>, GroupFailure> {
         if self.is_displaced || jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
-            self.is_displaced = FileIdentity::of(&self.path).ok() != Some(self.identity);
+            self.is_displaced = FileIdentity::from_path(&self.path).ok() != Some(self.identity);
         }
         if self.is_displaced {
             // A file that is not at its path is lost with the process, together with everything written to it.
@@ -203,31 +203,31 @@ impl WriterThread {
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            closed @ None => closed.insert(reopen(&self.path, self.durability)?),
+            closed @ None => closed.insert(reopen_connection(&self.path, self.durability)?),
         };
         if self.tail == EventLogTail::InDoubt {
-            tail::replace(connection, self.durability)?;
+            tail::replace_failed_commit(connection, self.durability)?;
             self.tail = EventLogTail::Sound;
         }
         let mut group =
             WriteGroup { connection, names: &self.names, jobs, is_starved: self.is_starved, unlisted: None };
-        let (mut verdicts, mut bytes) = group.run()?;
+        let (mut verdicts, mut bytes) = group.run_in_transaction()?;
         if let Some(list) = &mut self.erasures
             && let Err(error) = list_erasures(list, jobs, &verdicts)
         {
             // A restored backup would bring back a session whose deletion is in no list. The other members need no
             // list: they run again without the deletions.
-            group.undo()?;
+            group.roll_back_group()?;
             group.unlisted = Some(Arc::new(error));
-            (verdicts, bytes) = group.run()?;
+            (verdicts, bytes) = group.run_in_transaction()?;
         }
         if bytes == 0 {
-            group.undo()?;
+            group.roll_back_group()?;
             return Ok(verdicts);
         }
-        if let Err(error) = control(connection, "COMMIT") {
+        if let Err(error) = run_control_statement(connection, "COMMIT") {
             let error = Arc::new(error);
-            return Err(match tail::replace(connection, self.durability) {
+            return Err(match tail::replace_failed_commit(connection, self.durability) {
                 Ok(()) => GroupFailure::Replaced(error),
                 Err(_) => {
                     self.tail = EventLogTail::InDoubt;
@@ -235,11 +235,11 @@ impl WriterThread {
                 }
             });
         }
-        self.meter.committed(bytes);
+        self.meter.record_commit(bytes);
         if jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
             self.is_starved = false;
         }
-        let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.deletes());
+        let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.is_deletion());
         if deleted && !matches!(self.residue, WalResidue::Fresh(_)) {
             self.residue = WalResidue::Fresh(TRIES);
         }
@@ -250,13 +250,14 @@ impl WriterThread {
     ///
     /// A reader in the way keeps nobody from writing: only the deletion waits for it, a while, and the emptying is
     /// tried again after every group and whenever there is nothing to write.
-    fn purge(&mut self) {
+    fn purge_deleted_data(&mut self) {
         let left = match self.residue {
             WalResidue::None => return,
             WalResidue::Fresh(tries) => tries - 1,
             WalResidue::Old => 0,
         };
-        let emptied = self.connection.as_ref().is_some_and(|connection| purge(connection).unwrap_or(false));
+        let emptied =
+            self.connection.as_ref().is_some_and(|connection| try_empty_log(connection).unwrap_or(false));
         self.residue = match left {
             _ if emptied => WalResidue::None,
             0 => WalResidue::Old,
@@ -304,14 +305,14 @@ struct WriteGroup<'a> {
 impl WriteGroup<'_> {
     /// Begins a transaction, runs all members in it, and returns their results and the bytes bound by the successful
     /// ones.
-    fn run(&self) -> rusqlite::Result<(Vec<Verdict>, u64)> {
-        control(self.connection, BEGIN)?;
+    fn run_in_transaction(&self) -> rusqlite::Result<(Vec<Verdict>, u64)> {
+        run_control_statement(self.connection, BEGIN)?;
         if let Some(done) = self.run_members(MemberRollback::None)? {
             return Ok(done);
         }
         // Rare: a member failed half way. The group is undone and runs again, each member under its own savepoint.
-        self.undo()?;
-        control(self.connection, BEGIN)?;
+        self.roll_back_group()?;
+        run_control_statement(self.connection, BEGIN)?;
         let done = self.run_members(MemberRollback::Savepoints)?;
         Ok(done.expect("with savepoints nothing has to be done again"))
     }
@@ -321,7 +322,7 @@ impl WriteGroup<'_> {
     fn run_members(&self, guard: MemberRollback) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
         let mut verdicts = Vec::with_capacity(self.jobs.len());
         let mut bytes = 0;
-        let fence = format::fence(self.connection)?;
+        let fence = format::read_fence(self.connection)?;
         for job in self.jobs {
             if let Some(error) = self.unlisted.as_ref().filter(|_| !job.work.erased_names().is_empty()) {
                 verdicts.push(Err(share_error(error)));
@@ -329,8 +330,10 @@ impl WriteGroup<'_> {
             }
             let scribe = WriteTransaction::new(self.connection, self.names, fence);
             let answer = match guard {
-                MemberRollback::None => job.work.run(&scribe, self.is_starved),
-                MemberRollback::Savepoints => scribe.alone(|| job.work.run(&scribe, self.is_starved)),
+                MemberRollback::None => job.work.apply_operation(&scribe, self.is_starved),
+                MemberRollback::Savepoints => {
+                    scribe.run_under_savepoint(|| job.work.apply_operation(&scribe, self.is_starved))
+                }
             };
             verdicts.push(match answer {
                 Ok(answer) => Ok(answer),
@@ -340,34 +343,35 @@ impl WriteGroup<'_> {
                 }
                 Err(BatchFailure::Refused(requirement)) => Err(Error::Refused { requirement }),
             });
-            bytes += scribe.bytes();
+            bytes += scribe.bytes_written();
         }
         Ok(Some((verdicts, bytes)))
     }
 
-    fn undo(&self) -> rusqlite::Result<()> {
-        self.names.forget();
-        control(self.connection, "ROLLBACK")
+    fn roll_back_group(&self) -> rusqlite::Result<()> {
+        self.names.forget_names();
+        run_control_statement(self.connection, "ROLLBACK")
     }
 }
 
 impl WriteOperation {
-    fn run(
+    fn apply_operation(
         &self,
         scribe: &WriteTransaction<'_>,
         is_starved: bool,
     ) -> std::result::Result<WriteReply, BatchFailure> {
         let done = match self {
-            Self::Apply(batch) => apply::batch(scribe, batch),
+            Self::Apply(batch) => apply::apply_batch(scribe, batch),
             Self::Pause { tenant, invocation, change } => {
-                return paused::change(scribe, tenant, invocation, change).map(WriteReply::Paused);
+                return paused::change_paused_record(scribe, tenant, invocation, change)
+                    .map(WriteReply::Paused);
             }
-            Self::Checkpoint { tenant, change } => checkpoint::change(scribe, tenant, change),
-            Self::Documents(changes) => document::change(scribe, changes),
+            Self::Checkpoint { tenant, change } => checkpoint::change_checkpoint(scribe, tenant, change),
+            Self::Documents(changes) => document::change_documents(scribe, changes),
             Self::Expire { before, limit } => {
-                return document::expire(scribe, *before, *limit).map(WriteReply::Count);
+                return document::expire_documents(scribe, *before, *limit).map(WriteReply::Count);
             }
-            Self::Keep { key, blob, holder } => blob::keep(scribe, key, (blob, holder.as_deref())),
+            Self::Keep { key, blob, holder } => blob::keep_blob(scribe, key, (blob, holder.as_deref())),
             // The list is no part of the database.
             Self::List { .. } => Ok(()),
             Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
@@ -379,7 +383,7 @@ impl WriteOperation {
     fn erased_names(&self) -> Vec<(ErasedName, Timestamp)> {
         match self {
             Self::List { names, at } => names.iter().map(|name| (name.clone(), *at)).collect(),
-            Self::Apply(batch) if self.deletes() => {
+            Self::Apply(batch) if self.is_deletion() => {
                 // Without an entry in the audit there was no session.
                 let deleted_at = batch.puts.iter().find_map(|put| match put {
                     RowMutation::Audit(row) => Some(row.at),
@@ -391,7 +395,7 @@ impl WriteOperation {
         }
     }
 
-    fn deletes(&self) -> bool {
+    fn is_deletion(&self) -> bool {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|put| matches!(put, RowMutation::Delete)),
             // The removal of a document alone deletes no conversation: its remains leave the log with the next
@@ -412,7 +416,7 @@ fn list_erasures(list: &mut ErasureListWriter, jobs: &[WriteJob], verdicts: &[Ve
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
     let erased: Vec<_> = done.flat_map(|(job, _)| job.work.erased_names()).collect();
     // One sync for all of them.
-    if erased.is_empty() { Ok(()) } else { list.add(&erased) }
+    if erased.is_empty() { Ok(()) } else { list.append_names(&erased) }
 }
 
 /// Why a whole group failed.
@@ -429,9 +433,9 @@ enum GroupFailure {
 
 impl GroupFailure {
     /// Returns the error for one member.
-    fn tell(&self) -> Error {
+    fn error_for_member(&self) -> Error {
         match self {
-            Self::Group(error) | Self::Replaced(error) => share(error, DOING),
+            Self::Group(error) | Self::Replaced(error) => translate_shared_error(error, DOING),
             Self::Unknown(error) => {
                 Error::CommitUnknown { doing: DOING, source: Box::new(Arc::clone(error)) }
             }
@@ -463,13 +467,13 @@ impl From<Error> for GroupFailure {
 }
 
 /// Opens the file again after a failure; the lock was held all the time, so that it is as it was.
-fn reopen(path: &std::path::Path, durability: CommitDurability) -> Result<Connection> {
-    let connection = open::writer(path)?;
-    open::relax(&connection, durability).map_err(|error| translate(error, "open"))?;
+fn reopen_connection(path: &std::path::Path, durability: CommitDurability) -> Result<Connection> {
+    let connection = open::open_writer(path)?;
+    open::set_durability(&connection, durability).map_err(|error| translate_error(error, "open"))?;
     Ok(connection)
 }
 
-fn purge(connection: &Connection) -> rusqlite::Result<bool> {
+fn try_empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     connection.busy_timeout(Duration::ZERO)?;
     let emptied = empty_log(connection);
     connection.busy_timeout(open::BUSY)?;

@@ -22,7 +22,7 @@ pub enum FailedWriteEffect {
 ///
 /// Writes are [`Journal::apply`], `save` and `delete` of a [`SessionStore`], `save`, `claim`, `close` and `delete` of a
 /// [`PausedStore`], and `change`, `expire` and `keep_blob` of [`DocumentStore`]. They count when they are called, from 1,
-/// whatever their result; wrappers made with [`FaultInjectingStore::beside`] count together. Failed writes return
+/// whatever their result; wrappers made with [`FaultInjectingStore::wrap_beside`] count together. Failed writes return
 /// [`Error::Unavailable`]. Reads pass.
 ///
 /// [`Journal::apply`]: singletree_durable::Journal::apply
@@ -66,14 +66,14 @@ impl<S: ?Sized> FaultInjectingStore<S> {
 
     /// Wraps another store of the same process: its writes count together with those of this one.
     #[must_use]
-    pub fn beside<T: ?Sized>(&self, inner: Arc<T>) -> FaultInjectingStore<T> {
+    pub fn wrap_beside<T: ?Sized>(&self, inner: Arc<T>) -> FaultInjectingStore<T> {
         FaultInjectingStore { inner, fuse: self.fuse.clone() }
     }
 
     /// Checks whether the n-th write was reached.
     #[must_use]
     pub fn fired(&self) -> bool {
-        self.fuse.fired()
+        self.fuse.has_fired()
     }
 }
 

@@ -35,8 +35,8 @@ impl Calculator {
     pub fn new() -> Result<Self> {
         let description = "Computes an arithmetic expression with + - * / % ^ and parentheses.";
         TypedTool::new("calculator", description, Effect::Read, async |arguments: Arguments, _| {
-            match expression::evaluate(&arguments.expression) {
-                Ok(value) => Ok(Output::text(expression::format(value))),
+            match expression::evaluate_expression(&arguments.expression) {
+                Ok(value) => Ok(Output::text(expression::format_number(value))),
                 Err(problem) => Err(Error::failed(problem)),
             }
         })

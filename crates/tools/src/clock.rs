@@ -26,9 +26,12 @@ impl ClockTool {
     /// `tool_definition_invalid` when the library refuses the schema.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Result<Self> {
         let parameters = json!({ "type": "object", "properties": {}, "additionalProperties": false });
-        let definition =
-            ToolDefinition::generated("clock", "Tells the current date and time in UTC.", parameters)
-                .map_err(|source| Error::Definition { name: "clock".to_owned(), source })?;
+        let definition = ToolDefinition::with_generated_schema(
+            "clock",
+            "Tells the current date and time in UTC.",
+            parameters,
+        )
+        .map_err(|source| Error::Definition { name: "clock".to_owned(), source })?;
         Ok(Self { definition, now: Box::new(now) })
     }
 }
@@ -49,7 +52,7 @@ impl Tool for ClockTool {
     fn call<'a>(&'a self, _invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
         async {
             let now = (self.now)();
-            if !is_printable(now) {
+            if !is_printable_time(now) {
                 return Err(Error::failed("the clock stands outside the years 1970 to 9999"));
             }
             Ok(Output::text(humantime::format_rfc3339_seconds(now).to_string()))
@@ -65,7 +68,7 @@ impl fmt::Debug for ClockTool {
 }
 
 /// The years that RFC 3339 can write and the formatter does not refuse.
-fn is_printable(time: SystemTime) -> bool {
+fn is_printable_time(time: SystemTime) -> bool {
     const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
     time.duration_since(UNIX_EPOCH).is_ok_and(|duration_since| duration_since < YEAR_10000)
 }

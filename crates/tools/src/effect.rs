@@ -18,7 +18,7 @@ pub enum Effect {
 impl Effect {
     /// Reads a declared effect. An unknown word counts as dangerous.
     #[must_use]
-    pub fn declared(word: &str) -> Self {
+    pub fn from_declared_word(word: &str) -> Self {
         match word {
             "read" => Self::Read,
             "safe_write" => Self::SafeWrite,
@@ -40,7 +40,7 @@ impl Effect {
 
     /// Says whether a call can change anything.
     #[must_use]
-    pub fn changes(self) -> bool {
+    pub fn has_side_effects(self) -> bool {
         match self {
             Self::Read => false,
             Self::SafeWrite | Self::Destructive | Self::Local => true,

@@ -95,7 +95,7 @@ impl Error {
 
     /// Makes a failure with the error underneath.
     #[must_use]
-    pub fn failed_by(problem: impl Into<String>, source: impl Into<BoxError>) -> Self {
+    pub fn failed_with_source(problem: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Failed { problem: problem.into(), source: Some(source.into()) }
     }
 
@@ -117,7 +117,7 @@ impl Error {
 
     /// Checks whether the tool was stopped in the middle, so that its effect is unknown.
     #[must_use]
-    pub fn leaves_doubt(&self) -> bool {
+    pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Interrupted { .. } | Self::Timeout { .. } | Self::Panicked => true,
             Self::Duplicate { .. }

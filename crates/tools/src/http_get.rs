@@ -51,7 +51,7 @@ impl HttpGet {
     ///
     /// `tool_failed` when no client can be made, `tool_definition_invalid` when the library refuses the schema.
     pub fn new() -> Result<Self> {
-        Self::over(Arc::new(guarded()?))
+        Self::with_transport(Arc::new(build_public_client()?))
     }
 
     /// Makes the tool `http_get`, which may read these hosts and those below them: `example.com` means
@@ -60,8 +60,8 @@ impl HttpGet {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn only<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> Result<Self> {
-        Self::over(Arc::new(AllowedHostsTransport::new(Arc::new(guarded()?), hosts)))
+    pub fn with_allowed_hosts<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> Result<Self> {
+        Self::with_transport(Arc::new(AllowedHostsTransport::new(Arc::new(build_public_client()?), hosts)))
     }
 
     /// Makes the tool `http_get` over a transport. Where it may go is the transport's to say: give it one that is
@@ -70,19 +70,19 @@ impl HttpGet {
     /// # Errors
     ///
     /// `tool_definition_invalid` when the library refuses the schema.
-    pub fn over(transport: Arc<dyn Transport>) -> Result<Self> {
+    pub fn with_transport(transport: Arc<dyn Transport>) -> Result<Self> {
         let description = "Reads a web page or another text on the internet by its address.";
         TypedTool::new("http_get", description, Effect::Read, move |arguments: Arguments, _| {
             let transport = Arc::clone(&transport);
-            async move { get(transport.as_ref(), &arguments.url).await }
+            async move { fetch_page(transport.as_ref(), &arguments.url).await }
         })
         .map(Self)
     }
 }
 
-fn guarded() -> Result<HttpClient> {
+fn build_public_client() -> Result<HttpClient> {
     HttpClient::public_only(HttpLimits::fetching())
-        .map_err(|error| Error::failed_by(error.to_string(), error))
+        .map_err(|error| Error::failed_with_source(error.to_string(), error))
 }
 
 impl Tool for HttpGet {
@@ -103,14 +103,14 @@ impl Tool for HttpGet {
     }
 }
 
-async fn get(transport: &dyn Transport, url: &str) -> Result<Output> {
-    let failed = |it: singletree_http::Error| Error::failed_by(it.to_string(), it);
+async fn fetch_page(transport: &dyn Transport, url: &str) -> Result<Output> {
+    let failed = |it: singletree_http::Error| Error::failed_with_source(it.to_string(), it);
     let (url, response) = get_following(transport, url, HOPS_MAX).await.map_err(failed)?;
     let status = response.status;
     let kind = response.header("content-type").unwrap_or("of no stated type").to_owned();
     let most = if (200..300).contains(&status) { BYTES_MAX } else { REFUSAL_BYTES_MAX };
-    let (bytes, whole) = read(response, most).await.map_err(failed)?;
-    let text = text::decoded(&kind, &bytes);
+    let (bytes, whole) = read_body_prefix(response, most).await.map_err(failed)?;
+    let text = text::decode_text(&kind, &bytes);
     if !(200..300).contains(&status) {
         let said = text.map(|text| format!(", and says: {text}")).unwrap_or_default();
         return Err(Error::failed(format!("{url} answered with status {status}{said}")));
@@ -125,7 +125,10 @@ async fn get(transport: &dyn Transport, url: &str) -> Result<Output> {
 }
 
 /// Reads the beginning of a body, and says whether it was the whole.
-async fn read(mut response: HttpResponse, most: usize) -> singletree_http::Result<(Vec<u8>, bool)> {
+async fn read_body_prefix(
+    mut response: HttpResponse,
+    most: usize,
+) -> singletree_http::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     while let Some(piece) = response.body.next().await {
         let piece: Bytes = piece?;

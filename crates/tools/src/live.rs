@@ -35,38 +35,38 @@ impl LiveToolbox {
     }
 
     /// Returns the tools as they are now. The sets are asked at the same time; one that is out of reach takes no other
-    /// with it, and stands in [`Toolbox::missing`]. Costs as much as asking as long as nothing changes.
+    /// with it, and stands in [`Toolbox::unavailable_toolsets`]. Costs as much as asking as long as nothing changes.
     ///
     /// # Cancellation
     ///
     /// Dropping the future changes nothing.
-    pub async fn now(&self) -> Toolbox {
+    pub async fn current_toolbox(&self) -> Toolbox {
         if self.sets.is_empty() {
             return self.fixed.clone();
         }
-        let offers: Vec<Offer> = join_all(self.sets.iter().map(|set| set.tools())).await;
+        let offers: Vec<Offer> = join_all(self.sets.iter().map(|set| set.offer_tools())).await;
         let whole = offers.iter().map(|offer| offer.as_ref().ok().cloned()).collect::<Option<Vec<_>>>();
-        if let (Some(whole), Some(last)) = (&whole, &*self.last())
+        if let (Some(whole), Some(last)) = (&whole, &*self.lock_last_toolbox())
             && whole.iter().zip(&last.offers).all(|(new, old)| Arc::ptr_eq(new, old))
         {
             return last.toolbox.clone();
         }
         let names = self.sets.iter().map(|set| set.name().to_owned());
-        let toolbox = self.fixed.joined(names.zip(offers));
-        *self.last() = whole.map(|offers| OfferedToolbox { offers, toolbox: toolbox.clone() });
+        let toolbox = self.fixed.with_toolsets(names.zip(offers));
+        *self.lock_last_toolbox() = whole.map(|offers| OfferedToolbox { offers, toolbox: toolbox.clone() });
         toolbox
     }
 
     /// Returns the effects that calls may have, without asking anybody: a set may hold anything, so it counts as
     /// dangerous.
     #[must_use]
-    pub fn effects(&self) -> Vec<Effect> {
+    pub fn possible_effects(&self) -> Vec<Effect> {
         let fixed = self.fixed.definitions();
-        let known = fixed.iter().filter_map(|it| self.fixed.get(it.name())).map(crate::Tool::effect);
+        let known = fixed.iter().filter_map(|it| self.fixed.find_tool(it.name())).map(crate::Tool::effect);
         known.chain(self.sets.iter().map(|_| Effect::Destructive)).collect()
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<OfferedToolbox>> {
+    fn lock_last_toolbox(&self) -> MutexGuard<'_, Option<OfferedToolbox>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

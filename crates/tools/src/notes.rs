@@ -86,30 +86,30 @@ impl Notes {
     /// # Errors
     ///
     /// `tool_definition_invalid` when the library refuses a schema.
-    pub fn tools(&self) -> Result<Vec<Arc<dyn Tool>>> {
+    pub fn build_tools(&self) -> Result<Vec<Arc<dyn Tool>>> {
         let (one, two, three) = (self.clone(), self.clone(), self.clone());
         let add = TypedTool::new(
             "notes_add",
             "Adds a note to the user's notes.",
             Effect::Local,
-            move |add: Add, context| one.clone().add(add.text, context),
+            move |add: Add, context| one.clone().add_note(add.text, context),
         )?;
         let list = TypedTool::new(
             "notes_list",
             "Lists the user's notes, oldest first.",
             Effect::Read,
-            move |_: List, context| two.clone().find(String::new(), context),
+            move |_: List, context| two.clone().find_notes(String::new(), context),
         )?;
         let search = TypedTool::new(
             "notes_search",
             "Finds the user's notes that contain a text.",
             Effect::Read,
-            move |search: Search, context| three.clone().find(search.text.to_lowercase(), context),
+            move |search: Search, context| three.clone().find_notes(search.text.to_lowercase(), context),
         )?;
         Ok(vec![Arc::new(add), Arc::new(list), Arc::new(search)])
     }
 
-    async fn add(self, text: String, context: CallContext) -> Result<Output> {
+    async fn add_note(self, text: String, context: CallContext) -> Result<Output> {
         // One note is one line, whatever it was before.
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() {
@@ -124,7 +124,7 @@ impl Notes {
     }
 
     /// Tells the notes that contain a text in lower case.
-    async fn find(self, wanted: String, context: CallContext) -> Result<Output> {
+    async fn find_notes(self, wanted: String, context: CallContext) -> Result<Output> {
         let notes = self.store.list_notes(context.session_origin()?).await?;
         let found: Vec<&str> =
             notes.iter().map(String::as_str).filter(|note| note.to_lowercase().contains(&wanted)).collect();

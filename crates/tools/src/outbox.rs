@@ -71,7 +71,7 @@ impl OutboxTool {
     pub fn new(store: Arc<dyn OutboxStore>) -> Result<Self> {
         let send = move |message: OutboxMessage, context: CallContext| {
             let store = Arc::clone(&store);
-            async move { send(store.as_ref(), &message, &context).await }
+            async move { send_message(store.as_ref(), &message, &context).await }
         };
         let description = "Sends a message to someone. It cannot be taken back.";
         let tool = TypedTool::new("send_message", description, Effect::Destructive, send)?;
@@ -97,7 +97,11 @@ impl Tool for OutboxTool {
     }
 }
 
-async fn send(store: &dyn OutboxStore, message: &OutboxMessage, context: &CallContext) -> Result<Output> {
+async fn send_message(
+    store: &dyn OutboxStore,
+    message: &OutboxMessage,
+    context: &CallContext,
+) -> Result<Output> {
     if message.to.trim().is_empty() || message.to.contains(char::is_control) {
         let problem = "`to` must be one line of text".to_owned();
         return Err(Error::Arguments { problem });

@@ -28,7 +28,7 @@ impl OutputPicture {
     /// Writes the line that stands in the text for a picture that no model is shown, with the category of the error
     /// that is the reason, if one is.
     #[must_use]
-    pub fn not_shown(&self, category: Option<&str>) -> String {
+    pub fn placeholder_line(&self, category: Option<&str>) -> String {
         let reason = category.map(|category| format!(": {category}")).unwrap_or_default();
         format!("[image: {}, {} bytes, not shown{reason}]", self.media_type, self.bytes.len())
     }
@@ -50,7 +50,7 @@ pub struct Output {
     /// The category of the error that this is the result of.
     pub category: Option<&'static str>,
     /// The pictures that belong to the text, in its order. A tool message holds text only: who records the result keeps
-    /// them elsewhere, and puts a line for each into the text ([`Output::with_lines`]).
+    /// them elsewhere, and puts a line for each into the text ([`Output::text_with_lines`]).
     pub pictures: Vec<OutputPicture>,
 }
 
@@ -69,12 +69,12 @@ impl Output {
     pub fn json<T: Serialize>(value: &T) -> Result<Self> {
         serde_json::to_string(value)
             .map(Self::text)
-            .map_err(|error| Error::failed_by("the result cannot be written as JSON", error))
+            .map_err(|error| Error::failed_with_source("the result cannot be written as JSON", error))
     }
 
     /// Makes the output of a call that failed.
     #[must_use]
-    pub fn failed(error: &Error) -> Self {
+    pub fn from_error(error: &Error) -> Self {
         let (text, category) = (format!("error: {error}"), Some(error.category()));
         Self { text, success: false, category, pictures: Vec::new() }
     }
@@ -100,15 +100,15 @@ impl Output {
 
     /// Returns the text with a line for each picture, in the order of `pictures`, where it belongs.
     #[must_use]
-    pub fn with_lines(&self, lines: &[String]) -> String {
+    pub fn text_with_lines(&self, lines: &[String]) -> String {
         let (mut text, mut from) = (String::with_capacity(self.text.len()), 0);
         for (picture, line) in self.pictures.iter().zip(lines) {
             let to = self.text.floor_char_boundary(picture.at).max(from);
-            append(&mut text, &self.text[from..to]);
-            append(&mut text, line);
+            append_on_new_line(&mut text, &self.text[from..to]);
+            append_on_new_line(&mut text, line);
             from = to;
         }
-        append(&mut text, &self.text[from..]);
+        append_on_new_line(&mut text, &self.text[from..]);
         text
     }
 
@@ -120,7 +120,7 @@ impl Output {
         let mut room = PICTURE_BYTES_MAX;
         for picture in self.pictures {
             let to = self.text.floor_char_boundary(picture.at).max(from);
-            append(&mut text, &self.text[from..to]);
+            append_on_new_line(&mut text, &self.text[from..to]);
             from = to;
             let is_shown = PICTURE_TYPES.contains(&picture.media_type.as_str());
             match room.checked_sub(picture.bytes.len()) {
@@ -128,16 +128,16 @@ impl Output {
                     room = left;
                     pictures.push(OutputPicture { at: text.len(), ..picture });
                 }
-                _ => append(&mut text, &picture.not_shown(None)),
+                _ => append_on_new_line(&mut text, &picture.placeholder_line(None)),
             }
         }
-        append(&mut text, &self.text[from..]);
+        append_on_new_line(&mut text, &self.text[from..]);
         Self { text, pictures, ..self }
     }
 
     /// Cuts the text to at most this many bytes, with a note of the full length, if there is room.
     #[must_use]
-    pub(crate) fn capped(mut self, bytes_max: usize) -> Self {
+    pub(crate) fn truncate_text(mut self, bytes_max: usize) -> Self {
         let bytes = self.text.len();
         if bytes <= bytes_max {
             return self;
@@ -160,7 +160,7 @@ impl Output {
 }
 
 /// Appends a part of a text that begins on a line of its own.
-fn append(text: &mut String, part: &str) {
+fn append_on_new_line(text: &mut String, part: &str) {
     if !part.is_empty() && !text.is_empty() && !text.ends_with('\n') && !part.starts_with('\n') {
         text.push('\n');
     }
@@ -192,10 +192,10 @@ mod tests {
         let output = Output::text("").with_picture("image/png", vec![1]).with_line("one\ntwo");
         let output = output.with_picture("image/gif", vec![1, 2]).with_picture("image/png", vec![1, 2, 3]);
         let output = output.with_line("three").with_shown_pictures();
-        let text = output.with_lines(&lines(&output));
+        let text = output.text_with_lines(&lines(&output));
         assert_eq!(text, "[1 bytes]\none\ntwo\n[2 bytes]\n[3 bytes]\nthree");
         assert_eq!(output.text, "one\ntwo\nthree");
-        assert_eq!(Output::text("one").with_lines(&[]), "one");
+        assert_eq!(Output::text("one").text_with_lines(&[]), "one");
     }
 
     // INV-12
@@ -209,7 +209,7 @@ mod tests {
             "a\n[image: image/svg+xml, 1 bytes, not shown]\n[image: image/png, 2 bytes, not shown]";
         assert_eq!(output.text, expected);
         assert_eq!(output.pictures.len(), 1);
-        let line = output.pictures[0].not_shown(Some("chat_blobs_full"));
+        let line = output.pictures[0].placeholder_line(Some("chat_blobs_full"));
         assert_eq!(line, "[image: image/png, 20971520 bytes, not shown: chat_blobs_full]");
         let many = (0..20).fold(Output::text(""), |output, _| output.with_picture("image/png", vec![1]));
         let many = many.with_shown_pictures();
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn a_picture_whose_place_was_cut_stands_at_the_end() {
         let output = Output::text("x".repeat(100)).with_picture("image/png", vec![1]).with_line("end");
-        let output = output.capped(60);
-        let text = output.with_lines(&lines(&output));
+        let output = output.truncate_text(60);
+        let text = output.text_with_lines(&lines(&output));
         assert!(text.ends_with("\n[cut: the whole output has 104 bytes]\n[1 bytes]"), "{text}");
     }
 }

@@ -58,7 +58,7 @@ impl Toolbox {
     }
 
     /// Makes a toolbox of this one's tools and those of sets. Tools that a set cannot offer are recorded as missing.
-    pub(crate) fn joined(&self, sets: impl IntoIterator<Item = (String, Offer)>) -> Self {
+    pub(crate) fn with_toolsets(&self, sets: impl IntoIterator<Item = (String, Offer)>) -> Self {
         let mut tools = BTreeMap::clone(&self.tools);
         let mut definitions = self.definitions.to_vec();
         let mut missing = Vec::new();
@@ -86,7 +86,7 @@ impl Toolbox {
     /// Returns the sets and tools that could not be offered, and why: sets out of reach, tools whose names were
     /// taken.
     #[must_use]
-    pub fn missing(&self) -> &[UnavailableToolset] {
+    pub fn unavailable_toolsets(&self) -> &[UnavailableToolset] {
         &self.missing
     }
 
@@ -95,7 +95,7 @@ impl Toolbox {
     /// # Cancellation
     ///
     /// Dropping the future gives all of it up.
-    pub async fn in_order<R>(&self, calls: impl IntoIterator<Item = impl Future<Output = R>>) -> Vec<R> {
+    pub async fn run_in_order<R>(&self, calls: impl IntoIterator<Item = impl Future<Output = R>>) -> Vec<R> {
         futures_util::stream::iter(calls).buffered(self.concurrency).collect().await
     }
 
@@ -107,7 +107,7 @@ impl Toolbox {
 
     /// Returns the tool of this name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&dyn Tool> {
+    pub fn find_tool(&self, name: &str) -> Option<&dyn Tool> {
         self.tools.get(name).map(AsRef::as_ref)
     }
 
@@ -116,11 +116,11 @@ impl Toolbox {
     /// # Errors
     ///
     /// `tool_unknown`; `tool_arguments_invalid`, naming the path.
-    pub fn check(&self, call: &ToolCall) -> Result<()> {
-        let tool = self.find(&call.name)?;
+    pub fn check_call(&self, call: &ToolCall) -> Result<()> {
+        let tool = self.require_tool(&call.name)?;
         let arguments = call.arguments.as_ref().ok_or(Error::Unreadable)?;
         let schema = tool.definition().schema();
-        schema.check_map(arguments).map_err(|mismatch| Error::Mismatched { mismatch })
+        schema.check_arguments(arguments).map_err(|mismatch| Error::Mismatched { mismatch })
     }
 
     /// Runs a call. Whatever goes wrong is an output that the model can read: an unknown tool,
@@ -130,7 +130,7 @@ impl Toolbox {
     ///
     /// Dropping the future gives the call up; see [`Tool`].
     pub async fn call(&self, call: &ToolCall, key: &IdempotencyKey) -> Output {
-        self.call_in(call, key, None).await
+        self.call_with_origin(call, key, None).await
     }
 
     /// Runs a call as [`call`](Self::call) does, in a conversation if there is one.
@@ -138,37 +138,37 @@ impl Toolbox {
     /// # Cancellation
     ///
     /// Dropping the future gives the call up; see [`Tool`].
-    pub async fn call_in(
+    pub async fn call_with_origin(
         &self,
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
     ) -> Output {
-        match self.run(call, key, origin).await {
+        match self.run_call(call, key, origin).await {
             Ok(output) => output,
-            Err(error) => self.failed(call, &error),
+            Err(error) => self.failure_output(call, &error),
         }
         .with_shown_pictures()
-        .capped(self.limits_of(&call.name).output_bytes)
+        .truncate_text(self.limits_of_tool(&call.name).output_bytes)
     }
 
-    fn limits_of(&self, name: &str) -> ToolLimits {
-        self.get(name).and_then(Tool::limits).unwrap_or(self.limits)
+    fn limits_of_tool(&self, name: &str) -> ToolLimits {
+        self.find_tool(name).and_then(Tool::limits).unwrap_or(self.limits)
     }
 
-    async fn run(
+    async fn run_call(
         &self,
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
     ) -> Result<Output> {
-        self.check(call)?;
-        let tool = self.find(&call.name)?;
+        self.check_call(call)?;
+        let tool = self.require_tool(&call.name)?;
         let arguments = call.arguments.as_ref().ok_or(Error::Unreadable)?;
         let invocation = Invocation { key, call_id: &call.id, arguments, origin };
         // The call itself is made inside, so that a panic before the first await is caught too.
         let guarded = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
-        let limit = self.limits_of(&call.name).time;
+        let limit = self.limits_of_tool(&call.name).time;
         match tokio::time::timeout(limit, guarded).await {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => Err(Error::Panicked),
@@ -176,17 +176,17 @@ impl Toolbox {
         }
     }
 
-    fn failed(&self, call: &ToolCall, error: &Error) -> Output {
-        let mut output = Output::failed(error);
-        let changes = self.get(&call.name).is_some_and(|it| it.effect().changes());
-        if changes && error.leaves_doubt() {
+    fn failure_output(&self, call: &ToolCall, error: &Error) -> Output {
+        let mut output = Output::from_error(error);
+        let changes = self.find_tool(&call.name).is_some_and(|it| it.effect().has_side_effects());
+        if changes && error.is_outcome_unknown() {
             output.text.push_str("; whether it took effect is unknown");
         }
         output
     }
 
-    fn find(&self, name: &str) -> Result<&dyn Tool> {
-        self.get(name).ok_or_else(|| {
+    fn require_tool(&self, name: &str) -> Result<&dyn Tool> {
+        self.find_tool(name).ok_or_else(|| {
             let known: Vec<&str> = self.definitions.iter().map(ToolDefinition::name).collect();
             let mut known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let gone: BTreeSet<&str> = self.missing.iter().map(|it| it.set.as_str()).collect();

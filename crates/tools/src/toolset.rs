@@ -31,7 +31,7 @@ pub trait Toolset: fmt::Debug + Send + Sync {
     /// # Cancellation
     ///
     /// Dropping the future changes nothing.
-    fn tools(&self) -> BoxFuture<'_, Offer>;
+    fn offer_tools(&self) -> BoxFuture<'_, Offer>;
 }
 
 /// A set or a tool that could not be offered, and why.

@@ -66,7 +66,7 @@ impl TypedTool {
         F: Fn(A, CallContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O>> + Send + 'static,
     {
-        let definition = ToolDefinition::generated(name, description, parameters::<A>())
+        let definition = ToolDefinition::with_generated_schema(name, description, parameter_schema::<A>())
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
         let function: Function =
             Box::new(move |arguments, context| match serde_json::from_value(Value::Object(arguments)) {
@@ -78,7 +78,7 @@ impl TypedTool {
                     async { Err(Error::Arguments { problem }) }.boxed()
                 }
             });
-        let recovery = if effect.changes() { Recovery::Report } else { Recovery::Rerun };
+        let recovery = if effect.has_side_effects() { Recovery::Report } else { Recovery::Rerun };
         Ok(Self { definition, effect, recovery, function })
     }
 
@@ -125,7 +125,7 @@ impl fmt::Debug for TypedTool {
 
 /// Makes the schema of a type, without the parts that providers refuse or misread: no meta schema, no title, and no
 /// references where the type can be written out.
-fn parameters<A: JsonSchema>() -> Value {
+fn parameter_schema<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|for_deserialize| {
         for_deserialize.meta_schema = None;
         for_deserialize.inline_subschemas = true;

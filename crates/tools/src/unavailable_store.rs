@@ -16,11 +16,11 @@ pub struct UnavailableStore;
 
 impl NoteStore for UnavailableStore {
     fn add_note<'a>(&'a self, _: &'a CallOrigin, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        async { Err(no_store()) }.boxed()
+        async { Err(no_store_error()) }.boxed()
     }
 
     fn list_notes<'a>(&'a self, _: &'a CallOrigin) -> BoxFuture<'a, Result<Vec<String>>> {
-        async { Err(no_store()) }.boxed()
+        async { Err(no_store_error()) }.boxed()
     }
 }
 
@@ -31,11 +31,11 @@ impl OutboxStore for UnavailableStore {
         _: &'a IdempotencyKey,
         _: &'a OutboxMessage,
     ) -> BoxFuture<'a, Result<()>> {
-        async { Err(no_store()) }.boxed()
+        async { Err(no_store_error()) }.boxed()
     }
 }
 
-fn no_store() -> Error {
+fn no_store_error() -> Error {
     Error::Unavailable {
         problem: "this agent has no store for its tools; nothing was done".to_owned(),
         source: None,

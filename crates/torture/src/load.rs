@@ -91,7 +91,7 @@ where
     let began = clock.now();
     let goes_on = |run: &TortureRun<'_>| match plan.until {
         StopCondition::Kills(kills) => run.kills.total < kills,
-        StopCondition::Time(time) => clock.now().since(began) < time,
+        StopCondition::Time(time) => clock.now().duration_since(began) < time,
     };
     while goes_on(&run) {
         run.run_process(start())?;
@@ -213,7 +213,7 @@ impl TortureRun<'_> {
                 process.send_request(&ask)?;
             }
             let left = duration_of_millis(aim.kill_timeout_millis())
-                .saturating_sub(self.clock.now().since(ready_at));
+                .saturating_sub(self.clock.now().duration_since(ready_at));
             if left == Duration::ZERO {
                 return Ok(());
             }
@@ -244,7 +244,7 @@ impl TortureRun<'_> {
             for ask in self.clients.next_requests(None, now, false) {
                 process.send_request(&ask)?;
             }
-            let left = WARM.saturating_sub(self.clock.now().since(began));
+            let left = WARM.saturating_sub(self.clock.now().duration_since(began));
             if left.is_zero() {
                 return Ok(());
             }
@@ -260,7 +260,7 @@ impl TortureRun<'_> {
     fn wait_until_ready(&mut self, process: &mut ChildProcess, way: &mut WorkInProgress) -> Result<()> {
         let (mut since, mut alive) = (self.clock.now(), "starting, as far as it said".to_owned());
         loop {
-            match process.receive_line(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(SILENCE.saturating_sub(self.clock.now().duration_since(since)))? {
                 ReceivedLine::Line(ChildReport::Alive { phase, beats }) => {
                     alive = format!("{}, and said so {beats} times", phase.as_str());
                 }
@@ -297,7 +297,7 @@ impl TortureRun<'_> {
             if unanswered.is_empty() {
                 return Ok(());
             }
-            match process.receive_line(STUCK.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(STUCK.saturating_sub(self.clock.now().duration_since(since)))? {
                 ReceivedLine::Line(line) => {
                     if !matches!(line, ChildReport::Alive { .. }) {
                         since = self.clock.now();
@@ -336,7 +336,7 @@ impl TortureRun<'_> {
         process.close_requests();
         let mut since = self.clock.now();
         loop {
-            match process.receive_line(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+            match process.receive_line(SILENCE.saturating_sub(self.clock.now().duration_since(since)))? {
                 ReceivedLine::Line(ChildReport::Alive { .. }) => {}
                 ReceivedLine::Line(line) => {
                     since = self.clock.now();

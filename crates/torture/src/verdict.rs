@@ -160,13 +160,13 @@ pub(crate) async fn answered_too_late(
     let invocations: BTreeSet<&str> = stored.waits.iter().map(|wait| wait.invocation.as_str()).collect();
     for invocation in invocations {
         let Ok(invocation) = InvocationId::parse(invocation) else { continue };
-        let waits = journal.waits(&WaitRowQuery::Invocation(key.tenant.clone(), invocation)).await?;
+        let waits = journal.read_waits(&WaitRowQuery::Invocation(key.tenant.clone(), invocation)).await?;
         for (_, wait) in
             waits.into_iter().filter(|(of, it)| of == key && it.status == StoredWaitStatus::Consumed)
         {
             let (Some(deadline), Some(ended)) = (wait.deadline, wait.ended_at) else { continue };
             if ended >= deadline {
-                let late = ended.since(deadline).as_millis();
+                let late = ended.duration_since(deadline).as_millis();
                 let why = format!("wait {} was answered {late} ms after its deadline", wait.no);
                 found.push(RuleViolation {
                     rule: AuditRule::Contradicted,

@@ -23,7 +23,7 @@ pub struct CommandAction {
 
 impl CommandAction {
     /// Makes the record of a call and its answer.
-    pub(crate) fn of(call: &ToolCall, result: &str) -> Self {
+    pub(crate) fn from_call(call: &ToolCall, result: &str) -> Self {
         Self { tool: call.name.clone(), arguments: call.arguments.clone(), result: result.to_owned() }
     }
 }
@@ -41,7 +41,7 @@ impl CommandActions {
     }
 
     /// Adds actions. The last one is kept whole; earlier ones keep only the beginning of their result.
-    pub(crate) fn with(&self, done: impl IntoIterator<Item = CommandAction>) -> Self {
+    pub(crate) fn with_actions(&self, done: impl IntoIterator<Item = CommandAction>) -> Self {
         let mut all: Vec<CommandAction> = self.0.iter().cloned().chain(done).collect();
         all.drain(..all.len().saturating_sub(KEPT));
         let earlier = all.len().saturating_sub(1);
@@ -66,17 +66,17 @@ mod tests {
     #[test]
     fn the_last_five_are_kept_and_the_last_one_whole() {
         let long = "é".repeat(1_000);
-        let mut actions = CommandActions::default().with([action(&long)]);
+        let mut actions = CommandActions::default().with_actions([action(&long)]);
         assert_eq!(actions.as_slice(), [action(&long)]);
         for no in 0..5 {
-            actions = actions.with([action(&no.to_string())]);
+            actions = actions.with_actions([action(&no.to_string())]);
         }
         let expected: Vec<CommandAction> = (0..5).map(|it| action(&it.to_string())).collect();
         assert_eq!(actions.as_slice(), expected);
         let cut = action(&format!("{}…", "é".repeat(500)));
-        let two = CommandActions::default().with([action(&long)]).with([action(&long)]);
+        let two = CommandActions::default().with_actions([action(&long)]).with_actions([action(&long)]);
         assert_eq!(two.as_slice(), [cut.clone(), action(&long)]);
         // Cut once: a result that is cut already stays the same.
-        assert_eq!(two.with([action("a")]).as_slice(), [cut.clone(), cut, action("a")]);
+        assert_eq!(two.with_actions([action("a")]).as_slice(), [cut.clone(), cut, action("a")]);
     }
 }

@@ -94,7 +94,7 @@ pub(super) struct StoredApproval {
 
 impl ArtifactName {
     /// Checks the parts of a name: letters, digits, `-`, `_` and `.` of ASCII.
-    pub(super) fn check(kind: &str, key: &str) -> Result<()> {
+    pub(super) fn check_name_parts(kind: &str, key: &str) -> Result<()> {
         let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
         for part in [kind, key] {
             if part.is_empty() || part.len() > NAME_BYTES || !part.chars().all(plain) {
@@ -118,7 +118,7 @@ impl SessionArtifact {
     ///
     /// # Errors
     /// `store_corrupt`, also when the approved content is not the stored content.
-    pub(super) fn stored(document: &StoredDocument) -> Result<Self> {
+    pub(super) fn from_document(document: &StoredDocument) -> Result<Self> {
         let corrupt = |source: Option<serde_json::Error>| {
             let what = format!("the artifact '{}'", document.key.id);
             let source = source.map(Into::into);
@@ -126,7 +126,7 @@ impl SessionArtifact {
         };
         let StoredArtifact { name, source, content, approval } =
             document.body.decode().map_err(|error| corrupt(Some(error)))?;
-        let digest = digest(&content);
+        let digest = digest_content(&content);
         if approval.as_ref().is_some_and(|approval| approval.digest != digest) {
             return Err(corrupt(None));
         }
@@ -137,8 +137,8 @@ impl SessionArtifact {
 
 impl ApprovedArtifact {
     /// Takes a stored artifact, if it is approved.
-    pub(super) fn of(document: &StoredDocument) -> Result<Option<Self>> {
-        let artifact = SessionArtifact::stored(document)?;
+    pub(super) fn from_approved_document(document: &StoredDocument) -> Result<Option<Self>> {
+        let artifact = SessionArtifact::from_document(document)?;
         Ok(artifact.approved_by.is_some().then_some(Self { artifact }))
     }
 
@@ -155,13 +155,13 @@ impl ApprovedArtifact {
     }
 
     /// Returns the JSON that a model is shown of it.
-    pub(super) fn shown(&self) -> Value {
+    pub(super) fn to_prompt_json(&self) -> Value {
         let SessionArtifact { name, source, content, .. } = &self.artifact;
         json!({ "kind": name.kind, "key": name.key, "version": name.version, "source": source, "content": content })
     }
 }
 
 /// Digests a content.
-pub(super) fn digest(content: &str) -> String {
+pub(super) fn digest_content(content: &str) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -38,7 +38,7 @@ pub(crate) enum ProposalVerdict {
 }
 
 /// Tells whether the running session is one of commands.
-pub(crate) fn is_command(cx: &Ctx<AgentState>) -> bool {
+pub(crate) fn is_command_session(cx: &Ctx<AgentState>) -> bool {
     TurnContext::of(cx).and_then(|turn| turn.prompt_policy()) == Some(TurnPromptPolicy::Command)
 }
 
@@ -48,8 +48,8 @@ impl<'a> CommandCycle<'a> {
     /// # Errors
     /// `chat_policy_unsupported` when it is, and nothing holds the command: the loop runs inside of a graph that keeps
     /// it to itself.
-    pub(crate) fn of(cx: &'a Ctx<AgentState>) -> Result<Option<Self>, NodeError> {
-        if !is_command(cx) {
+    pub(crate) fn from_context(cx: &'a Ctx<AgentState>) -> Result<Option<Self>, NodeError> {
+        if !is_command_session(cx) {
             return Ok(None);
         }
         let state = cx.state();
@@ -64,8 +64,8 @@ impl<'a> CommandCycle<'a> {
     }
 
     /// Makes the prompt: everything is read anew.
-    pub(crate) async fn prompt(&self, member: &AgentMember) -> Result<CommandPrompt, NodeError> {
-        let state = snapshot::read(member.snapshots.as_ref(), &self.session).await?;
+    pub(crate) async fn build_prompt(&self, member: &AgentMember) -> Result<CommandPrompt, NodeError> {
+        let state = snapshot::read_session_state(member.snapshots.as_ref(), &self.session).await?;
         let snapshot = json!({ "cycle": self.number, "done": self.done, "state": state });
         let prompt = CommandPrompt::new(self.command, snapshot);
         let prompt = match &member.system {
@@ -73,7 +73,7 @@ impl<'a> CommandCycle<'a> {
             None => prompt,
         };
         let Some(artifacts) = &member.artifacts else { return Ok(prompt) };
-        let read = tokio::time::timeout(READ_TIME, artifacts.approved(&self.session)).await;
+        let read = tokio::time::timeout(READ_TIME, artifacts.list_approved(&self.session)).await;
         let read = read.map_err(|_| {
             let what = format!("the artifacts were not read within {} s", READ_TIME.as_secs());
             NodeError::new(what).with_category("store_unavailable")
@@ -89,17 +89,19 @@ impl<'a> CommandCycle<'a> {
 
 impl ProposalVerdict {
     /// Judges a message of the model: one proposal a cycle.
-    pub(crate) fn of(message: &ChatMessage, kit: &AgentToolbox<'_>) -> Self {
+    pub(crate) fn judge_message(message: &ChatMessage, kit: &AgentToolbox<'_>) -> Self {
         match message.tool_calls.as_slice() {
             [] => Self::Answer,
-            [call] if kit.runnable(call).is_some() || kit.hand_off(call).is_some() => Self::Proposal,
+            [call] if kit.find_runnable_tool(call).is_some() || kit.find_hand_off(call).is_some() => {
+                Self::Proposal
+            }
             [_] => Self::Unfit,
             [..] => Self::Several,
         }
     }
 
     /// Returns the answer to each call of the message that is not carried out.
-    pub(crate) fn rejection(self) -> Option<&'static str> {
+    pub(crate) fn rejection_reason(self) -> Option<&'static str> {
         match self {
             Self::Several => Some("one action at a time; none of these was carried out"),
             Self::Proposal | Self::Unfit | Self::Answer => None,

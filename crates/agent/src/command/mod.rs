@@ -12,7 +12,7 @@ mod snapshot;
 
 pub use action::{CommandAction, CommandActions};
 pub use artifact::{ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact};
-pub(crate) use cycle::{CommandCycle, ProposalVerdict, is_command};
+pub(crate) use cycle::{CommandCycle, ProposalVerdict, is_command_session};
 pub use prompt::CommandPrompt;
 pub use shelf::Artifacts;
 pub use snapshot::SnapshotSource;

@@ -65,7 +65,7 @@ impl CommandPrompt {
             text.push_str("\n# Approved artifacts\n");
         }
         for artifact in &self.artifacts {
-            text.push_str(&canonical_json(&artifact.shown()));
+            text.push_str(&canonical_json(&artifact.to_prompt_json()));
             text.push('\n');
         }
         text.push_str("\n# Command\n");

@@ -10,7 +10,8 @@ use singletree_durable::{
 use singletree_engine::Clock;
 
 use super::artifact::{
-    ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact, StoredApproval, StoredArtifact, digest,
+    ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact, StoredApproval, StoredArtifact,
+    digest_content,
 };
 use crate::error::{Error, Result};
 
@@ -45,19 +46,19 @@ impl Artifacts {
     ///
     /// # Cancellation
     /// A dropped call has added it or has not.
-    pub async fn add(
+    pub async fn add_artifact(
         &self,
         session: &SessionKey,
         (kind, key): (&str, &str),
         source: ArtifactOrigin,
         content: &str,
     ) -> Result<SessionArtifact> {
-        ArtifactName::check(kind, key)?;
+        ArtifactName::check_name_parts(kind, key)?;
         if content.len() > CONTENT_BYTES {
             let why = format!("it has {} bytes, and {CONTENT_BYTES} are allowed", content.len());
             return Err(Error::Artifact { why });
         }
-        let all = self.all(session).await?;
+        let all = self.list_artifacts(session).await?;
         if all.len() as u64 >= ARTIFACTS {
             return Err(Error::Artifact { why: format!("the session has {ARTIFACTS} already") });
         }
@@ -66,8 +67,10 @@ impl Artifacts {
         let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
         let stored =
             StoredArtifact { name: name.clone(), source, content: content.to_owned(), approval: None };
-        self.documents.change(vec![written(session, &stored, DocumentPrecondition::Absent)?]).await?;
-        let (content, digest) = (content.to_owned(), digest(content));
+        self.documents
+            .change_documents(vec![build_write_change(session, &stored, DocumentPrecondition::Absent)?])
+            .await?;
+        let (content, digest) = (content.to_owned(), digest_content(content));
         Ok(SessionArtifact { name, source, content, digest, approved_by: None, approved_at: None })
     }
 
@@ -80,34 +83,34 @@ impl Artifacts {
     ///
     /// # Cancellation
     /// A dropped call has approved it or has not.
-    pub async fn approve(
+    pub async fn approve_artifact(
         &self,
         session: &SessionKey,
         name: &ArtifactName,
         digest: &str,
         by: &str,
     ) -> Result<()> {
-        self.approve_beside(session, (name, digest), by, Vec::new()).await
+        self.approve_with_changes(session, (name, digest), by, Vec::new()).await
     }
 
-    /// As [`Artifacts::approve`], with changes that land in the same commit, such as an entry of an audit; with none of
+    /// As [`Artifacts::approve_artifact`], with changes that land in the same commit, such as an entry of an audit; with none of
     /// them where it was approved before.
     ///
     /// # Errors
-    /// Those of [`Artifacts::approve`], and those of the changes.
+    /// Those of [`Artifacts::approve_artifact`], and those of the changes.
     ///
     /// # Cancellation
     /// A dropped call has made all of it or nothing.
-    pub async fn approve_beside(
+    pub async fn approve_with_changes(
         &self,
         session: &SessionKey,
         (name, digest): (&ArtifactName, &str),
         by: &str,
         mut changes: Vec<DocumentChange>,
     ) -> Result<()> {
-        let found = self.documents.document(&document_key(session, name)).await?;
+        let found = self.documents.read_document(&document_key(session, name)).await?;
         let document = found.ok_or_else(|| Error::Artifact { why: format!("there is no {name}") })?;
-        let artifact = SessionArtifact::stored(&document)?;
+        let artifact = SessionArtifact::from_document(&document)?;
         if artifact.digest != digest {
             return Err(Error::Artifact { why: format!("{name} says something else than was approved") });
         }
@@ -117,26 +120,26 @@ impl Artifacts {
         let SessionArtifact { name, source, content, digest, .. } = artifact;
         let approval = Some(StoredApproval { digest, by: by.to_owned(), at: self.clock.now() });
         let stored = StoredArtifact { name, source, content, approval };
-        changes.push(written(session, &stored, DocumentPrecondition::Version(document.version))?);
-        Ok(self.documents.change(changes).await?)
+        changes.push(build_write_change(session, &stored, DocumentPrecondition::Version(document.version))?);
+        Ok(self.documents.change_documents(changes).await?)
     }
 
     /// Lists the artifacts of a session, ordered by kind, key and version.
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub async fn all(&self, session: &SessionKey) -> Result<Vec<SessionArtifact>> {
-        self.documents(session).await?.iter().map(SessionArtifact::stored).collect()
+    pub async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<SessionArtifact>> {
+        self.load_documents(session).await?.iter().map(SessionArtifact::from_document).collect()
     }
 
     /// Returns the artifacts that a model may be shown: the latest approved version of each, ordered by kind and key.
     ///
     /// # Errors
     /// `artifact_refused` when they have more than 256 KiB together; `store_unavailable` and its kin.
-    pub async fn approved(&self, session: &SessionKey) -> Result<Vec<ApprovedArtifact>> {
+    pub async fn list_approved(&self, session: &SessionKey) -> Result<Vec<ApprovedArtifact>> {
         let mut latest = BTreeMap::new();
-        for document in self.documents(session).await? {
-            if let Some(artifact) = ApprovedArtifact::of(&document)? {
+        for document in self.load_documents(session).await? {
+            if let Some(artifact) = ApprovedArtifact::from_approved_document(&document)? {
                 // Ordered by version: a later one takes the place.
                 latest.insert((artifact.name().kind.clone(), artifact.name().key.clone()), artifact);
             }
@@ -150,20 +153,21 @@ impl Artifacts {
         Ok(latest.into_values().collect())
     }
 
-    async fn documents(&self, session: &SessionKey) -> Result<Vec<StoredDocument>> {
-        let prefix = prefix(session);
-        let found = self.documents.documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
+    async fn load_documents(&self, session: &SessionKey) -> Result<Vec<StoredDocument>> {
+        let prefix = session_id_prefix(session);
+        let found =
+            self.documents.read_documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
         Ok(found.into_iter().filter(|item| item.key.id.starts_with(&prefix)).collect())
     }
 }
 
 /// Returns the change that keeps an artifact.
-fn written(
+fn build_write_change(
     session: &SessionKey,
     stored: &StoredArtifact,
     expect: DocumentPrecondition,
 ) -> Result<DocumentChange> {
-    let body = JsonDocument::of(stored).map_err(|error| {
+    let body = JsonDocument::from_serializable(stored).map_err(|error| {
         let what = "an artifact that JSON cannot represent".to_owned();
         singletree_durable::Error::Corrupt { what, source: Some(error.into()) }
     })?;
@@ -172,7 +176,7 @@ fn written(
 }
 
 /// Begins the ids of a session's artifacts. The length tells where the session's name ends, whatever is in it.
-fn prefix(session: &SessionKey) -> String {
+fn session_id_prefix(session: &SessionKey) -> String {
     let session = session.session.as_str();
     format!("{}:{session}/", session.len())
 }
@@ -180,7 +184,7 @@ fn prefix(session: &SessionKey) -> String {
 fn document_key(session: &SessionKey, name: &ArtifactName) -> DocumentKey {
     let ArtifactName { kind, key, version } = name;
     let tenant: TenantId = session.tenant.clone();
-    DocumentKey::new(tenant, KIND, format!("{}{kind}/{key}/{version:010}", prefix(session)))
+    DocumentKey::new(tenant, KIND, format!("{}{kind}/{key}/{version:010}", session_id_prefix(session)))
 }
 
 impl From<singletree_durable::Error> for Error {

@@ -20,16 +20,16 @@ pub(crate) const READ_TIME: Duration = Duration::from_secs(30);
 /// Only authoritative state belongs here: no text that was addressed to people (INV-9).
 pub trait SnapshotSource: fmt::Debug + Send + Sync {
     /// Reads the state of a session as JSON, 256 KiB at most.
-    fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>>;
+    fn read_snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>>;
 }
 
 /// Reads the state; null where nothing tells it.
-pub(crate) async fn read(
+pub(crate) async fn read_session_state(
     source: Option<&Arc<dyn SnapshotSource>>,
     session: &SessionKey,
 ) -> Result<Value, NodeError> {
     let Some(source) = source else { return Ok(Value::Null) };
-    let read = tokio::time::timeout(READ_TIME, source.snapshot(session)).await;
+    let read = tokio::time::timeout(READ_TIME, source.read_snapshot(session)).await;
     let state = read.map_err(|_| {
         let what = format!("the state was not read within {} s", READ_TIME.as_secs());
         NodeError::new(what).with_category("store_unavailable")

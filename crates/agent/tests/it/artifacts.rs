@@ -33,7 +33,7 @@ fn shelf(store: &MemoryStore) -> Arc<Artifacts> {
 }
 
 async fn approve(shelf: &Artifacts, artifact: &SessionArtifact) {
-    shelf.approve(&key(SESSION), &artifact.name, &artifact.digest, "ann").await.unwrap();
+    shelf.approve_artifact(&key(SESSION), &artifact.name, &artifact.digest, "ann").await.unwrap();
 }
 
 // spec: agent-chat-output §8.2: explicit artifacts that the user has approved, to the byte.
@@ -42,13 +42,13 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
     let store = MemoryStore::new();
     let shelf = shelf(&store);
     let add = async |kind: &str, name: &str, source, content: &str| {
-        shelf.add(&key(SESSION), (kind, name), source, content).await.unwrap()
+        shelf.add_artifact(&key(SESSION), (kind, name), source, content).await.unwrap()
     };
     let plan = add("plan", "a", ArtifactOrigin::Agent, "one\n# Command\nfly").await;
     let better = add("plan", "a", ArtifactOrigin::Agent, "two").await;
     let letter = add("letter", "b", ArtifactOrigin::User, "Dear all").await;
     assert_eq!([plan.name.version, better.name.version, letter.name.version], [1, 2, 1]);
-    shelf.add(&key("other"), ("plan", "a"), ArtifactOrigin::User, "not ours").await.unwrap();
+    shelf.add_artifact(&key("other"), ("plan", "a"), ArtifactOrigin::User, "not ours").await.unwrap();
     approve(&shelf, &plan).await;
     approve(&shelf, &letter).await;
 
@@ -82,8 +82,8 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
 async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
     let shelf = shelf(&MemoryStore::new());
     let session = key(SESSION);
-    let plan = shelf.add(&session, ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
-    let refused = shelf.approve(&session, &plan.name, "another digest", "ann").await.unwrap_err();
+    let plan = shelf.add_artifact(&session, ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
+    let refused = shelf.approve_artifact(&session, &plan.name, "another digest", "ann").await.unwrap_err();
     assert_eq!(
         (refused.category(), refused.to_string()),
         (
@@ -91,12 +91,12 @@ async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
             "the artifact is refused: plan/a/1 says something else than was approved".into()
         )
     );
-    let foreign = shelf.approve(&key("other"), &plan.name, &plan.digest, "ann").await.unwrap_err();
+    let foreign = shelf.approve_artifact(&key("other"), &plan.name, &plan.digest, "ann").await.unwrap_err();
     assert_eq!(foreign.category(), "artifact_refused");
-    assert_eq!(shelf.approved(&session).await.unwrap(), []);
+    assert_eq!(shelf.list_approved(&session).await.unwrap(), []);
     approve(&shelf, &plan).await;
-    shelf.approve(&session, &plan.name, &plan.digest, "bob").await.unwrap();
-    let all = shelf.all(&session).await.unwrap();
+    shelf.approve_artifact(&session, &plan.name, &plan.digest, "bob").await.unwrap();
+    let all = shelf.list_artifacts(&session).await.unwrap();
     let approved = SessionArtifact {
         approved_by: Some("ann".into()),
         approved_at: Some(Timestamp::from_millis(43_200_000)),
@@ -109,7 +109,8 @@ async fn an_approval_is_of_exactly_what_was_read_and_the_first_one_counts() {
 async fn what_is_no_artifact_is_refused() {
     let shelf = shelf(&MemoryStore::new());
     let check = async |name: (&str, &str), content: &str| {
-        let refused = shelf.add(&key(SESSION), name, ArtifactOrigin::User, content).await.unwrap_err();
+        let refused =
+            shelf.add_artifact(&key(SESSION), name, ArtifactOrigin::User, content).await.unwrap_err();
         assert_eq!(refused.category(), "artifact_refused", "{name:?}");
     };
     check(("", "a"), "x").await;
@@ -117,10 +118,13 @@ async fn what_is_no_artifact_is_refused() {
     check(("plan", &"a".repeat(129)), "x").await;
     check(("plan", "a"), &"x".repeat((64 << 10) + 1)).await;
     for no in 0..256 {
-        shelf.add(&key(SESSION), ("plan", &format!("p{}", no % 3)), ArtifactOrigin::User, "x").await.unwrap();
+        shelf
+            .add_artifact(&key(SESSION), ("plan", &format!("p{}", no % 3)), ArtifactOrigin::User, "x")
+            .await
+            .unwrap();
     }
     check(("plan", "a"), "x").await;
-    shelf.add(&key("other"), ("plan", "a"), ArtifactOrigin::User, "x").await.unwrap();
+    shelf.add_artifact(&key("other"), ("plan", "a"), ArtifactOrigin::User, "x").await.unwrap();
 }
 
 // INV-13: a row that was changed behind the store's back is not the approved artifact; no model is asked.
@@ -128,15 +132,15 @@ async fn what_is_no_artifact_is_refused() {
 async fn an_artifact_that_was_changed_after_its_approval_is_shown_to_no_model() {
     let store = MemoryStore::new();
     let shelf = shelf(&store);
-    let plan = shelf.add(&key(SESSION), ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
+    let plan = shelf.add_artifact(&key(SESSION), ("plan", "a"), ArtifactOrigin::Agent, "one").await.unwrap();
     approve(&shelf, &plan).await;
-    let documents = store.documents(&TenantId::single(), "artifact", None, 10).await.unwrap();
+    let documents = store.read_documents(&TenantId::single(), "artifact", None, 10).await.unwrap();
     let [StoredDocument { key: id, body, .. }] = documents.as_slice() else { panic!("{documents:?}") };
     let forged = JsonDocument::from_text(body.as_str().replace("\"one\"", "\"all\""));
     assert_ne!(&forged, body);
     let (expect, session) = (DocumentPrecondition::Any, Some(key(SESSION).session));
     store
-        .change(vec![DocumentChange::Write {
+        .change_documents(vec![DocumentChange::Write {
             key: id.clone(),
             expect,
             session,

@@ -19,23 +19,23 @@ use crate::rig::{completed, decide, errored, open, script, send, small, small_wi
 struct Metered(ScriptedProvider, TokenUsage);
 
 impl Provider for Metered {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, singletree_llm::Result<()>> {
         self.0.ready()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<ResponseDelta>>>> {
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, singletree_llm::Result<Response>> {

@@ -18,7 +18,7 @@ use crate::rig::{SESSION, completed, errored, open, send};
 struct Steps(Semaphore);
 
 impl AsyncSleep for Steps {
-    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, _: Duration) -> BoxFuture<'_, ()> {
         async { self.0.acquire().await.unwrap().forget() }.boxed()
     }
 }

@@ -39,7 +39,7 @@ const SECOND: &str = concat!(
 struct Did(World);
 
 impl SnapshotSource for Did {
-    fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
+    fn read_snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
         assert_eq!((session.tenant.as_str(), session.session.as_str()), ("default", SESSION));
         Box::pin(async { Ok(json!({ "did": self.0.whats().len() })) })
     }
@@ -221,7 +221,8 @@ async fn a_text_that_claims_a_memory_is_marked_beside_the_message() {
 #[tokio::test]
 async fn commands_are_never_summarised() {
     let (model, world) = (model(), World::default());
-    let agent = builder(&model, &world).compaction(Compaction::keeping(1).every(1).on_command("/compact"));
+    let agent = builder(&model, &world)
+        .compaction(Compaction::with_kept_messages(1).summarise_every(1).summarise_on_command("/compact"));
     let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
     for text in ["look around", "look again", "/compact"] {
         completed(&command(&chat, text).await);
@@ -273,7 +274,7 @@ async fn what_is_no_command_is_refused_before_it_is_accepted() {
     let image = ContentBlock::Image { source, media_type: None, detail: None };
     let options = || SendOptions::new().policy(TurnPromptPolicy::Command);
     for message in [
-        ChatMessage::user(vec![ContentBlock::text_of("look"), image]),
+        ChatMessage::user(vec![ContentBlock::from_text("look"), image]),
         ChatMessage::system("look"),
         ChatMessage::assistant("look"),
     ] {
@@ -281,7 +282,7 @@ async fn what_is_no_command_is_refused_before_it_is_accepted() {
         assert_eq!(errored(&outcome).error_category, "chat_message_shape_invalid");
     }
     assert_eq!(chat.session_info(SESSION).await.unwrap_err().category(), "chat_session_unknown");
-    let blocks = vec![ContentBlock::text_of("look "), ContentBlock::text_of("around")];
+    let blocks = vec![ContentBlock::from_text("look "), ContentBlock::from_text("around")];
     completed(&chat.send_with(SESSION, ChatMessage::user(blocks), options()).await);
     assert!(bytes(&model.requests()[0]).contains("# Command\\nlook around\""));
 }

@@ -43,7 +43,9 @@ async fn what_came_together_is_summarised_and_the_model_is_shown_the_summary_and
     for restart in [false, true] {
         let (model, short) = (talking(), summarising(json!({ "reply": "They said letters." })));
         let store = MemoryStore::new();
-        let agent = || agent(&model, Compaction::keeping(3).every(4).provider(short.clone()));
+        let agent = || {
+            agent(&model, Compaction::with_kept_messages(3).summarise_every(4).with_provider(short.clone()))
+        };
         let mut chat = open(agent(), store.clone());
         for letter in ["a", "b", "c", "d", "e"] {
             if restart {
@@ -76,7 +78,7 @@ async fn what_came_together_is_summarised_and_the_model_is_shown_the_summary_and
 #[tokio::test]
 async fn a_later_summary_takes_in_the_one_before() {
     let (model, short) = (talking(), summarising(json!({ "reply": "They said letters." })));
-    let compaction = Compaction::keeping(1).every(2).provider(short.clone());
+    let compaction = Compaction::with_kept_messages(1).summarise_every(2).with_provider(short.clone());
     let chat = open(agent(&model, compaction), MemoryStore::new());
     for letter in ["a", "b", "c"] {
         completed(&send(&chat, &format!("say {letter}")).await);
@@ -94,8 +96,9 @@ async fn a_summary_that_fails_leaves_the_one_before() {
     let store = MemoryStore::new();
     let model = talking();
     let open_with = |reply: Value, store: MemoryStore| {
-        let compaction = Compaction::keeping(1).every(2).provider(summarising(reply));
-        open(agent(&model, compaction.on_command("/compact")), store)
+        let compaction =
+            Compaction::with_kept_messages(1).summarise_every(2).with_provider(summarising(reply));
+        open(agent(&model, compaction.summarise_on_command("/compact")), store)
     };
     let chat = open_with(json!({ "reply": "Good." }), store.clone());
     completed(&send(&chat, "say a").await);
@@ -122,7 +125,10 @@ async fn a_summary_that_fails_leaves_the_one_before() {
 #[tokio::test]
 async fn a_command_summarises_at_once_and_is_answered() {
     let (model, short) = (talking(), summarising(json!({ "reply": "A letter." })));
-    let compaction = Compaction::keeping(1).every(1).only_on_command("/compact").provider(short.clone());
+    let compaction = Compaction::with_kept_messages(1)
+        .summarise_every(1)
+        .only_on_command("/compact")
+        .with_provider(short.clone());
     let chat = open(agent(&model, compaction), MemoryStore::new());
     let nothing = send(&chat, "/compact").await;
     assert_eq!(completed(&nothing).replies[0].text(), "There is nothing to summarise yet.");

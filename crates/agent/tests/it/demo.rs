@@ -26,7 +26,7 @@ fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
 fn demo() -> (Chat, Arc<ToolDocuments>) {
     let store = MemoryStore::new();
     let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
-    (open(demo::agent(parts(&documents)).unwrap(), store), documents)
+    (open(demo::build_demo_agent(parts(&documents)).unwrap(), store), documents)
 }
 
 /// Returns the last reply.
@@ -86,7 +86,7 @@ async fn it_remembers_within_the_conversation() {
 
 /// Returns the messages in the outbox: recipients and texts.
 async fn sent(documents: &ToolDocuments) -> Vec<(String, String)> {
-    let waiting = documents.waiting_messages(&TenantId::single(), None, 100).await.unwrap();
+    let waiting = documents.list_waiting_messages(&TenantId::single(), None, 100).await.unwrap();
     let mut sent: Vec<_> = waiting.into_iter().map(|it| (it.message.to, it.message.body)).collect();
     sent.sort();
     sent
@@ -145,7 +145,7 @@ async fn it_can_be_told_to_go_wrong() {
 struct Sum(Mutex<Duration>);
 
 impl AsyncSleep for Sum {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move { *self.0.lock().unwrap() += length })
     }
 }
@@ -156,7 +156,7 @@ async fn its_story_is_long_enough_to_be_interrupted_and_everything_else_is_quick
     let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
     let pace = Arc::new(Sum::default());
     let parts = DemoParts { pace: pace.clone(), ..parts(&documents) };
-    let chat = open(demo::agent(parts).unwrap(), store);
+    let chat = open(demo::build_demo_agent(parts).unwrap(), store);
     for text in ["hello", "help", "what is 1+1", "note: milk", "good morning"] {
         reply(&chat, text).await;
     }

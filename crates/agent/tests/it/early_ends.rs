@@ -164,7 +164,7 @@ async fn a_turn_that_only_read_adds_nothing_and_its_record_keeps_what_it_made() 
     assert_eq!(errored(&outcome).error_category, "chat_budget_exhausted");
     assert_eq!(transcript(&chat).await, Vec::<String>::new());
     let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
-    let made = store.items(&key, &ItemRange::Turn(0)).await.unwrap();
+    let made = store.read_items(&key, &ItemRange::Turn(0)).await.unwrap();
     assert_eq!(made.len(), 2, "the user's message and the model's: {made:?}");
 }
 

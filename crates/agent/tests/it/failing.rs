@@ -67,7 +67,7 @@ async fn a_model_that_never_stops_calling_runs_into_its_budget() {
 struct Never;
 
 impl AsyncSleep for Never {
-    fn pause(&self, _: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, _: Duration) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 }

@@ -41,11 +41,11 @@ struct Stopping {
 impl JournalLayer for Stopping {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.store
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let stops = self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.at;
         let (landing, stopping) = (self.store.apply(batch), self.clone());
         Box::pin(async move {
@@ -62,7 +62,7 @@ impl JournalLayer for Stopping {
 impl MaintenanceLayer for Stopping {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
 }
@@ -104,7 +104,7 @@ async fn cancelled_at(n: u64, text: &'static str, recovery: Recovery) -> bool {
         // An accepted turn is cancelled by its name, whichever turn of its invocation it is.
         let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
         let query = TurnRowQuery::From { no: 0, limit: 100 };
-        let last = store.store.turns(&key, &query).await.unwrap().pop().unwrap();
+        let last = store.store.read_turns(&key, &query).await.unwrap().pop().unwrap();
         let name = TurnId { invocation: last.invocation, ordinal: last.ordinal };
         let cancelling = tokio::spawn({
             let chat = chat.clone();

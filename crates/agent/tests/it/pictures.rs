@@ -19,7 +19,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     async fn written(&self, request: &Request) -> Result<()> {
-        let inlined = request.inlined().await?;
+        let inlined = request.inline_pictures().await?;
         let block = |block: &ContentBlock| match block {
             ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, .. } => {
                 base64_data.clone()
@@ -33,7 +33,7 @@ impl Wire {
 }
 
 impl Provider for Wire {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         "wire"
     }
 
@@ -48,17 +48,17 @@ impl Provider for Wire {
         })
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(async move {
             self.written(request).await?;
-            self.model.stream(request).await
+            self.model.stream_deltas(request).await
         })
     }
 }
@@ -72,7 +72,7 @@ async fn the_model_is_sent_the_bytes_and_the_conversation_keeps_the_name() {
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(agent).blobs(Blobs::new(store.clone())).open(store).unwrap();
     let picture = chat.keep_blob("s", b"GIF89a\x01\0\x01\0".to_vec(), None).await.unwrap();
-    let message = ChatMessage::user(vec![picture.image(), ContentBlock::text_of("What is it?")]);
+    let message = ChatMessage::user(vec![picture.image_block(), ContentBlock::from_text("What is it?")]);
     chat.send("s", message.clone()).await;
     chat.send("s", ChatMessage::user("And now?")).await;
     assert_eq!(*sent.lock().unwrap(), vec!["R0lGODlhAQABAA==What is it?"; 2]);

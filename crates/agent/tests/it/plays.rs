@@ -42,7 +42,7 @@ impl Plays {
 }
 
 impl Provider for Plays {
-    fn model(&self) -> &'static str {
+    fn model_name(&self) -> &'static str {
         "plays"
     }
 
@@ -58,11 +58,11 @@ impl Provider for Plays {
         .boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         self.streams
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
@@ -80,8 +80,8 @@ impl Provider for Plays {
 struct Once<'p>(&'p Plays);
 
 impl Provider for Once<'_> {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -92,15 +92,15 @@ impl Provider for Once<'_> {
         self.0.complete(request)
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 }
 
@@ -116,7 +116,10 @@ pub(crate) fn usage() -> TokenUsage {
 
 /// An answer of text that ended for a reason.
 pub(crate) fn ended(text: &str, reason: ModelFinishReason) -> Play {
-    Ok(vec![ResponseDelta::text(text), ResponseDelta::Finish { reason, usage: usage(), raw: Value::Null }])
+    Ok(vec![
+        ResponseDelta::from_text(text),
+        ResponseDelta::Finish { reason, usage: usage(), raw: Value::Null },
+    ])
 }
 
 pub(crate) fn says(text: &str) -> Play {

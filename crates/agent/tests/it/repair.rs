@@ -174,7 +174,7 @@ async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
     for event in &events {
         match &event.what {
             ChatEventKind::TurnRetrying { attempt, until, category } => {
-                assert_eq!(*until, event.at.after(Duration::from_secs(40)));
+                assert_eq!(*until, event.at.saturating_add(Duration::from_secs(40)));
                 told.push(format!("{attempt} {category}"));
             }
             ChatEventKind::Delta { run, text, .. } => told.push(format!("run {run} {text}")),
@@ -193,9 +193,9 @@ async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
 async fn what_a_model_thinks_is_shown_where_the_agent_says_so() {
     for shown in [false, true] {
         let thinks = vec![
-            singletree_llm::ResponseDelta::thinking("let me"),
-            singletree_llm::ResponseDelta::thinking(" see"),
-            singletree_llm::ResponseDelta::text("Four."),
+            singletree_llm::ResponseDelta::from_thinking("let me"),
+            singletree_llm::ResponseDelta::from_thinking(" see"),
+            singletree_llm::ResponseDelta::from_text("Four."),
             singletree_llm::ResponseDelta::Finish {
                 reason: ModelFinishReason::Stop,
                 usage: crate::plays::usage(),

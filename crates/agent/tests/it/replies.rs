@@ -28,7 +28,7 @@ impl Saying {
 }
 
 impl Provider for Saying {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         "saying"
     }
 
@@ -36,18 +36,21 @@ impl Provider for Saying {
         Box::pin(async { Ok(()) })
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+    fn stream_deltas<'a>(
+        &'a self,
+        _: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         unreachable!("it does not stream")
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
             let (message, finish) = self.0.lock().unwrap().pop().unwrap()?;
-            Response::new(message, finish, TokenUsage::default(), json!({})).validated(request)
+            Response::new(message, finish, TokenUsage::default(), json!({})).validate_against(request)
         })
     }
 }

@@ -41,8 +41,8 @@ impl Asked {
 }
 
 impl Provider for Asked {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.0.ready()
@@ -51,15 +51,15 @@ impl Provider for Asked {
         self.1.lock().unwrap().push(request.clone());
         self.0.complete(request)
     }
-    fn streams(&self) -> bool {
-        self.0.streams()
+    fn can_stream(&self) -> bool {
+        self.0.can_stream()
     }
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.1.lock().unwrap().push(request.clone());
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 }
 
@@ -171,7 +171,7 @@ fn theirs(names: &[&str]) -> ClientTools {
 }
 
 fn with(tools: ClientTools, text: &str) -> StatelessRequest {
-    asking(text).extensions(Extensions::default().with(tools))
+    asking(text).extensions(Extensions::default().with_value(tools))
 }
 
 #[tokio::test]
@@ -180,10 +180,10 @@ async fn a_call_of_a_tool_that_the_caller_brought_ends_the_run_and_is_the_caller
     let agent = small_with(model.clone(), &world, Recovery::Report).agent("small").unwrap();
     let chat = open(agent, MemoryStore::new());
     // `act` is theirs; the agent's own that reads is offered, too.
-    let tools = theirs(&["act"]).choice(ToolChoicePolicy::Tool("act".into()));
+    let tools = theirs(&["act"]).with_tool_choice(ToolChoicePolicy::Tool("act".into()));
     let ended = told(&chat, with(tools.clone(), "act")).await;
     assert_eq!(replies(&ended), ["assistant: [act{\"what\":\"a\"}]"]);
-    assert!(tools.runs(&completed(outcome(&ended)).replies[0].tool_calls[0]));
+    assert!(tools.is_client_call(&completed(outcome(&ended)).replies[0].tool_calls[0]));
     assert_eq!(model.said()[0].1, ["look", "act"]);
     assert_eq!(model.said()[0].2, Some(ToolChoicePolicy::Tool("act".into())));
     // Of a message with calls of both none is run.
@@ -193,7 +193,7 @@ async fn a_call_of_a_tool_that_the_caller_brought_ends_the_run_and_is_the_caller
     assert_eq!(model.said().last().unwrap().1, ["look"]);
     assert!(world.whats().is_empty());
     // After an answer of the agent's own tool the choice is free again.
-    told(&chat, with(theirs(&["act"]).choice(ToolChoicePolicy::Required), "look")).await;
+    told(&chat, with(theirs(&["act"]).with_tool_choice(ToolChoicePolicy::Required), "look")).await;
     let choices: Vec<_> = model.said().into_iter().rev().take(2).map(|it| it.2).collect();
     assert_eq!(choices, [None, Some(ToolChoicePolicy::Required)]);
 
@@ -258,7 +258,7 @@ async fn it_runs_no_longer_than_a_turn_may() {
     #[derive(Debug)]
     struct Slow;
     impl singletree_llm::AsyncSleep for Slow {
-        fn pause(&self, length: std::time::Duration) -> BoxFuture<'_, ()> {
+        fn sleep_for(&self, length: std::time::Duration) -> BoxFuture<'_, ()> {
             Box::pin(tokio::time::sleep(length))
         }
     }
@@ -279,8 +279,8 @@ async fn it_runs_no_longer_than_a_turn_may() {
 struct Flood(Arc<Asked>);
 
 impl Provider for Flood {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.0.ready()
@@ -288,16 +288,19 @@ impl Provider for Flood {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         self.0.complete(request)
     }
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+    fn stream_deltas<'a>(
+        &'a self,
+        _: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         let end = ResponseDelta::Finish {
             reason: ModelFinishReason::Stop,
             usage: TokenUsage::default(),
             raw: Value::Null,
         };
-        let pieces = (0..200).map(|it| ResponseDelta::text(format!("w{it} "))).chain([end]);
+        let pieces = (0..200).map(|it| ResponseDelta::from_text(format!("w{it} "))).chain([end]);
         let stream = futures_util::stream::iter(pieces).enumerate().then(async |(at, piece)| {
             if at == 150 {
                 tokio::task::yield_now().await;

@@ -55,7 +55,7 @@ async fn thinking_is_kept_and_never_shown() {
     let (deltas, _) = shown(&watched(&chat, "think", &[]).await);
     assert_eq!(deltas.values().collect::<Vec<_>>(), ["I have thought."]);
     let kept = chat.history(SESSION, 1, 1).await.unwrap();
-    let kinds: Vec<_> = kept[0].message.content.blocks().iter().map(|it| it.kind()).collect();
+    let kinds: Vec<_> = kept[0].message.content.blocks().iter().map(|it| it.wire_type_name()).collect();
     assert_eq!(kinds, ["thinking", "text"]);
 }
 
@@ -64,8 +64,8 @@ async fn thinking_is_kept_and_never_shown() {
 struct Whole(ScriptedProvider);
 
 impl Provider for Whole {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.0.ready()
@@ -73,10 +73,13 @@ impl Provider for Whole {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         self.0.complete(request)
     }
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+    fn stream_deltas<'a>(
+        &'a self,
+        _: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         panic!("it does not stream, and says so")
     }
 }

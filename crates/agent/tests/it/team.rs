@@ -189,7 +189,7 @@ async fn a_call_that_waited_for_approval_is_held_to_the_list_of_the_day() {
 struct Stuck(Arc<tokio::sync::Notify>);
 
 impl Provider for Stuck {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         "stuck"
     }
 
@@ -197,11 +197,14 @@ impl Provider for Stuck {
         Box::pin(async { Ok(()) })
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+    fn stream_deltas<'a>(
+        &'a self,
+        _: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(std::future::pending())
     }
 
@@ -264,6 +267,6 @@ fn agents_that_do_not_go_together_are_refused() {
         assert_eq!(error.category(), "agent_team_invalid");
         assert_eq!(error.to_string(), format!("the team of agents cannot be made: {why}"));
     }
-    let roster = team(vec![one("a", "A")]).roster();
+    let roster = team(vec![one("a", "A")]).list_public_agents();
     assert_eq!((roster[0].id.as_str(), &roster[0].role_prompt), ("a", &None));
 }

@@ -47,7 +47,7 @@ async fn notes(all: &ToolDocuments, origin: &CallOrigin) -> Vec<String> {
 }
 
 async fn bodies(all: &ToolDocuments, of: &str) -> Vec<String> {
-    let waiting = all.waiting_messages(&tenant(of), None, 100).await.unwrap();
+    let waiting = all.list_waiting_messages(&tenant(of), None, 100).await.unwrap();
     waiting.into_iter().map(|it| it.message.body).collect()
 }
 
@@ -112,7 +112,7 @@ async fn a_message_is_sent_once_under_its_key_also_after_it_was_delivered() {
     for body in ["first", "changed"] {
         all.put_message(&origin, &key(0), &message(body)).await.unwrap();
     }
-    let [waiting] = all.waiting_messages(&tenant("a"), None, 100).await.unwrap().try_into().unwrap();
+    let [waiting] = all.list_waiting_messages(&tenant("a"), None, 100).await.unwrap().try_into().unwrap();
     assert_eq!((waiting.message, waiting.sent_at.as_millis()), (message("first"), 7));
     let id = waiting.id;
     assert!(!all.mark_delivered(&tenant("b"), &id).await.unwrap());
@@ -120,7 +120,7 @@ async fn a_message_is_sent_once_under_its_key_also_after_it_was_delivered() {
     assert!(!all.mark_delivered(&tenant("a"), &id).await.unwrap());
     all.put_message(&origin, &key(0), &message("again")).await.unwrap();
     assert_eq!(bodies(&all, "a").await, Vec::<String>::new());
-    assert_eq!(all.waiting_message(&tenant("a"), &id).await.unwrap(), None);
+    assert_eq!(all.find_waiting_message(&tenant("a"), &id).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn pages_of_messages_are_cut_where_they_are_told() {
         all.put_message(&CallOrigin::new("a", "s"), &key(index), &message("x")).await.unwrap();
     }
     let a = tenant("a");
-    let first = all.waiting_messages(&a, None, 2).await.unwrap();
-    let rest = all.waiting_messages(&a, Some(&first[1].id), 100).await.unwrap();
+    let first = all.list_waiting_messages(&a, None, 2).await.unwrap();
+    let rest = all.list_waiting_messages(&a, Some(&first[1].id), 100).await.unwrap();
     let ids: std::collections::BTreeSet<_> = first.iter().chain(&rest).map(|it| it.id.clone()).collect();
     assert_eq!((first.len(), rest.len(), ids.len()), (2, 3, 5));
 }

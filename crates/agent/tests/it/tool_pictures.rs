@@ -169,7 +169,7 @@ async fn a_recorded_result_keeps_its_picture_wherever_the_process_dies() {
             let (text, at) = (result(&second).await, format!("dies at {n}, {land:?}"));
             assert!(seen.taken.load(Ordering::SeqCst) <= 1, "{at}");
             let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
-            assert!(store.blob_bytes(&key).await.unwrap() <= 15, "{at}");
+            assert!(store.count_blob_bytes(&key).await.unwrap() <= 15, "{at}");
             match digest(&text) {
                 Some(digest) => {
                     names += 1;
@@ -212,7 +212,7 @@ impl Admission for NoBlobs {
         Ok(())
     }
 
-    fn holder(&self) -> &'static str {
+    fn account_holder(&self) -> &'static str {
         "key"
     }
 

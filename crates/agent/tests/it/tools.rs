@@ -114,7 +114,7 @@ impl Toolset for Coming {
         "coming"
     }
 
-    fn tools(&self) -> BoxFuture<'_, Offer> {
+    fn offer_tools(&self) -> BoxFuture<'_, Offer> {
         let tools = self.tools.lock().unwrap().clone();
         Box::pin(async move { Ok(tools) })
     }
@@ -144,23 +144,23 @@ async fn tools_come_and_go_between_the_calls_of_the_model() {
 struct Then(ScriptedProvider, Arc<Coming>, World);
 
 impl Provider for Then {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, singletree_llm::Result<()>> {
         self.0.ready()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<ResponseDelta>>>> {
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, singletree_llm::Result<Response>> {

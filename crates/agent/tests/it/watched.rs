@@ -76,8 +76,8 @@ fn legal(messages: &[Arc<ChatMessage>]) -> Result<(), String> {
 }
 
 impl Provider for Watched {
-    fn model(&self) -> &str {
-        self.model.model()
+    fn model_name(&self) -> &str {
+        self.model.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -89,15 +89,15 @@ impl Provider for Watched {
         self.model.complete(request)
     }
 
-    fn streams(&self) -> bool {
-        self.model.streams()
+    fn can_stream(&self) -> bool {
+        self.model.can_stream()
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.note(request);
-        self.model.stream(request)
+        self.model.stream_deltas(request)
     }
 }

@@ -61,19 +61,19 @@ impl Journal for Gated {
         Box::pin(held(self.scheduler.ask("apply", false), self.store.apply(batch)))
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         let store = self.store.clone();
         let key = key.clone();
-        self.read("session", async move { store.session(&key).await })
+        self.read("session", async move { store.read_session(&key).await })
     }
 
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
         let store = self.store.clone();
         let key = key.clone();
-        self.read("numbers", async move { store.numbers(&key).await })
+        self.read("numbers", async move { store.read_counters(&key).await })
     }
 
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
@@ -81,84 +81,91 @@ impl Journal for Gated {
     ) -> BoxFuture<'a, Result<SessionPage>> {
         let store = self.store.clone();
         let (tenant, from, limit) = (tenant.clone(), from.cloned(), limit);
-        self.read("sessions", async move { store.sessions(&tenant, from.as_ref(), limit).await })
+        self.read("sessions", async move { store.read_session_page(&tenant, from.as_ref(), limit).await })
     }
 
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
         let (store, tenant, past) = (self.store.clone(), tenant.clone(), past.cloned());
-        self.read("recent", async move { store.recent(&tenant, past.as_ref(), limit).await })
+        self.read("recent", async move { store.read_recent_sessions(&tenant, past.as_ref(), limit).await })
     }
 
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
     ) -> BoxFuture<'a, Result<Vec<ListItemRow>>> {
         let store = self.store.clone();
         let (key, range) = (key.clone(), range.clone());
-        self.read("items", async move { store.items(&key, &range).await })
+        self.read("items", async move { store.read_items(&key, &range).await })
     }
 
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         let store = self.store.clone();
         let (key, query) = (key.clone(), query.clone());
-        self.read("turns", async move { store.turns(&key, &query).await })
+        self.read("turns", async move { store.read_turns(&key, &query).await })
     }
 
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
         let store = self.store.clone();
         let (tenant, invocation) = (tenant.clone(), invocation.clone());
-        self.read("session_of", async move { store.session_of(&tenant, &invocation).await })
+        self.read("session_of", async move { store.find_session_of_invocation(&tenant, &invocation).await })
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn read_waits<'a>(
+        &'a self,
+        query: &'a WaitRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let store = self.store.clone();
         let query = query.clone();
-        self.read("waits", async move { store.waits(&query).await })
+        self.read("waits", async move { store.read_waits(&query).await })
     }
 
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
         let store = self.store.clone();
         let (key, invocation) = (key.clone(), invocation.clone());
-        self.read("position", async move { store.position(&key, &invocation).await })
+        self.read("position", async move { store.read_position(&key, &invocation).await })
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         let store = self.store.clone();
         let key = key.clone();
-        self.read("mail", async move { store.mail(&key).await })
+        self.read("mail", async move { store.read_early_signals(&key).await })
     }
 
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
         let store = self.store.clone();
         let key = key.clone();
-        self.read("positions", async move { store.positions(&key).await })
+        self.read("positions", async move { store.read_positions(&key).await })
     }
 
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         let store = self.store.clone();
         let (key, turn) = (key.clone(), turn);
-        self.read("records", async move { store.records(&key, turn).await })
+        self.read("records", async move { store.read_turn_records(&key, turn).await })
     }
 
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
@@ -166,38 +173,42 @@ impl Journal for Gated {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         let store = self.store.clone();
         let (key, from, limit) = (key.clone(), from, limit);
-        self.read("events", async move { store.events(&key, from, limit).await })
+        self.read("events", async move { store.read_events(&key, from, limit).await })
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         let (store, of) = (self.store.clone(), of.clone());
-        self.read("usage", async move { store.usage(&of).await })
+        self.read("usage", async move { store.read_model_usage(&of).await })
     }
 }
 
 impl JournalMaintenance for Gated {
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
         let store = self.store.clone();
         let (past, limit) = (past.cloned(), limit);
-        self.read("ownerless", async move { store.ownerless(past.as_ref(), limit).await })
+        self.read("ownerless", async move { store.read_ownerless_turns(past.as_ref(), limit).await })
     }
 
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let store = self.store.clone();
-        self.read("deadlines", async move { store.deadlines(until, limit).await })
+        self.read("deadlines", async move { store.read_waits_by_deadline(until, limit).await })
     }
 
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>> {
         let store = self.store.clone();
         let past = past.cloned();
-        self.read("tenants", async move { store.tenants(past.as_ref(), limit).await })
+        self.read("tenants", async move { store.read_tenants(past.as_ref(), limit).await })
     }
 }

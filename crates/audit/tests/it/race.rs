@@ -158,7 +158,7 @@ impl Ground {
 
 impl Said {
     pub(crate) fn of(outcome: &singletree_harness::ChatTurnOutcome) -> Self {
-        Self { turn: outcome.turn().map(ToString::to_string), end: outcome.into() }
+        Self { turn: outcome.turn_id().map(ToString::to_string), end: outcome.into() }
     }
 }
 

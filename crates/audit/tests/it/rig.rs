@@ -126,8 +126,8 @@ impl MarkedIds {
 }
 
 impl IdGenerator for MarkedIds {
-    fn uuid(&self) -> String {
-        let id = RandomIds.uuid();
+    fn generate_uuid(&self) -> String {
+        let id = RandomIds.generate_uuid();
         if let Ok(who) = WHO.try_with(|it| *it) {
             self.0.lock().unwrap().push((id.clone(), who));
         }

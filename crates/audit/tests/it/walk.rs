@@ -54,7 +54,7 @@ fn obedient() -> Graph<Talk> {
                 return Err(NodeError::new("it broke").with_category("provider_unavailable"));
             }
             // Steering messages are taken here, and nowhere else.
-            let heard = TurnContext::of(&cx).unwrap().steering().unwrap().take(&cx.state().messages);
+            let heard = TurnContext::of(&cx).unwrap().steering().unwrap().take_messages(&cx.state().messages);
             let result = (kind == Kind::Call).then(|| ChatMessage::tool("c1", "ok"));
             let messages = result.into_iter().chain(heard).chain([said]);
             Ok(Talk::update().approved(false).messages(messages))

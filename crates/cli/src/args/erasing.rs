@@ -11,11 +11,11 @@ use super::Common;
 #[command(group(clap::ArgGroup::new("whom").required(true).multiple(true).args(["tenant", "subject"])))]
 pub(crate) struct Erase {
     /// Everything of this tenant; with --subject, what is kept for the subject in this tenant.
-    #[arg(long, value_name = "TENANT", value_parser = tenant)]
+    #[arg(long, value_name = "TENANT", value_parser = parse_tenant_id)]
     pub(crate) tenant: Option<TenantId>,
     /// The conversations that were made on behalf of this subject, with their forks, in all tenants: the id of a key, the `sub` of a
     /// token, or what was said in X-Subject.
-    #[arg(long, value_name = "SUBJECT", value_parser = subject)]
+    #[arg(long, value_name = "SUBJECT", value_parser = parse_subject_id)]
     pub(crate) subject: Option<SubjectId>,
     /// The file of the agents, whose `narration_file` is cleared of what is erased; by default singletree.toml in this folder.
     #[arg(long, value_name = "FILE")]
@@ -38,10 +38,10 @@ pub(crate) struct Restore {
     pub(crate) common: Common,
 }
 
-fn tenant(text: &str) -> Result<TenantId, String> {
-    singletree_server::tenant(text).map_err(|error| error.to_string())
+fn parse_tenant_id(text: &str) -> Result<TenantId, String> {
+    singletree_server::parse_tenant_name(text).map_err(|error| error.to_string())
 }
 
-fn subject(text: &str) -> Result<SubjectId, String> {
+fn parse_subject_id(text: &str) -> Result<SubjectId, String> {
     SubjectId::parse(text).map_err(|error| error.to_string())
 }

@@ -41,7 +41,7 @@ pub(crate) enum Outbox {
 
 impl Outbox {
     /// Returns what all of them take.
-    pub(crate) fn common(&self) -> &Common {
+    pub(crate) fn common_options(&self) -> &Common {
         match self {
             Self::List { common, .. } | Self::Show { common, .. } | Self::Delivered { common, .. } => common,
         }

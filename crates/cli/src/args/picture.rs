@@ -3,7 +3,7 @@
 use clap::{Subcommand, ValueEnum};
 use singletree::TurnId;
 
-use super::{Db, session};
+use super::{Db, parse_session_id};
 use crate::who::Who;
 
 /// `singletree graph`.
@@ -44,7 +44,7 @@ pub(crate) enum Turn {
         #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
         turn: Option<TurnId>,
         /// Which conversation; by default the last one.
-        #[arg(long, value_name = "ID", value_parser = session, conflicts_with = "turn")]
+        #[arg(long, value_name = "ID", value_parser = parse_session_id, conflicts_with = "turn")]
         session: Option<String>,
         /// As what: lines of text, plain data, or a picture.
         #[arg(long, value_enum, default_value_t = TurnFormat::Text)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 
-use super::{Common, Db, session};
+use super::{Common, Db, parse_session_id};
 use crate::who::Who;
 
 /// `singletree serve`.
@@ -45,10 +45,10 @@ pub(crate) struct Shell {
     #[arg(long, value_name = "NAME")]
     pub(crate) key_env: Option<String>,
     /// Which conversation; a new one otherwise.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// Which thread of it.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) conversation: Option<String>,
     /// Which procedure to follow.
     #[arg(long, value_name = "ID")]
@@ -139,7 +139,7 @@ pub(crate) enum ScopeName {
 
 impl Keys {
     /// Returns whose keys, and where.
-    pub(crate) fn of(&self) -> &KeysOf {
+    pub(crate) fn keyring_options(&self) -> &KeysOf {
         match self {
             Self::Create { of, .. }
             | Self::List { of }

@@ -2,7 +2,7 @@
 
 use singletree::TurnId;
 
-use super::{Common, session};
+use super::{Common, parse_session_id};
 use crate::served::ServerAddress;
 use crate::who::Who;
 
@@ -13,7 +13,7 @@ pub(crate) struct Cancel {
     #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
     pub(crate) turn: TurnId,
     /// In which conversation; needed with --url.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
@@ -30,7 +30,7 @@ pub(crate) struct Retry {
     #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
     pub(crate) turn: Option<TurnId>,
     /// Which conversation; by default that of the turn, or the last one where no turn is named. Needed with --url.
-    #[arg(long, value_name = "ID", value_parser = session)]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<String>,
     /// An idempotency key: retrying the same turn again under the same key does nothing twice.
     #[arg(long, value_name = "KEY")]

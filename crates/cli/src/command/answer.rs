@@ -7,7 +7,7 @@ use singletree::{ChatTurnOutcome, SignalAddress, Turn};
 use crate::args::{Answer, AnswerArgument};
 use crate::ask;
 use crate::error::{Error, Result};
-use crate::follow::{InterruptEffect, follow};
+use crate::follow::{InterruptEffect, follow_turn};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 use crate::served::{self, ChatLocation};
@@ -15,40 +15,43 @@ use crate::turn_view::TurnView;
 use crate::wire::Workspace;
 
 /// Runs the command.
-pub(crate) async fn run(args: Answer) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
-    let open = Workspace::open(&place, &args.who, "answer");
-    let house = match served::reach(&place, &args.server, open).await? {
+pub(crate) async fn run_answer_command(args: Answer) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let open = Workspace::open_with_agents(&place, &args.who, "answer");
+    let house = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(house) => *house,
         ChatLocation::There(served) => {
-            let (waits, mut screen) = ((args.signal, args.session), TerminalOutput::out());
-            return served.answer(waits, args.reply, (args.common.json, &mut screen)).await;
+            let (waits, mut screen) = ((args.signal, args.session), TerminalOutput::standard_output());
+            return served.answer_pending_wait(waits, args.reply, (args.common.json, &mut screen)).await;
         }
     };
-    let code = answer(args, &place, &house).await;
-    let code = house.clean(code);
-    house.close().await;
+    let code = answer_in_workspace(args, &place, &house).await;
+    let code = house.redact_result(code);
+    house.close_gracefully().await;
     code
 }
 
-async fn answer(args: Answer, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
+async fn answer_in_workspace(args: Answer, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
     let Answer { signal, reply, session, from, who: _, server: _, common } = args;
     house.chat.sweep().await?;
-    let turn = take(house, (signal, session), reply, from).await.map_err(|error| searched(error, place))?;
-    let mut screen = TerminalOutput::out();
+    let turn = answer_named_wait(house, (signal, session), reply, from)
+        .await
+        .map_err(|error| add_searched_database(error, place))?;
+    let mut screen = TerminalOutput::standard_output();
     let outcome: Arc<ChatTurnOutcome> = if common.json {
         turn.outcome().await
     } else {
-        follow(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess).await?
+        follow_turn(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
+            .await?
     };
-    super::tell(house, turn.session(), &outcome, (common.json, &mut screen)).await
+    super::print_turn_outcome(house, turn.session(), &outcome, (common.json, &mut screen)).await
 }
 
 /// Says in which database was looked, where nothing waits for an answer: it may wait in another one.
-fn searched(error: Error, place: &DatabaseLocation) -> Error {
+fn add_searched_database(error: Error, place: &DatabaseLocation) -> Error {
     match error {
         Error::Refused(turn) if turn.error_category == "harness_signal_correlation_failed" => {
-            Error::Unawaited { turn, db: place.db().to_owned() }
+            Error::Unawaited { turn, db: place.database_path().to_owned() }
         }
         other => other,
     }
@@ -56,32 +59,34 @@ fn searched(error: Error, place: &DatabaseLocation) -> Error {
 
 /// Answers the one wait of this name. Where no wait has the name, it was answered already, or several have it, the
 /// harness returns the result or the error.
-async fn take(
+async fn answer_named_wait(
     house: &Workspace,
     (signal, session): (Option<String>, Option<String>),
     reply: AnswerArgument,
     from: Option<String>,
 ) -> Result<Turn> {
-    let mut waits = ask::waiting(&house.chat, session.as_deref()).await?;
+    let mut waits = ask::list_pending_waits(&house.chat, session.as_deref()).await?;
     let Some(signal) = signal else {
         let [wait] = waits.as_slice() else {
             let text = match waits.len() {
                 0 => "nothing waits for an answer".to_owned(),
-                _ => format!("{}; name one of them: singletree pending", ask::count(&waits, "")),
+                _ => {
+                    format!("{}; name one of them: singletree pending", ask::describe_wait_count(&waits, ""))
+                }
             };
             return Err(Error::Usage(text));
         };
-        return ask::answer(&house.chat, wait, reply, from).await;
+        return ask::answer_shown_wait(&house.chat, wait, reply, from).await;
     };
     waits.retain(|wait| wait.descriptor.signal_id == signal);
     if let [wait] = waits.as_slice() {
-        return ask::answer(&house.chat, wait, reply, from).await;
+        return ask::answer_shown_wait(&house.chat, wait, reply, from).await;
     }
-    let mut answer = singletree::Answer::new(reply.payload());
+    let mut answer = singletree::Answer::new(reply.into_payload());
     let address = match session {
         None => SignalAddress::Signal(signal),
         Some(session) => {
-            if let Some((wait, action)) = house.action(&session, &signal).await? {
+            if let Some((wait, action)) = house.find_last_action(&session, &signal).await? {
                 answer = answer.to(wait, action);
             }
             SignalAddress::Session { session, signal }

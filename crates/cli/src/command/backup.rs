@@ -12,21 +12,21 @@ use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 
 /// Runs the command, beside a writer or alone.
-pub(crate) async fn run(args: Backup) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+pub(crate) async fn run_backup_command(args: Backup) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     if args.file.exists() {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(Error::Place { doing: "make the backup", path: args.file, source });
     }
     let failed = |source| Error::Open { source };
-    let store = SqliteStore::read_only(place.db()).await.map_err(failed)?;
+    let store = SqliteStore::open_read_only(place.database_path()).await.map_err(failed)?;
     store.backup(&args.file).await.map_err(failed)?;
     store.close().await;
     let file = args.file.display().to_string();
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match args.common.json {
-        true => json::print(&mut screen, &PrintedCommandEffect::Backup(&file))?,
-        false => screen.line(&format!("copied to {file}"))?,
+        true => json::print_json(&mut screen, &PrintedCommandEffect::Backup(&file))?,
+        false => screen.write_line(&format!("copied to {file}"))?,
     }
     Ok(COMPLETED)
 }

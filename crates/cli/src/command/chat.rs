@@ -10,7 +10,7 @@ use crate::args::{self, AnswerArgument};
 use crate::ask::{self, AnswerInstructions};
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::follow::{InterruptEffect, follow};
+use crate::follow::{InterruptEffect, follow_turn};
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::prompt::{PromptEditor, PromptInput};
@@ -37,72 +37,78 @@ pub(super) struct TerminalConversation<'a> {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: args::Chat) -> Result<u8> {
-    let place = DatabaseLocation::of(args.db.db.as_deref())?;
-    let open = Workspace::open(&place, &args.who, "chat");
-    let house = match served::reach(&place, &args.server, open).await? {
+pub(crate) async fn run_chat_command(args: args::Chat) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
+    let open = Workspace::open_with_agents(&place, &args.who, "chat");
+    let house = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(house) => *house,
-        ChatLocation::There(served) => return chat_there::run(args, &place, &served).await,
+        ChatLocation::There(served) => return chat_there::run_remote_chat(args, &place, &served).await,
     };
-    let code = talk(args, &place, &house).await;
-    let code = house.clean(code);
-    house.close().await;
+    let code = chat_in_workspace(args, &place, &house).await;
+    let code = house.redact_result(code);
+    house.close_gracefully().await;
     code
 }
 
-async fn talk(args: args::Chat, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
+async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
     let last = place.last_session().filter(|_| !args.new);
-    let session = house.session(args.session.clone(), last, args.agent.as_deref()).await?;
-    place.remember(&session)?;
+    let session = house.choose_session(args.session.clone(), last, args.agent.as_deref()).await?;
+    place.remember_session(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let screen = if typed { TerminalOutput::out().live() } else { TerminalOutput::out() };
+    let screen = if typed {
+        TerminalOutput::standard_output().into_interactive()
+    } else {
+        TerminalOutput::standard_output()
+    };
     let chat = &house.chat;
     let (agent, here) = (args.agent.as_deref(), &house.here);
     let mut talk = TerminalConversation { chat, session: &session, agent, here, screen };
     // From a pipe the output is the conversation's alone.
-    let mut err = TerminalOutput::err();
-    talk.introduce(place, house.about.as_deref(), if typed { None } else { Some(&mut err) }).await?;
+    let mut err = TerminalOutput::standard_error();
+    talk.show_introduction(place, house.about.as_deref(), if typed { None } else { Some(&mut err) }).await?;
     let interrupt = if typed { InterruptEffect::CancelsTurn } else { InterruptEffect::EndsProcess };
-    talk.finish_accepted(interrupt).await?;
+    talk.finish_accepted_turns(interrupt).await?;
     if !typed {
-        piped::show_waiting(&mut talk).await?;
-        return piped::run(&mut talk).await;
+        piped::show_pending_waits(&mut talk).await?;
+        return piped::run_piped_chat(&mut talk).await;
     }
-    let mut prompt = PromptEditor::new(place.typed())?;
-    talk.ask_all(&mut prompt).await?;
-    talk.converse(&mut prompt).await?;
+    let mut prompt = PromptEditor::new(place.input_history_path())?;
+    talk.ask_about_all_waits(&mut prompt).await?;
+    talk.run_input_loop(&mut prompt).await?;
     Ok(COMPLETED)
 }
 
 impl TerminalConversation<'_> {
     /// Says where the conversation is kept, and which one it is.
-    async fn introduce(
+    async fn show_introduction(
         &mut self,
         place: &DatabaseLocation,
         about: Option<&str>,
         elsewhere: Option<&mut TerminalOutput>,
     ) -> Result<()> {
         let known = match self.chat.session_info(self.session).await {
-            Ok(info) => format!("{}, {}", info.agent, sessions::count(info.messages)),
+            Ok(info) => format!("{}, {}", info.agent, sessions::format_message_count(info.messages)),
             Err(singletree::harness::Error::SessionUnknown { .. }) => "new".to_owned(),
             Err(error) => return Err(error.into()),
         };
         let hint = if elsewhere.is_none() { ". /help lists the commands." } else { "" };
         let screen = elsewhere.unwrap_or(&mut self.screen);
-        screen.styled(TextStyle::Dim, &format!("singletree {}{hint}", env!("CARGO_PKG_VERSION")))?;
-        screen.styled(TextStyle::Dim, &format!("database: {}", place.db().display()))?;
+        screen
+            .write_styled_line(TextStyle::Dim, &format!("singletree {}{hint}", env!("CARGO_PKG_VERSION")))?;
+        screen
+            .write_styled_line(TextStyle::Dim, &format!("database: {}", place.database_path().display()))?;
         if let Some(about) = about {
-            screen.styled(TextStyle::Dim, &format!("agents:   {about}"))?;
+            screen.write_styled_line(TextStyle::Dim, &format!("agents:   {about}"))?;
         }
-        screen.styled(TextStyle::Dim, &format!("session:  {} ({known})", self.session))?;
-        let mut others = ask::waiting(self.chat, None).await?;
+        screen.write_styled_line(TextStyle::Dim, &format!("session:  {} ({known})", self.session))?;
+        let mut others = ask::list_pending_waits(self.chat, None).await?;
         others.retain(|other| other.session != self.session);
         if !others.is_empty() {
-            let count = ask::count(&others, "other ");
-            screen.styled(
+            let count = ask::describe_wait_count(&others, "other ");
+            screen.write_styled_line(
                 TextStyle::Strong,
-                &format!("waiting:  {count}: singletree pending{}", place.again()),
+                &format!("waiting:  {count}: singletree pending{}", place.database_option()),
             )?;
         }
         Ok(())
@@ -110,43 +116,44 @@ impl TerminalConversation<'_> {
 
     /// Finishes the turns that were accepted before a process died: those of this session on the screen, others in
     /// the background.
-    async fn finish_accepted(&mut self, interrupt: InterruptEffect) -> Result<()> {
+    async fn finish_accepted_turns(&mut self, interrupt: InterruptEffect) -> Result<()> {
         let (ours, others): (Vec<Turn>, Vec<Turn>) =
             self.chat.sweep().await?.into_iter().partition(|it| it.session() == self.session);
         if !others.is_empty() {
             let text = format!("finishing in other sessions: {}", others.len());
-            self.screen.styled(TextStyle::Dim, &text)?;
+            self.screen.write_styled_line(TextStyle::Dim, &text)?;
         }
         if !ours.is_empty() {
-            self.screen.styled(TextStyle::Dim, "finishing what was accepted before:")?;
+            self.screen.write_styled_line(TextStyle::Dim, "finishing what was accepted before:")?;
         }
         for turn in ours {
-            follow(self.chat, &turn, TurnView::echoing(), &mut self.screen, interrupt).await?;
+            follow_turn(self.chat, &turn, TurnView::with_user_messages(), &mut self.screen, interrupt)
+                .await?;
         }
         Ok(())
     }
 
     /// Reads messages and commands until the user leaves.
-    async fn converse(&mut self, prompt: &mut PromptEditor) -> Result<()> {
+    async fn run_input_loop(&mut self, prompt: &mut PromptEditor) -> Result<()> {
         loop {
-            let coloured = self.screen.paint(TextStyle::Strong, PROMPT);
-            let PromptInput::Line(line) = prompt.read(PROMPT, coloured).await? else { return Ok(()) };
+            let coloured = self.screen.apply_style(TextStyle::Strong, PROMPT);
+            let PromptInput::Line(line) = prompt.read_line(PROMPT, coloured).await? else { return Ok(()) };
             if line.is_empty() {
                 continue;
             }
-            prompt.remember(&line)?;
+            prompt.remember_line(&line)?;
             if let Some(command) = line.strip_prefix('/') {
-                if slash::run(self, prompt, command).await? == slash::SlashOutcome::Leave {
+                if slash::run_slash_command(self, prompt, command).await? == slash::SlashOutcome::Leave {
                     return Ok(());
                 }
                 continue;
             }
-            match self.send(&line).await {
-                Ok(true) => self.ask_all(prompt).await?,
+            match self.send_message(&line).await {
+                Ok(true) => self.ask_about_all_waits(prompt).await?,
                 Ok(false) => {}
                 // Refused: nothing happened, and the conversation goes on.
                 Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
-                    error.show(&mut self.screen)?;
+                    error.show_error(&mut self.screen)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -154,44 +161,46 @@ impl TerminalConversation<'_> {
     }
 
     /// Sends a message, shows its turn, and returns whether something waits now.
-    async fn send(&mut self, text: &str) -> Result<bool> {
+    async fn send_message(&mut self, text: &str) -> Result<bool> {
         let options = SendOptions::new().listen();
         let options = match self.agent {
             Some(agent) => options.agent(agent),
             None => options,
         };
         let turn = self.chat.submit(self.session, ChatMessage::user(text), options).await?;
-        self.follow(&turn).await
+        self.show_turn(&turn).await
     }
 
     /// Retries a turn, shows the new one, and returns whether something waits now.
-    pub(super) async fn retry(&mut self, failed: &TurnId) -> Result<bool> {
+    pub(super) async fn retry_turn(&mut self, failed: &TurnId) -> Result<bool> {
         let turn = self.chat.retry(failed, SendOptions::new().listen()).await?;
-        self.follow(&turn).await
+        self.show_turn(&turn).await
     }
 
-    async fn follow(&mut self, turn: &Turn) -> Result<bool> {
-        let view = TurnView::indenting();
-        let outcome = follow(self.chat, turn, view, &mut self.screen, InterruptEffect::CancelsTurn).await?;
+    async fn show_turn(&mut self, turn: &Turn) -> Result<bool> {
+        let view = TurnView::with_indentation();
+        let outcome =
+            follow_turn(self.chat, turn, view, &mut self.screen, InterruptEffect::CancelsTurn).await?;
         // A turn stands apart from the next one.
-        self.screen.line("")?;
+        self.screen.write_line("")?;
         Ok(matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)))
     }
 
     /// Asks about everything that waits in this session, until nothing does or the user puts it off.
-    pub(super) async fn ask_all(&mut self, prompt: &mut PromptEditor) -> Result<()> {
+    pub(super) async fn ask_about_all_waits(&mut self, prompt: &mut PromptEditor) -> Result<()> {
         loop {
-            let waits = ask::waiting(self.chat, Some(self.session)).await?;
+            let waits = ask::list_pending_waits(self.chat, Some(self.session)).await?;
             let mut again = false;
             for (at, wait) in waits.iter().enumerate() {
                 if waits.len() > 1 {
-                    self.screen.styled(TextStyle::Dim, &format!("{} of {}:", at + 1, waits.len()))?;
+                    self.screen
+                        .write_styled_line(TextStyle::Dim, &format!("{} of {}:", at + 1, waits.len()))?;
                 }
-                match self.ask(prompt, wait).await {
+                match self.ask_about_wait(prompt, wait).await {
                     Ok(suspended) => again |= suspended,
                     // It expired meanwhile, or somebody else answered.
                     Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
-                        error.show(&mut self.screen)?;
+                        error.show_error(&mut self.screen)?;
                     }
                     Err(error) => return Err(error),
                 }
@@ -203,27 +212,27 @@ impl TerminalConversation<'_> {
     }
 
     /// Asks about one wait, and returns whether its answer led to another.
-    async fn ask(&mut self, prompt: &mut PromptEditor, wait: &PendingWait) -> Result<bool> {
-        ask::show(wait, &mut self.screen)?;
+    async fn ask_about_wait(&mut self, prompt: &mut PromptEditor, wait: &PendingWait) -> Result<bool> {
+        ask::show_pending_wait(wait, &mut self.screen)?;
         let question = if wait.wait.action.is_some() { QUESTION } else { OPEN_QUESTION };
         let reply = loop {
-            let coloured = self.screen.paint(TextStyle::Strong, question);
-            let PromptInput::Line(line) = prompt.read(question, coloured).await? else { break None };
-            match decision(&line) {
+            let coloured = self.screen.apply_style(TextStyle::Strong, question);
+            let PromptInput::Line(line) = prompt.read_line(question, coloured).await? else { break None };
+            match parse_decision(&line) {
                 TypedDecision::Later => break None,
                 TypedDecision::Now(reply) => break Some(reply),
                 TypedDecision::Unclear if line.is_empty() => {}
                 TypedDecision::Unclear => {
-                    self.screen.styled(TextStyle::Dim, "  one of the words, or y or n")?
+                    self.screen.write_styled_line(TextStyle::Dim, "  one of the words, or y or n")?
                 }
             }
         };
         let Some(reply) = reply else {
-            self.screen.styled(TextStyle::Dim, "  later: /pending asks again")?;
+            self.screen.write_styled_line(TextStyle::Dim, "  later: /pending asks again")?;
             return Ok(false);
         };
-        let turn = ask::answer(self.chat, wait, reply, Some(FROM.to_owned())).await?;
-        self.follow(&turn).await
+        let turn = ask::answer_shown_wait(self.chat, wait, reply, Some(FROM.to_owned())).await?;
+        self.show_turn(&turn).await
     }
 }
 
@@ -237,7 +246,7 @@ pub(super) enum TypedDecision {
 
 /// Reads a decision: a word or its first letter, `reject` also with a reason behind it, or an object. Whatever else
 /// stands behind a word makes it unclear.
-pub(super) fn decision(line: &str) -> TypedDecision {
+pub(super) fn parse_decision(line: &str) -> TypedDecision {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     match (word.to_lowercase().as_str(), rest) {
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn words_their_first_letters_and_objects_are_decisions() {
-        let check = |line: &str, expect: TypedDecision| assert_eq!(decision(line), expect, "{line}");
+        let check = |line: &str, expect: TypedDecision| assert_eq!(parse_decision(line), expect, "{line}");
         check("approve", TypedDecision::Now(AnswerArgument::Approved(true)));
         check("Reject", TypedDecision::Now(AnswerArgument::Approved(false)));
         check("later", TypedDecision::Later);

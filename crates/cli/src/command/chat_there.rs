@@ -4,38 +4,45 @@ use std::io::{self, IsTerminal};
 
 use singletree_protocol::native::Wait;
 
-use super::chat::{OPEN_QUESTION, QUESTION, TypedDecision, decision};
+use super::chat::{OPEN_QUESTION, QUESTION, TypedDecision, parse_decision};
 use super::slash::NOTHING_SAID;
 use crate::args;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, SUSPENDED};
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
-use crate::prompt::{PromptEditor, PromptInput, next_line};
-use crate::served::{ServedChat, show_wait};
+use crate::prompt::{PromptEditor, PromptInput, read_stdin_line};
+use crate::served::{ServedChat, show_remote_wait};
 use crate::turn_view::PROMPT;
-use crate::wire::fresh;
+use crate::wire::draw_session_id;
 
 /// Runs the command.
-pub(super) async fn run(args: args::Chat, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
+pub(super) async fn run_remote_chat(
+    args: args::Chat,
+    place: &DatabaseLocation,
+    served: &ServedChat,
+) -> Result<u8> {
     let is_beside = args.server.url.is_none();
     let last = place.last_session().filter(|_| is_beside && !args.new);
-    let session = args.session.or(last).unwrap_or_else(fresh);
+    let session = args.session.or(last).unwrap_or_else(draw_session_id);
     if is_beside {
-        place.remember(&session)?;
+        place.remember_session(&session)?;
     }
     let mut talk = RemoteConversation { served, session, agent: args.agent };
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        return talk.read_lines().await;
+        return talk.send_input_lines().await;
     }
-    let mut screen = TerminalOutput::out().live();
-    screen.styled(TextStyle::Dim, &format!("singletree {}. /quit leaves.", env!("CARGO_PKG_VERSION")))?;
-    screen.styled(TextStyle::Dim, &format!("server:   {}", served.url()))?;
-    screen.styled(TextStyle::Dim, &format!("session:  {}", talk.session))?;
-    place.make()?;
-    let mut prompt = PromptEditor::new(place.typed())?;
-    talk.ask_all(&mut prompt, &mut screen).await?;
-    talk.converse(&mut prompt, &mut screen).await?;
+    let mut screen = TerminalOutput::standard_output().into_interactive();
+    screen.write_styled_line(
+        TextStyle::Dim,
+        &format!("singletree {}. /quit leaves.", env!("CARGO_PKG_VERSION")),
+    )?;
+    screen.write_styled_line(TextStyle::Dim, &format!("server:   {}", served.server_url()))?;
+    screen.write_styled_line(TextStyle::Dim, &format!("session:  {}", talk.session))?;
+    place.create_folder()?;
+    let mut prompt = PromptEditor::new(place.input_history_path())?;
+    talk.ask_about_all_waits(&mut prompt, &mut screen).await?;
+    talk.run_input_loop(&mut prompt, &mut screen).await?;
     Ok(COMPLETED)
 }
 
@@ -48,43 +55,43 @@ struct RemoteConversation<'a> {
 
 impl RemoteConversation<'_> {
     /// Sends each line of the input as a message; returns the code of the last turn.
-    async fn read_lines(&mut self) -> Result<u8> {
-        let mut screen = TerminalOutput::out();
+    async fn send_input_lines(&mut self) -> Result<u8> {
+        let mut screen = TerminalOutput::standard_output();
         let mut code = COMPLETED;
-        while let Some(line) = next_line().await? {
+        while let Some(line) = read_stdin_line().await? {
             if !line.trim().is_empty() {
-                code = self.send(line.trim(), &mut screen).await?;
+                code = self.send_message(line.trim(), &mut screen).await?;
             }
         }
         Ok(code)
     }
 
-    async fn send(&self, text: &str, screen: &mut TerminalOutput) -> Result<u8> {
+    async fn send_message(&self, text: &str, screen: &mut TerminalOutput) -> Result<u8> {
         let message = (text.to_owned(), self.agent.clone(), None);
-        self.served.send(&self.session, message, (false, screen)).await
+        self.served.send_message(&self.session, message, (false, screen)).await
     }
 
-    async fn retry(&self, screen: &mut TerminalOutput) -> Result<u8> {
-        let failed = match self.served.last_failed(&self.session).await {
+    async fn retry_last_failed_turn(&self, screen: &mut TerminalOutput) -> Result<u8> {
+        let failed = match self.served.find_last_failed_turn(&self.session).await {
             Ok(failed) => failed,
             Err(Error::Client(error)) if error.category() == "chat_session_unknown" => {
-                screen.line(NOTHING_SAID)?;
+                screen.write_line(NOTHING_SAID)?;
                 return Ok(COMPLETED);
             }
             Err(error) => return Err(error),
         };
-        self.served.retry((&self.session, &failed), None, (false, screen)).await
+        self.served.retry_turn((&self.session, &failed), None, (false, screen)).await
     }
 
-    async fn converse(&mut self, prompt: &mut PromptEditor, screen: &mut TerminalOutput) -> Result<()> {
+    async fn run_input_loop(&mut self, prompt: &mut PromptEditor, screen: &mut TerminalOutput) -> Result<()> {
         loop {
-            let coloured = screen.paint(TextStyle::Strong, PROMPT);
-            let PromptInput::Line(line) = prompt.read(PROMPT, coloured).await? else { return Ok(()) };
+            let coloured = screen.apply_style(TextStyle::Strong, PROMPT);
+            let PromptInput::Line(line) = prompt.read_line(PROMPT, coloured).await? else { return Ok(()) };
             match line.as_str() {
                 "" => continue,
                 "/quit" => return Ok(()),
                 "/pending" => {
-                    self.ask_all(prompt, screen).await?;
+                    self.ask_about_all_waits(prompt, screen).await?;
                     continue;
                 }
                 "/history" | "/sessions" => {
@@ -94,45 +101,50 @@ impl RemoteConversation<'_> {
                     };
                     match shown {
                         // The key has no permission to read, or the server is unreachable: the chat continues.
-                        Err(error @ Error::Client(_)) => error.show(screen)?,
+                        Err(error @ Error::Client(_)) => error.show_error(screen)?,
                         shown => shown?,
                     }
                     continue;
                 }
                 "/retry" => {}
                 command if command.starts_with('/') => {
-                    screen
-                        .line("beside a server there are /sessions, /history, /pending, /retry and /quit")?;
+                    screen.write_line(
+                        "beside a server there are /sessions, /history, /pending, /retry and /quit",
+                    )?;
                     continue;
                 }
                 _ => {}
             }
-            prompt.remember(&line)?;
+            prompt.remember_line(&line)?;
             let told = match line.as_str() {
-                "/retry" => self.retry(screen).await,
-                text => self.send(text, screen).await,
+                "/retry" => self.retry_last_failed_turn(screen).await,
+                text => self.send_message(text, screen).await,
             };
             match told {
                 Ok(code) => {
                     if code == SUSPENDED {
-                        self.decide_all(true, prompt, screen).await?;
+                        self.decide_all_waits(true, prompt, screen).await?;
                     }
-                    screen.line("")?;
+                    screen.write_line("")?;
                 }
-                Err(error @ (Error::Client(_) | Error::Usage(_))) => error.show(screen)?,
+                Err(error @ (Error::Client(_) | Error::Usage(_))) => error.show_error(screen)?,
                 Err(error) => return Err(error),
             }
         }
     }
 
     /// Shows and asks about each pending wait of this session, until there is none or the user puts it off.
-    async fn ask_all(&mut self, prompt: &mut PromptEditor, screen: &mut TerminalOutput) -> Result<()> {
-        self.decide_all(false, prompt, screen).await
+    async fn ask_about_all_waits(
+        &mut self,
+        prompt: &mut PromptEditor,
+        screen: &mut TerminalOutput,
+    ) -> Result<()> {
+        self.decide_all_waits(false, prompt, screen).await
     }
 
     /// Asks about each pending wait, until there is none or the user puts it off. With `is_shown`, a single wait is
     /// already on the screen; of several, each is shown before its question, so that nobody approves the wrong one.
-    async fn decide_all(
+    async fn decide_all_waits(
         &mut self,
         is_shown: bool,
         prompt: &mut PromptEditor,
@@ -140,7 +152,7 @@ impl RemoteConversation<'_> {
     ) -> Result<()> {
         let mut is_shown = is_shown;
         loop {
-            let waits = match self.served.waiting(&self.session).await {
+            let waits = match self.served.list_pending_waits(&self.session).await {
                 Ok(waits) => waits,
                 // The session does not exist yet.
                 Err(Error::Client(error)) if error.category() == "chat_session_unknown" => return Ok(()),
@@ -149,9 +161,9 @@ impl RemoteConversation<'_> {
             let mut is_suspended_again = false;
             for wait in &waits {
                 if !is_shown || waits.len() > 1 {
-                    show_wait(wait, screen)?;
+                    show_remote_wait(wait, screen)?;
                 }
-                is_suspended_again |= self.decide(wait, prompt, screen).await? == SUSPENDED;
+                is_suspended_again |= self.decide_wait(wait, prompt, screen).await? == SUSPENDED;
             }
             if !is_suspended_again {
                 return Ok(());
@@ -161,7 +173,7 @@ impl RemoteConversation<'_> {
         }
     }
 
-    async fn decide(
+    async fn decide_wait(
         &mut self,
         wait: &Wait,
         prompt: &mut PromptEditor,
@@ -169,23 +181,25 @@ impl RemoteConversation<'_> {
     ) -> Result<u8> {
         let question = if wait.action.is_some() { QUESTION } else { OPEN_QUESTION };
         loop {
-            let coloured = screen.paint(TextStyle::Strong, question);
-            let PromptInput::Line(line) = prompt.read(question, coloured).await? else {
+            let coloured = screen.apply_style(TextStyle::Strong, question);
+            let PromptInput::Line(line) = prompt.read_line(question, coloured).await? else {
                 return Ok(COMPLETED);
             };
-            match decision(&line) {
+            match parse_decision(&line) {
                 TypedDecision::Later => {
-                    screen.styled(TextStyle::Dim, "  later: /pending asks again")?;
+                    screen.write_styled_line(TextStyle::Dim, "  later: /pending asks again")?;
                     return Ok(COMPLETED);
                 }
-                TypedDecision::Now(reply) => match self.served.decide(wait, reply, screen).await {
-                    // The wait may have expired, or somebody else answered it: the chat goes on.
-                    Err(error @ Error::Client(_)) => {
-                        error.show(screen)?;
-                        return Ok(COMPLETED);
+                TypedDecision::Now(reply) => {
+                    match self.served.answer_at_terminal(wait, reply, screen).await {
+                        // The wait may have expired, or somebody else answered it: the chat goes on.
+                        Err(error @ Error::Client(_)) => {
+                            error.show_error(screen)?;
+                            return Ok(COMPLETED);
+                        }
+                        decided => return decided,
                     }
-                    decided => return decided,
-                },
+                }
                 TypedDecision::Unclear => {}
             }
         }

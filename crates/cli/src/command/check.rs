@@ -20,10 +20,10 @@ struct PrintedConfigCheck<'a> {
 }
 
 /// Runs the command. No model is asked, and an MCP server only where that is wanted.
-pub(crate) async fn run(args: &Check) -> Result<u8> {
-    let mut screen = TerminalOutput::out();
+pub(crate) async fn run_check_command(args: &Check) -> Result<u8> {
+    let mut screen = TerminalOutput::standard_output();
     let depth = if args.connect { InspectionDepth::Servers } else { InspectionDepth::Programs };
-    let (config, report) = match who::inspect(&args.file, depth).await {
+    let (config, report) = match who::inspect_config(&args.file, depth).await {
         Ok(config) => (Some(config), None),
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),
@@ -32,10 +32,10 @@ pub(crate) async fn run(args: &Check) -> Result<u8> {
     let sound = ConfigReport::without_mistakes(&args.file.display().to_string());
     let found = report.as_deref().unwrap_or(&sound);
     match (args.json, &report) {
-        (true, _) => json::print(&mut screen, &PrintedConfigCheck { agents, report: found })?,
-        (false, Some(report)) => screen.report("config_invalid", report)?,
+        (true, _) => json::print_json(&mut screen, &PrintedConfigCheck { agents, report: found })?,
+        (false, Some(report)) => screen.write_config_report("config_invalid", report)?,
         (false, None) => {
-            screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?
+            screen.write_line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?
         }
     }
     Ok(if report.is_none() { COMPLETED } else { ERRORED })

@@ -8,9 +8,9 @@ use crate::exit::COMPLETED;
 use crate::print::TerminalOutput;
 
 /// Prints the script that makes a shell complete this command line.
-pub(super) fn run(args: &Completions) -> Result<u8> {
+pub(super) fn run_completions_command(args: &Completions) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "singletree", &mut script);
-    TerminalOutput::out().line(String::from_utf8_lossy(&script).trim_end())?;
+    TerminalOutput::standard_output().write_line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(COMPLETED)
 }

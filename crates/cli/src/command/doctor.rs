@@ -14,25 +14,25 @@ use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 
 /// Runs the command; without `--repair` beside a writer or alone.
-pub(crate) async fn run(args: Doctor) -> Result<u8> {
+pub(crate) async fn run_doctor_command(args: Doctor) -> Result<u8> {
     let as_json = args.common.json;
-    match examine(args).await {
+    match examine_database(args).await {
         Ok(code) => Ok(code),
         Err(error @ Error::Output(_)) => Err(error),
         Err(error) => {
-            crate::report(&error, as_json);
+            crate::print_error(&error, as_json);
             Ok(UNREADABLE)
         }
     }
 }
 
-async fn examine(args: Doctor) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+async fn examine_database(args: Doctor) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let open = |source| Error::Open { source };
     // Also before a repair: the doctor creates no database where none exists.
-    let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
-    let damage = store.check().await.map_err(open)?;
-    let unchecked = store.unchecked_rows().await.map_err(open)?;
+    let store = SqliteStore::open_read_only(place.database_path()).await.map_err(open)?;
+    let damage = store.find_damage().await.map_err(open)?;
+    let unchecked = store.count_unchecked_rows().await.map_err(open)?;
     // A changed value does not stop the repair of everything else: a repair writes whole values only.
     let is_readable = damage.iter().all(|it| matches!(it, Damage::Changed(_)));
     let damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
@@ -40,26 +40,26 @@ async fn examine(args: Doctor) -> Result<u8> {
     // A file that is damaged itself is not written to.
     let examination = if args.repair && is_readable {
         store.close().await;
-        let options = SqliteStore::options(place.db()).command("singletree doctor --repair");
+        let options = SqliteStore::options(place.database_path()).command("singletree doctor --repair");
         let store = options.open().await.map_err(open)?;
-        let repaired = physician(&store).repair().await;
+        let repaired = build_store_doctor(&store).repair().await;
         store.close().await;
         let repaired = repaired?;
         mended = repaired.mended;
         repaired.left
     } else {
-        physician(&store).examine().await?
+        build_store_doctor(&store).examine().await?
     };
     let told = DoctorReport { damage: &damage, unchecked, mended: &mended, examination: &examination };
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match args.common.json {
-        true => json::print(&mut screen, &told.document())?,
-        false => told.show(&mut screen)?,
+        true => json::print_json(&mut screen, &told.to_printed_report())?,
+        false => told.show_report(&mut screen)?,
     }
     Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
 }
 
-fn physician(store: &SqliteStore) -> StoreDoctor {
+fn build_store_doctor(store: &SqliteStore) -> StoreDoctor {
     let store = Arc::new(store.clone());
     StoreDoctor::new(store.clone(), store)
 }
@@ -97,7 +97,7 @@ struct PrintedFinding<'a> {
 }
 
 impl<'a> PrintedFinding<'a> {
-    fn of(finding: &'a DoctorFinding) -> Self {
+    fn from_finding(finding: &'a DoctorFinding) -> Self {
         Self {
             tenant: finding.session.tenant.as_str(),
             session: finding.session.session.as_str(),
@@ -105,60 +105,69 @@ impl<'a> PrintedFinding<'a> {
             invariant: format!("INV-{}", finding.symptom.invariant()),
             what: &finding.what,
             why: finding.symptom.why(),
-            repair: finding.repair(),
+            repair: finding.describe_repair(),
         }
     }
 }
 
 impl<'a> DoctorReport<'a> {
-    fn document(&self) -> PrintedDoctorReport<'a> {
+    fn to_printed_report(&self) -> PrintedDoctorReport<'a> {
         PrintedDoctorReport {
             sessions: self.examination.sessions,
             file: self.damage,
             unchecked: self.unchecked,
-            findings: self.examination.findings.iter().map(PrintedFinding::of).collect(),
-            mended: self.mended.iter().map(PrintedFinding::of).collect(),
+            findings: self.examination.findings.iter().map(PrintedFinding::from_finding).collect(),
+            mended: self.mended.iter().map(PrintedFinding::from_finding).collect(),
             busy: self.examination.busy.iter().map(|it| it.session.as_str()).collect(),
         }
     }
 
-    fn show(&self, screen: &mut TerminalOutput) -> Result<()> {
+    fn show_report(&self, screen: &mut TerminalOutput) -> Result<()> {
         for damage in self.damage {
-            screen.styled(TextStyle::Wrong, &format!("the file: {damage}"))?;
+            screen.write_styled_line(TextStyle::Wrong, &format!("the file: {damage}"))?;
         }
         if !self.damage.is_empty() {
-            screen.styled(TextStyle::Dim, "  nothing here can mend that: go back to a backup")?;
+            screen.write_styled_line(TextStyle::Dim, "  nothing here can mend that: go back to a backup")?;
         }
         for finding in self.mended {
-            head(screen, TextStyle::Plain, finding)?;
-            screen.styled(TextStyle::Dim, &format!("  mended: {}", finding.repair().unwrap_or_default()))?;
+            show_finding_head(screen, TextStyle::Plain, finding)?;
+            screen.write_styled_line(
+                TextStyle::Dim,
+                &format!("  mended: {}", finding.describe_repair().unwrap_or_default()),
+            )?;
         }
         for finding in &self.examination.findings {
-            head(screen, TextStyle::Wrong, finding)?;
-            screen.styled(TextStyle::Dim, &format!("  why it matters: {}", finding.symptom.why()))?;
-            let repair = finding.repair().map_or_else(
+            show_finding_head(screen, TextStyle::Wrong, finding)?;
+            screen
+                .write_styled_line(TextStyle::Dim, &format!("  why it matters: {}", finding.symptom.why()))?;
+            let repair = finding.describe_repair().map_or_else(
                 || {
                     "  --repair: nothing, without losing something; go back to a backup if it matters"
                         .to_owned()
                 },
                 |repair| format!("  --repair: {repair}"),
             );
-            screen.styled(TextStyle::Dim, &repair)?;
+            screen.write_styled_line(TextStyle::Dim, &repair)?;
         }
         for key in &self.examination.busy {
-            screen.line(&format!("session {}: changed whenever it was read; look again", key.session))?;
+            screen
+                .write_line(&format!("session {}: changed whenever it was read; look again", key.session))?;
         }
         if let Some(rows) = self.unchecked.filter(|rows| *rows > 0) {
-            screen.line(&format!("{rows} rows of an older version have no checksum"))?;
+            screen.write_line(&format!("{rows} rows of an older version have no checksum"))?;
         }
         let (sessions, findings) = (self.examination.sessions, self.examination.findings.len());
-        screen.line(&format!("{sessions} sessions, {} mended, {findings} findings", self.mended.len()))?;
+        screen
+            .write_line(&format!("{sessions} sessions, {} mended, {findings} findings", self.mended.len()))?;
         Ok(())
     }
 }
 
-fn head(screen: &mut TerminalOutput, style: TextStyle, finding: &DoctorFinding) -> Result<()> {
+fn show_finding_head(screen: &mut TerminalOutput, style: TextStyle, finding: &DoctorFinding) -> Result<()> {
     let (session, code) = (&finding.session.session, finding.symptom.code());
     let invariant = finding.symptom.invariant();
-    Ok(screen.styled(style, &format!("session {session}: {code} (INV-{invariant}): {}", finding.what))?)
+    Ok(screen.write_styled_line(
+        style,
+        &format!("session {session}: {code} (INV-{invariant}): {}", finding.what),
+    )?)
 }

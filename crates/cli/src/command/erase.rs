@@ -17,8 +17,8 @@ use crate::exit::COMPLETED;
 use crate::json::{self, PrintedCommandEffect};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
-use crate::serving::narration;
-use crate::who::{FILE, load};
+use crate::serving::build_narration_log;
+use crate::who::{FILE, load_config};
 use crate::wire::Workspace;
 
 /// Who erases on the command line, as it is recorded.
@@ -28,24 +28,24 @@ pub(super) const BY: &str = "operator";
 const PAGE: u64 = 256;
 
 /// Runs the command. It needs exclusive access to the database; running it again finishes an interrupted erasure.
-pub(crate) async fn run(args: Erase) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+pub(crate) async fn run_erase_command(args: Erase) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     // An unreadable file is reported before anything is erased.
-    let narration = narration_file(args.config.as_deref()).await?;
-    let house = Workspace::open_empty(&place, "erase").await?;
-    let erased = erase(&house, &place, &narration, (args.tenant, args.subject)).await;
-    house.close().await;
+    let narration = open_narration_file(args.config.as_deref()).await?;
+    let house = Workspace::open_without_agents(&place, "erase").await?;
+    let erased = erase_tenant_or_subject(&house, &place, &narration, (args.tenant, args.subject)).await;
+    house.close_gracefully().await;
     let count = erased?;
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match (args.common.json, count) {
-        (true, _) => json::print(&mut screen, &PrintedCommandEffect::Erased(count))?,
-        (false, 1) => screen.line("erased: 1 conversation")?,
-        (false, _) => screen.line(&format!("erased: {count} conversations"))?,
+        (true, _) => json::print_json(&mut screen, &PrintedCommandEffect::Erased(count))?,
+        (false, 1) => screen.write_line("erased: 1 conversation")?,
+        (false, _) => screen.write_line(&format!("erased: {count} conversations"))?,
     }
     Ok(COMPLETED)
 }
 
-async fn erase(
+async fn erase_tenant_or_subject(
     house: &Workspace,
     place: &DatabaseLocation,
     narration: &NarrationLog,
@@ -53,7 +53,7 @@ async fn erase(
 ) -> Result<u64> {
     let tenants = match &tenant {
         Some(tenant) => BTreeSet::from([tenant.clone()]),
-        None => all_tenants(&house.store).await.map_err(harness::Error::from)?,
+        None => read_all_tenants(&house.store).await.map_err(harness::Error::from)?,
     };
     let scope = subject.map_or(ErasureScope::Tenant, ErasureScope::Subject);
     let mut count = 0;
@@ -78,9 +78,9 @@ async fn erase(
             singletree_server::erase_tenant(&house.store, tenant).await?;
         }
         if *tenant == TenantId::single() {
-            keys.iter().try_for_each(|key| place.forget(key.session.as_str()))?;
+            keys.iter().try_for_each(|key| place.forget_session(key.session.as_str()))?;
             if scope == ErasureScope::Tenant {
-                place.forget_typed()?;
+                place.forget_input_history()?;
             }
         }
     }
@@ -89,21 +89,21 @@ async fn erase(
 
 /// Opens the narration file that the agents' file names, if it names one. No running server writes to it: the
 /// database is open here.
-async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
+async fn open_narration_file(config: Option<&Path>) -> Result<NarrationLog> {
     let usual = Path::new(FILE);
     let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
-        return Ok(NarrationLog::off());
+        return Ok(NarrationLog::new_disabled());
     };
-    let serving = load(config).await?.serving_settings().clone();
-    narration(Some(Switch::On), &serving, &Redactor::default())
+    let serving = load_config(config).await?.serving_settings().clone();
+    build_narration_log(Some(Switch::On), &serving, &Redactor::default())
 }
 
 /// Returns the tenants that have sessions, and the default tenant.
-pub(super) async fn all_tenants(store: &SqliteStore) -> StoreResult<BTreeSet<TenantId>> {
+pub(super) async fn read_all_tenants(store: &SqliteStore) -> StoreResult<BTreeSet<TenantId>> {
     let mut tenants = BTreeSet::from([TenantId::single()]);
     let mut past: Option<TenantId> = None;
     loop {
-        let page = store.tenants(past.as_ref(), PAGE).await?;
+        let page = store.read_tenants(past.as_ref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(tenants) };
         past = Some(last.clone());
         tenants.extend(page);

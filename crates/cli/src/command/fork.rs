@@ -12,10 +12,12 @@ use crate::served::{self, ChatLocation};
 use crate::wire::Workspace;
 
 /// Runs the command.
-pub(crate) async fn run(args: Fork) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
-    let fork = match served::reach(&place, &args.server, Workspace::open_empty(&place, "fork")).await? {
-        ChatLocation::There(served) => served.fork(&args.session, args.at, args.to).await?,
+pub(crate) async fn run_fork_command(args: Fork) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let fork = match served::locate_chat(&place, &args.server, Workspace::open_without_agents(&place, "fork"))
+        .await?
+    {
+        ChatLocation::There(served) => served.fork_session(&args.session, args.at, args.to).await?,
         ChatLocation::Here(house) => {
             let mut options = ForkOptions::new();
             if let Some(at) = args.at {
@@ -25,14 +27,14 @@ pub(crate) async fn run(args: Fork) -> Result<u8> {
                 options = options.session(to);
             }
             let forked = house.chat.fork(&args.session, options).await;
-            house.close().await;
+            house.close_gracefully().await;
             forked?.session
         }
     };
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match args.common.json {
-        true => json::print(&mut screen, &PrintedCommandEffect::Forked(&fork))?,
-        false => screen.line(&fork)?,
+        true => json::print_json(&mut screen, &PrintedCommandEffect::Forked(&fork))?,
+        false => screen.write_line(&fork)?,
     }
     Ok(COMPLETED)
 }

@@ -11,30 +11,30 @@ use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 
 /// Runs the command. Container engines know two results, 0 and 1, so that every failure is 1.
-pub(crate) async fn run(args: Health) -> Result<u8> {
-    match ask_ready(&args).await {
+pub(crate) async fn run_health_command(args: Health) -> Result<u8> {
+    match check_server_ready(&args).await {
         Ok(()) => {
-            TerminalOutput::out().line("ready")?;
+            TerminalOutput::standard_output().write_line("ready")?;
             Ok(COMPLETED)
         }
         Err(error) => {
-            TerminalOutput::err().line(&format!("not ready: {error}"))?;
+            TerminalOutput::standard_error().write_line(&format!("not ready: {error}"))?;
             Ok(ERRORED)
         }
     }
 }
 
-async fn ask_ready(args: &Health) -> Result<()> {
+async fn check_server_ready(args: &Health) -> Result<()> {
     let server = match &args.url {
         // The route asks nobody for a key.
         Some(url) => OperatorClient::new(url, Secret::new(""))?,
         None => {
-            let place = DatabaseLocation::of(args.db.db.as_deref())?;
-            let nobody = || Error::Usage(format!("no server runs over {}", place.db().display()));
-            OperatorClient::beside(&place)?.ok_or_else(nobody)?
+            let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
+            let nobody = || Error::Usage(format!("no server runs over {}", place.database_path().display()));
+            OperatorClient::find_for_database(&place)?.ok_or_else(nobody)?
         }
     };
-    let answer: Ready = server.ask(Method::Get, "/readyz", None::<&()>).await?;
+    let answer: Ready = server.request_json(Method::Get, "/readyz", None::<&()>).await?;
     match answer.ready {
         true => Ok(()),
         false => Err(Error::Usage("the server says that it is not ready".to_owned())),

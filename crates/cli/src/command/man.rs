@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 
 /// Writes a page for each command that is not hidden.
-pub(super) fn run(args: &Man) -> Result<u8> {
+pub(super) fn run_man_command(args: &Man) -> Result<u8> {
     let mut tree = Args::command().disable_help_subcommand(true);
     tree.build();
     let mut next = vec![tree];

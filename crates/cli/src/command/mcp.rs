@@ -8,7 +8,7 @@ use crate::exit::COMPLETED;
 use crate::json;
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
-use crate::who::definition_pins;
+use crate::who::build_definition_pins;
 use crate::wire::Workspace;
 
 #[derive(Debug, Serialize)]
@@ -18,18 +18,21 @@ struct PrintedAcceptance<'a> {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Mcp) -> Result<u8> {
+pub(crate) async fn run_mcp_command(args: Mcp) -> Result<u8> {
     let Mcp::Accept { server, common } = args;
-    let house = Workspace::open_empty(&DatabaseLocation::of(common.db.db.as_deref())?, "mcp").await?;
-    let removed = definition_pins(&house.store).remove_pins(&server).await;
-    house.close().await;
+    let house = Workspace::open_without_agents(
+        &DatabaseLocation::from_path_or_default(common.db.db.as_deref())?,
+        "mcp",
+    )
+    .await?;
+    let removed = build_definition_pins(&house.store).remove_pins(&server).await;
+    house.close_gracefully().await;
     let tools = removed.map_err(|source| Error::Agent { source })?;
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match common.json {
-        true => json::print(&mut screen, &PrintedAcceptance { server: &server, tools })?,
-        false => {
-            screen.line(&format!("{server}: {tools} definitions are pinned anew when they are seen next"))?
-        }
+        true => json::print_json(&mut screen, &PrintedAcceptance { server: &server, tools })?,
+        false => screen
+            .write_line(&format!("{server}: {tools} definitions are pinned anew when they are seen next"))?,
     }
     Ok(COMPLETED)
 }

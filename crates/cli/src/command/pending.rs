@@ -10,24 +10,24 @@ use crate::wire::Workspace;
 use crate::{ask, json};
 
 /// Runs the command, beside a writer or alone.
-pub(crate) async fn run(args: Pending) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+pub(crate) async fn run_pending_command(args: Pending) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let who = Who { config: args.config, ..Who::default() };
-    let house = Workspace::look_as(&place, &who).await?;
-    let waits = ask::waiting(&house.chat, args.session.as_deref()).await?;
-    let mut screen = TerminalOutput::out();
+    let house = Workspace::open_read_only_with_agents(&place, &who).await?;
+    let waits = ask::list_pending_waits(&house.chat, args.session.as_deref()).await?;
+    let mut screen = TerminalOutput::standard_output();
     if args.common.json {
-        json::print(&mut screen, &json::PrintedPendingWaits::of(&waits))?;
+        json::print_json(&mut screen, &json::PrintedPendingWaits::from_waits(&waits))?;
         return Ok(COMPLETED);
     }
     for wait in &waits {
-        ask::show(wait, &mut screen)?;
-        ask::show_how(&house.chat, wait, &house.here, &mut screen).await?;
+        ask::show_pending_wait(wait, &mut screen)?;
+        ask::show_answer_commands(&house.chat, wait, &house.here, &mut screen).await?;
     }
     if waits.is_empty() {
-        screen.line("nothing waits for an answer")?;
+        screen.write_line("nothing waits for an answer")?;
     } else {
-        screen.line(&ask::count(&waits, ""))?;
+        screen.write_line(&ask::describe_wait_count(&waits, ""))?;
     }
     Ok(COMPLETED)
 }

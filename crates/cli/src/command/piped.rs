@@ -7,43 +7,43 @@ use singletree::{ChatMessage, ChatTurnOutcome, SendOptions};
 use super::chat::TerminalConversation;
 use crate::error::Result;
 use crate::exit::COMPLETED;
-use crate::follow::{InterruptEffect, follow};
-use crate::prompt::next_line;
+use crate::follow::{InterruptEffect, follow_turn};
+use crate::prompt::read_stdin_line;
 use crate::turn_view::TurnView;
 use crate::{ask, exit};
 
 /// Sends each line as a message and returns the code of the last turn.
-pub(super) async fn run(talk: &mut TerminalConversation<'_>) -> Result<u8> {
+pub(super) async fn run_piped_chat(talk: &mut TerminalConversation<'_>) -> Result<u8> {
     let mut code = COMPLETED;
-    while let Some(line) = next_line().await? {
+    while let Some(line) = read_stdin_line().await? {
         let text = line.trim();
         if text.is_empty() {
             continue;
         }
-        let outcome = send(talk, text).await?;
-        code = exit::of(&outcome);
+        let outcome = send_message(talk, text).await?;
+        code = exit::exit_code_of_outcome(&outcome);
         if matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)) {
-            show_waiting(talk).await?;
+            show_pending_waits(talk).await?;
         }
     }
     Ok(code)
 }
 
 /// Prints the pending waits of the session, with their ids.
-pub(super) async fn show_waiting(talk: &mut TerminalConversation<'_>) -> Result<()> {
-    for wait in ask::waiting(talk.chat, Some(talk.session)).await? {
-        ask::show(&wait, &mut talk.screen)?;
-        ask::show_how(talk.chat, &wait, talk.here, &mut talk.screen).await?;
+pub(super) async fn show_pending_waits(talk: &mut TerminalConversation<'_>) -> Result<()> {
+    for wait in ask::list_pending_waits(talk.chat, Some(talk.session)).await? {
+        ask::show_pending_wait(&wait, &mut talk.screen)?;
+        ask::show_answer_commands(talk.chat, &wait, talk.here, &mut talk.screen).await?;
     }
     Ok(())
 }
 
-async fn send(talk: &mut TerminalConversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
+async fn send_message(talk: &mut TerminalConversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
     let options = SendOptions::new().listen();
     let options = match talk.agent {
         Some(agent) => options.agent(agent),
         None => options,
     };
     let turn = talk.chat.submit(talk.session, ChatMessage::user(text), options).await?;
-    follow(talk.chat, &turn, TurnView::default(), &mut talk.screen, InterruptEffect::EndsProcess).await
+    follow_turn(talk.chat, &turn, TurnView::default(), &mut talk.screen, InterruptEffect::EndsProcess).await
 }

@@ -11,7 +11,7 @@ use singletree::engine::{RandomIds, SystemClock};
 use singletree::{ErasedName, ErasureList, SqliteStore, harness};
 use singletree_server::{Keyring, ServerLimits, SystemEntropy};
 
-use super::erase::{BY, all_tenants};
+use super::erase::{BY, read_all_tenants};
 use crate::args::Restore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
@@ -27,43 +27,47 @@ const KEYS: u64 = 1000;
 
 /// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a
 /// draft, which the next one begins anew.
-pub(crate) async fn run(args: Restore) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
-    if place.db().exists() {
-        let writer = SqliteStore::writer(place.db()).map_err(|source| Error::Open { source })?;
-        return Err(Error::DatabaseExists { path: place.db().to_owned(), writer });
+pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    if place.database_path().exists() {
+        let writer =
+            SqliteStore::find_writer(place.database_path()).map_err(|source| Error::Open { source })?;
+        return Err(Error::DatabaseExists { path: place.database_path().to_owned(), writer });
     }
     // A missing list beside a database is an empty one, but a named list must exist: without it, erased data returns.
     if let Some(missing) = args.erased.iter().find(|list| !list.exists()) {
         return Err(Error::Usage(format!("there is no list {}", missing.display())));
     }
-    place.make()?;
-    let draft = with_ending(place.db(), ".restoring");
-    remove_draft(&draft)?;
-    let mut lists = vec![ErasureList::path_beside(place.db()), ErasureList::path_beside(&args.file)];
+    place.create_folder()?;
+    let draft = append_to_path(place.database_path(), ".restoring");
+    remove_draft_files(&draft)?;
+    let mut lists =
+        vec![ErasureList::path_beside(place.database_path()), ErasureList::path_beside(&args.file)];
     lists.extend(args.erased);
     let failed = |source| Error::Open { source };
     let lists: Vec<ErasureList> =
-        lists.into_iter().map(ErasureList::read).collect::<Result<_, _>>().map_err(failed)?;
-    let backup = SqliteStore::read_only(&args.file).await.map_err(failed)?;
+        lists.into_iter().map(ErasureList::read_from_file).collect::<Result<_, _>>().map_err(failed)?;
+    let backup = SqliteStore::open_read_only(&args.file).await.map_err(failed)?;
     let copied = backup.backup(&draft).await;
     backup.close().await;
     copied.map_err(failed)?;
-    let house = Workspace::open_empty(&DatabaseLocation::of(Some(&draft))?, "restore").await?;
-    let applied = apply(&house, &lists).await;
-    house.close().await;
+    let house =
+        Workspace::open_without_agents(&DatabaseLocation::from_path_or_default(Some(&draft))?, "restore")
+            .await?;
+    let applied = apply_erasures(&house, &lists).await;
+    house.close_gracefully().await;
     let count = applied?;
-    publish(&draft, place.db()).map_err(|source| {
-        let path = place.db().to_owned();
+    publish_database(&draft, place.database_path()).map_err(|source| {
+        let path = place.database_path().to_owned();
         Error::Place { doing: "put the restored database in the place of", path, source }
     })?;
-    let (file, mut screen) = (place.db().display().to_string(), TerminalOutput::out());
+    let (file, mut screen) = (place.database_path().display().to_string(), TerminalOutput::standard_output());
     match args.common.json {
-        true => json::print(&mut screen, &PrintedCommandEffect::Restored(&file))?,
+        true => json::print_json(&mut screen, &PrintedCommandEffect::Restored(&file))?,
         false => {
-            screen.line(&format!("restored to {file}"))?;
+            screen.write_line(&format!("restored to {file}"))?;
             if count > 0 {
-                screen.line(&format!("left out, since it was erased: {count}"))?;
+                screen.write_line(&format!("left out, since it was erased: {count}"))?;
             }
         }
     }
@@ -72,25 +76,25 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
 
 /// Removes from a restored database the data that was erased since its backup was made. Returns the number of removed
 /// conversations and keys.
-async fn apply(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
+async fn apply_erasures(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
     let erased_at = |name: ErasedName| lists.iter().filter_map(|list| list.erased_at(&name)).max();
-    let mut tenants = all_tenants(&house.store).await.map_err(harness::Error::from)?;
+    let mut tenants = read_all_tenants(&house.store).await.map_err(harness::Error::from)?;
     tenants.extend(singletree_server::tenants_with_keys(&house.store).await?);
     let documents = Arc::new(house.store.clone());
     let (clock, ids, entropy) = (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
-    let keyring = Keyring::open(documents, clock, ids, entropy, ServerLimits::default().audit_kept);
+    let keyring = Keyring::open_offline(documents, clock, ids, entropy, ServerLimits::default().audit_kept);
     let mut count = 0;
     for tenant in &tenants {
         let chat = house.chat.of(tenant.clone());
-        for session in erased_sessions(&house.store, tenant, &erased_at).await? {
+        for session in find_erased_sessions(&house.store, tenant, &erased_at).await? {
             chat.delete_session(session.session.as_str(), Some(BY)).await?;
             count += 1;
         }
-        let keys = keyring.list(tenant, None, KEYS).await?.items;
+        let keys = keyring.list_keys(tenant, None, KEYS).await?.items;
         if let Some(at) = erased_at(ErasedName::Tenant(tenant.clone())) {
             // A tenant that was used again before the backup was made: the backup holds nothing of before.
-            let first = house.store.sessions(tenant, None, 1).await.map_err(harness::Error::from)?;
-            let began_anew = keys.iter().any(|key| is_after(&key.created_at.0, at));
+            let first = house.store.read_session_page(tenant, None, 1).await.map_err(harness::Error::from)?;
+            let began_anew = keys.iter().any(|key| is_time_after(&key.created_at.0, at));
             if first.sessions.is_empty() && !began_anew {
                 singletree_server::erase_tenant(&house.store, tenant).await?;
                 continue;
@@ -98,7 +102,7 @@ async fn apply(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
         }
         for key in keys {
             if erased_at(ErasedName::Key(tenant.clone(), key.id.clone())).is_some() {
-                keyring.revoke(tenant, &key.id, BY).await?;
+                keyring.revoke_key(tenant, &key.id, BY).await?;
                 count += 1;
             }
         }
@@ -107,19 +111,20 @@ async fn apply(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
 }
 
 /// Tells whether a time in RFC 3339 is after another.
-fn is_after(time: &str, at: Timestamp) -> bool {
+fn is_time_after(time: &str, at: Timestamp) -> bool {
     humantime::parse_rfc3339(time).is_ok_and(|time| time > at.to_system_time())
 }
 
 /// Lists the sessions of a tenant that were erased. One that was made under the name after that stays.
-async fn erased_sessions(
+async fn find_erased_sessions(
     store: &SqliteStore,
     tenant: &TenantId,
     erased_at: &impl Fn(ErasedName) -> Option<Timestamp>,
 ) -> Result<Vec<SessionKey>> {
     let (mut erased, mut from) = (Vec::new(), None);
     loop {
-        let page = store.sessions(tenant, from.as_ref(), PAGE).await.map_err(harness::Error::from)?;
+        let page =
+            store.read_session_page(tenant, from.as_ref(), PAGE).await.map_err(harness::Error::from)?;
         for row in page.sessions {
             let subject: Option<&SubjectId> = row.head.subject.as_ref();
             let names =
@@ -139,14 +144,14 @@ async fn erased_sessions(
     }
 }
 
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+fn append_to_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()
 }
 
 /// Removes the draft that a crashed process left.
-fn remove_draft(draft: &Path) -> Result<()> {
+fn remove_draft_files(draft: &Path) -> Result<()> {
     let folder = draft.parent().unwrap_or(draft);
     let name = draft.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let of_draft = |it: &fs::DirEntry| it.file_name().to_string_lossy().starts_with(&name);
@@ -158,14 +163,14 @@ fn remove_draft(draft: &Path) -> Result<()> {
 }
 
 /// Puts a closed database in its place, for good.
-fn publish(draft: &Path, to: &Path) -> io::Result<()> {
+fn publish_database(draft: &Path, to: &Path) -> io::Result<()> {
     // SQLite writes the log into the database when the last connection closes; a log that is left would be lost here.
-    if fs::metadata(with_ending(draft, "-wal")).is_ok_and(|metadata| metadata.len() > 0) {
+    if fs::metadata(append_to_path(draft, "-wal")).is_ok_and(|metadata| metadata.len() > 0) {
         return Err(io::Error::other("its log was not written into it"));
     }
     File::open(draft)?.sync_all()?;
     fs::rename(draft, to)?;
-    remove_draft(draft).map_err(|error| io::Error::other(error.to_string()))?;
+    remove_draft_files(draft).map_err(|error| io::Error::other(error.to_string()))?;
     #[cfg(unix)]
     if let Some(folder) = to.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         File::open(folder)?.sync_all()?;

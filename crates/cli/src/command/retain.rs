@@ -16,20 +16,20 @@ use crate::wire::Workspace;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs the command.
-pub(crate) async fn run(args: Retain) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
+pub(crate) async fn run_retain_command(args: Retain) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let age = args.days.map(|it| DAY.saturating_mul(it));
     let retention = Retention { turns: args.turns, events: args.events, age };
-    let house = Workspace::open_empty(&place, "retain").await?;
+    let house = Workspace::open_without_agents(&place, "retain").await?;
     let forgotten = house.chat.retain(&retention).await;
-    house.close().await;
+    house.close_gracefully().await;
     let forgotten = forgotten?;
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match args.common.json {
-        true => json::print(&mut screen, &json::PrintedRemovalCounts::of(forgotten))?,
+        true => json::print_json(&mut screen, &json::PrintedRemovalCounts::from_retention_report(forgotten))?,
         false => {
             let (turns, events) = (forgotten.turns, forgotten.events);
-            screen.line(&format!("forgotten: {turns} turns, {events} events"))?;
+            screen.write_line(&format!("forgotten: {turns} turns, {events} events"))?;
         }
     }
     Ok(COMPLETED)

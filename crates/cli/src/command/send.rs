@@ -6,42 +6,42 @@ use singletree::{ChatMessage, SendOptions};
 
 use crate::args::Send;
 use crate::error::{Error, Result};
-use crate::follow::{InterruptEffect, follow};
+use crate::follow::{InterruptEffect, follow_turn};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 use crate::served::{self, ChatLocation, ServedChat};
 use crate::turn_view::TurnView;
-use crate::wire::{Workspace, fresh};
+use crate::wire::{Workspace, draw_session_id};
 
 /// Runs the command.
-pub(crate) async fn run(args: Send) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common.db.db.as_deref())?;
-    let open = Workspace::open(&place, &args.who, "send");
-    let house = match served::reach(&place, &args.server, open).await? {
+pub(crate) async fn run_send_command(args: Send) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let open = Workspace::open_with_agents(&place, &args.who, "send");
+    let house = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(house) => *house,
-        ChatLocation::There(served) => return send_there(args, &place, &served).await,
+        ChatLocation::There(served) => return send_to_server(args, &place, &served).await,
     };
-    let code = send(args, &place, &house).await;
-    let code = house.clean(code);
-    house.close().await;
+    let code = send_in_workspace(args, &place, &house).await;
+    let code = house.redact_result(code);
+    house.close_gracefully().await;
     code
 }
 
-async fn send_there(args: Send, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
-    let text = said(args.text).await?;
+async fn send_to_server(args: Send, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
+    let text = read_message_text(args.text).await?;
     let last = place.last_session().filter(|_| args.server.url.is_none());
-    let session = args.session.or(last).unwrap_or_else(fresh);
-    let mut screen = TerminalOutput::out();
+    let session = args.session.or(last).unwrap_or_else(draw_session_id);
+    let mut screen = TerminalOutput::standard_output();
     let message = (text, args.agent, args.key.as_deref());
-    let code = served.send(&session, message, (args.common.json, &mut screen)).await?;
+    let code = served.send_message(&session, message, (args.common.json, &mut screen)).await?;
     if args.server.url.is_none() {
-        place.remember(&session)?;
+        place.remember_session(&session)?;
     }
     Ok(code)
 }
 
 /// Returns the text of the message: the argument, or the whole standard input where the argument is `-`.
-async fn said(text: String) -> Result<String> {
+async fn read_message_text(text: String) -> Result<String> {
     if text != "-" {
         return Ok(text);
     }
@@ -51,10 +51,10 @@ async fn said(text: String) -> Result<String> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-async fn send(args: Send, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
+async fn send_in_workspace(args: Send, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
-    let text = said(args.text).await?;
-    let session = house.session(args.session, place.last_session(), args.agent.as_deref()).await?;
+    let text = read_message_text(args.text).await?;
+    let session = house.choose_session(args.session, place.last_session(), args.agent.as_deref()).await?;
     // The turns that a dead process left unfinished run first.
     house.chat.sweep().await?;
     let mut options = SendOptions::new();
@@ -65,12 +65,13 @@ async fn send(args: Send, place: &DatabaseLocation, house: &Workspace) -> Result
         options = options.agent(agent);
     }
     let turn = house.chat.submit(&session, ChatMessage::user(text), options).await?;
-    place.remember(&session)?;
-    let mut screen = TerminalOutput::out();
+    place.remember_session(&session)?;
+    let mut screen = TerminalOutput::standard_output();
     let outcome = if args.common.json {
         turn.outcome().await
     } else {
-        follow(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess).await?
+        follow_turn(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
+            .await?
     };
-    super::tell(house, &session, &outcome, (args.common.json, &mut screen)).await
+    super::print_turn_outcome(house, &session, &outcome, (args.common.json, &mut screen)).await
 }

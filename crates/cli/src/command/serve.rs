@@ -8,8 +8,8 @@ use singletree::engine::SystemClock;
 use crate::args::Serve;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
-use crate::log::say_soon;
-use crate::operator::{OperatorFile, reachable};
+use crate::log::write_with_timeout;
+use crate::operator::{OperatorFile, local_server_url};
 use crate::place::DatabaseLocation;
 use crate::ports::ServerPorts;
 use crate::print::{TerminalOutput, TextStyle};
@@ -20,11 +20,11 @@ use crate::who::{AgentSelection, LoadedConfiguration};
 const LET_GO: Duration = Duration::from_secs(1);
 
 /// Runs the command, on a thread of its own, which makes the runtimes.
-pub(crate) async fn run(args: Serve) -> Result<u8> {
+pub(crate) async fn run_serve_command(args: Serve) -> Result<u8> {
     let (answer, ended) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("serve".to_owned()).spawn(move || {
         // Whoever waits has nothing else to do.
-        drop(answer.send(serve_again_and_again(&args)));
+        drop(answer.send(serve_until_ended(&args)));
     });
     thread.map_err(|source| Error::Input { source })?;
     ended.await.unwrap_or(Ok(ERRORED))
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Serve) -> Result<u8> {
 ///
 /// Each server has its own runtime. Work that did not end in time ends with the runtime, as with a process, so that
 /// nothing of it runs beside the next server.
-fn serve_again_and_again(args: &Serve) -> Result<u8> {
+fn serve_until_ended(args: &Serve) -> Result<u8> {
     let mut handover = ServerHandover::default();
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -71,50 +71,50 @@ struct ServerHandover {
 async fn serve_once(args: &Serve, handover: &mut ServerHandover) -> Result<ServingOutcome> {
     // From here on no signal kills without a word.
     let mut signals = ProcessSignals::new()?;
-    let place = DatabaseLocation::of(args.db.db.as_deref())?;
+    let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
     // A wrong file is told before anything is made.
     let cast = match handover.configuration.take() {
-        Some(loaded) => AgentSelection::of_configuration(loaded)?,
-        None => AgentSelection::of(&args.who).await?,
+        Some(loaded) => AgentSelection::from_configuration(loaded)?,
+        None => AgentSelection::from_arguments(&args.who).await?,
     };
     let redactor = cast.redactor.clone();
     let ended = async {
-        let served = ConfiguredServer::open(&place, args, cast).await?;
-        let end = serve(&served, (args, &place), handover, &mut signals).await?;
+        let served = ConfiguredServer::open_and_build(&place, args, cast).await?;
+        let end = serve_until_signal(&served, (args, &place), handover, &mut signals).await?;
         if end != ServingOutcome::AtOnce {
-            served.close().await;
+            served.close_database().await;
         }
         if end == ServingOutcome::Reload {
             // The next server has other listeners for signals: a request to end that came meanwhile would be lost.
             tokio::select! {
                 biased;
-                asked = signals.next() => if asked == ServerCommand::End { return Ok(ServingOutcome::Graceful) },
+                asked = signals.next_command() => if asked == ServerCommand::End { return Ok(ServingOutcome::Graceful) },
                 () = std::future::ready(()) => {}
             }
         }
         Ok(end)
     };
-    ended.await.map_err(|it: Error| it.redacted(&redactor))
+    ended.await.map_err(|it: Error| it.into_redacted(&redactor))
 }
 
-async fn serve(
+async fn serve_until_signal(
     served: &ConfiguredServer,
     (args, place): (&Serve, &DatabaseLocation),
     handover: &mut ServerHandover,
     signals: &mut ProcessSignals,
 ) -> Result<ServingOutcome> {
     let is_first = handover.ports.is_empty();
-    let listeners = handover.ports.listen(served).await?;
+    let listeners = handover.ports.open_listeners(served).await?;
     let at = listeners.main.local_addr().map_err(|source| Error::Input { source })?;
     let admin = listeners.admin.local_addr().map_err(|source| Error::Input { source })?;
-    let sign = OperatorFile::put_up(place, (at, admin), &served.server.operator_key())?;
+    let sign = OperatorFile::write_beside_database(place, (at, admin), &served.server.operator_key())?;
     if is_first {
-        greet(served, place, at)?;
+        print_start_banner(served, place, at)?;
         if let Some(limit) = served.descriptor_limit {
-            served.telemetry.descriptors_raised(limit, &SystemClock);
+            served.telemetry.log_descriptor_limit(limit, &SystemClock);
         }
     } else {
-        served.telemetry.configuration_reloaded("applied", None, &SystemClock);
+        served.telemetry.log_configuration_reload("applied", None, &SystemClock);
     }
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = served.server.serve(listeners.main, async move { drop(stopped.await) });
@@ -132,11 +132,11 @@ async fn serve(
         let asked = tokio::select! {
             ended = &mut serving => return ended.map(|()| ServingOutcome::Graceful).map_err(Error::from),
             () = &mut beside => continue,
-            asked = signals.next() => asked,
+            asked = signals.next_command() => asked,
         };
         match asked {
             ServerCommand::End => break ServingOutcome::Graceful,
-            ServerCommand::Reload if is_sound(served, (place, args), handover).await => {
+            ServerCommand::Reload if prepare_reload(served, (place, args), handover).await => {
                 break ServingOutcome::Reload;
             }
             ServerCommand::Reload => {}
@@ -144,8 +144,13 @@ async fn serve(
     };
     if end == ServingOutcome::Graceful {
         // Nobody waits at a port that nobody opens again.
-        handover.ports.close();
-        say_soon(|| drop(TerminalOutput::err().styled(TextStyle::Dim, "ending; once more ends at once")));
+        handover.ports.close_ports();
+        write_with_timeout(|| {
+            drop(
+                TerminalOutput::standard_error()
+                    .write_styled_line(TextStyle::Dim, "ending; once more ends at once"),
+            )
+        });
     }
     drop(stop);
     let ended = loop {
@@ -153,7 +158,7 @@ async fn serve(
             ended = &mut serving => break ended.map(|()| end)?,
             // Until it has ended it can still be looked at.
             () = &mut beside => {}
-            asked = signals.next() => if asked == ServerCommand::End { break ServingOutcome::AtOnce },
+            asked = signals.next_command() => if asked == ServerCommand::End { break ServingOutcome::AtOnce },
         }
     };
     drop(sign);
@@ -162,52 +167,53 @@ async fn serve(
 
 /// Reads the configuration again, and logs whether the server restarts with it: only if a server can be built from it
 /// and its ports can be opened. Otherwise the running server continues unchanged.
-async fn is_sound(
+async fn prepare_reload(
     served: &ConfiguredServer,
     (place, args): (&DatabaseLocation, &Serve),
     handover: &mut ServerHandover,
 ) -> bool {
     let checked = async {
-        let cast = AgentSelection::of(&args.who).await?;
+        let cast = AgentSelection::from_arguments(&args.who).await?;
         if served.about.is_some() && cast.about.is_none() {
             // Without a file the demo would replace the agents.
             return Err(Error::Usage("the configuration file does not exist any more".to_owned()));
         }
-        let (redactor, configuration) = (cast.redactor.clone(), cast.configuration());
-        let ready = async { handover.ports.reserve(&served.try_next((place, args), cast)?).await };
-        ready.await.map_err(|error: Error| error.redacted(&redactor))?;
+        let (redactor, configuration) = (cast.redactor.clone(), cast.loaded_configuration());
+        let ready =
+            async { handover.ports.reserve_ports(&served.try_build_next((place, args), cast)?).await };
+        ready.await.map_err(|error: Error| error.into_redacted(&redactor))?;
         handover.configuration = configuration;
         Ok(())
     };
     let (state, why) = match checked.await {
         Ok(()) => ("accepted", None),
-        Err(error) => ("refused", Some(error.redacted(&served.redactor).text())),
+        Err(error) => ("refused", Some(error.into_redacted(&served.redactor).text_with_causes())),
     };
-    served.telemetry.configuration_reloaded(state, why.as_deref(), &SystemClock);
+    served.telemetry.log_configuration_reload(state, why.as_deref(), &SystemClock);
     why.is_none()
 }
 
 /// Says where the server is, who answers there, and how to talk to them.
-fn greet(served: &ConfiguredServer, place: &DatabaseLocation, at: SocketAddr) -> Result<()> {
-    let mut screen = TerminalOutput::out();
-    let url = reachable(at);
+fn print_start_banner(served: &ConfiguredServer, place: &DatabaseLocation, at: SocketAddr) -> Result<()> {
+    let mut screen = TerminalOutput::standard_output();
+    let url = local_server_url(at);
     let about = served.about.as_deref().unwrap_or("the demo agent, which needs no key and no network");
-    screen.line(&format!("singletree listens at {url}"))?;
+    screen.write_line(&format!("singletree listens at {url}"))?;
     let key = if served.asks { " -H \"Authorization: Bearer $KEY\"" } else { "" };
     let say = "{\"content\": \"what time is it?\"}";
     let mut lines = vec![
         format!("answering: {about}"),
-        format!("database:  {}", place.db().display()),
+        format!("database:  {}", place.database_path().display()),
         format!("the API:   {url}/docs"),
     ];
     if served.asks {
         lines.push("a key:     KEY=$(singletree keys create)".to_owned());
     }
     lines.push(format!("try:       curl {url}/v1/sessions/hello/messages{key} --json '{say}'"));
-    lines.iter().try_for_each(|line| screen.styled(TextStyle::Dim, &format!("  {line}")))?;
+    lines.iter().try_for_each(|line| screen.write_styled_line(TextStyle::Dim, &format!("  {line}")))?;
     if !at.ip().is_loopback() {
         let plain = "  others reach it, and it speaks plain HTTP: put a proxy with TLS before it";
-        screen.styled(TextStyle::Strong, plain)?;
+        screen.write_styled_line(TextStyle::Strong, plain)?;
     }
     Ok(())
 }
@@ -249,7 +255,7 @@ impl ProcessSignals {
     }
 
     /// Waits for the next one.
-    async fn next(&mut self) -> ServerCommand {
+    async fn next_command(&mut self) -> ServerCommand {
         #[cfg(unix)]
         tokio::select! {
             _ = self.interrupt.recv() => ServerCommand::End,

@@ -16,7 +16,7 @@ use crate::json::{self, PrintedCommandEffect, PrintedSession, PrintedSessionDeta
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::served::{self, ChatLocation};
-use crate::turn_view::{TurnView, hung};
+use crate::turn_view::{TurnView, indent_later_lines};
 use crate::wire::Workspace;
 
 /// The field of a session in which an agent keeps the summary of its beginning.
@@ -32,48 +32,48 @@ pub(crate) const NO_SESSION: &str = "there is no session yet";
 const PAGE: u64 = 256;
 
 /// Runs the command; those that only read do it beside a writer or alone.
-pub(crate) async fn run(args: Sessions) -> Result<u8> {
-    let place = DatabaseLocation::of(args.common().db.db.as_deref())?;
-    let mut screen = TerminalOutput::out();
+pub(crate) async fn run_sessions_command(args: Sessions) -> Result<u8> {
+    let place = DatabaseLocation::from_path_or_default(args.common_options().db.db.as_deref())?;
+    let mut screen = TerminalOutput::standard_output();
     match args {
         Sessions::List { common } => {
-            let house = Workspace::look(&place).await?;
-            list(&house.chat, common.json, &mut screen).await?;
+            let house = Workspace::open_read_only(&place).await?;
+            list_sessions(&house.chat, common.json, &mut screen).await?;
         }
         Sessions::Show { session, common } => {
-            let house = Workspace::look(&place).await?;
-            show(&house.chat, &session, common.json, &mut screen).await?;
+            let house = Workspace::open_read_only(&place).await?;
+            show_session(&house.chat, &session, common.json, &mut screen).await?;
         }
         Sessions::Export { session, .. } => {
-            let house = Workspace::look(&place).await?;
-            json::print(&mut screen, &house.chat.export_session(&session).await?)?;
+            let house = Workspace::open_read_only(&place).await?;
+            json::print_json(&mut screen, &house.chat.export_session(&session).await?)?;
         }
         Sessions::Delete { session, server, common } => {
-            let open = Workspace::open_empty(&place, "sessions delete");
-            match served::reach(&place, &server, open).await? {
-                ChatLocation::There(served) => served.delete(&session).await?,
+            let open = Workspace::open_without_agents(&place, "sessions delete");
+            match served::locate_chat(&place, &server, open).await? {
+                ChatLocation::There(served) => served.delete_session(&session).await?,
                 ChatLocation::Here(house) => {
                     let deleted = house.chat.delete_session(&session, None).await;
-                    house.close().await;
+                    house.close_gracefully().await;
                     deleted?;
                 }
             }
-            place.forget(&session)?;
+            place.forget_session(&session)?;
             match common.json {
-                true => json::print(&mut screen, &PrintedCommandEffect::Deleted(&session))?,
-                false => screen.line(&format!("deleted: {session}"))?,
+                true => json::print_json(&mut screen, &PrintedCommandEffect::Deleted(&session))?,
+                false => screen.write_line(&format!("deleted: {session}"))?,
             }
         }
         Sessions::Import { file, session, common } => {
-            let document = read(&file)?;
+            let document = read_exported_session(&file)?;
             let id = session.unwrap_or_else(|| document.session.clone());
-            let house = Workspace::open_empty(&place, "sessions import").await?;
+            let house = Workspace::open_without_agents(&place, "sessions import").await?;
             let imported = house.chat.import_session(document, Some(&id)).await;
-            house.close().await;
+            house.close_gracefully().await;
             imported?;
             match common.json {
-                true => json::print(&mut screen, &PrintedCommandEffect::Imported(&id))?,
-                false => screen.line(&format!("imported: {id}"))?,
+                true => json::print_json(&mut screen, &PrintedCommandEffect::Imported(&id))?,
+                false => screen.write_line(&format!("imported: {id}"))?,
             }
         }
     }
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
 }
 
 /// Lists all sessions, ordered by id.
-pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
+pub(crate) async fn list_sessions(chat: &Chat, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
     let mut sessions: Vec<SessionInfo> = Vec::new();
     let mut from = None;
     loop {
@@ -93,74 +93,79 @@ pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut TerminalOutput
         }
     }
     if as_json {
-        let sessions = sessions.iter().map(PrintedSession::of).collect();
-        json::print(screen, &json::PrintedSessionList { sessions })?;
+        let sessions = sessions.iter().map(PrintedSession::from_session_info).collect();
+        json::print_json(screen, &json::PrintedSessionList { sessions })?;
         return Ok(());
     }
     for it in &sessions {
-        screen.line(&session_line(&it.session, &it.agent, it.updated_at, it.messages))?;
+        screen.write_line(&format_session_line(&it.session, &it.agent, it.updated_at, it.messages))?;
     }
     if sessions.is_empty() {
-        screen.line(NO_SESSION)?;
+        screen.write_line(NO_SESSION)?;
     }
     Ok(())
 }
 
 /// Writes the line of a session in a list.
-pub(crate) fn session_line(session: &str, agent: &str, updated_at: Timestamp, messages: u64) -> String {
-    format!("{session}  {agent}  {}  {}", json::time(updated_at), count(messages))
+pub(crate) fn format_session_line(
+    session: &str,
+    agent: &str,
+    updated_at: Timestamp,
+    messages: u64,
+) -> String {
+    format!("{session}  {agent}  {}  {}", json::format_time(updated_at), format_message_count(messages))
 }
 
 /// Writes a number of messages.
-pub(crate) fn count(messages: u64) -> String {
+pub(crate) fn format_message_count(messages: u64) -> String {
     match messages {
         1 => "1 message".to_owned(),
         many => format!("{many} messages"),
     }
 }
 
-async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
+async fn show_session(chat: &Chat, session: &str, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
     let info = chat.session_info(session).await?;
     let history = chat.history(session, 0, info.messages).await?;
-    let summary = summary(chat, session).await?;
+    let summary = load_summary(chat, session).await?;
     let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;
-    let earlier = failed_before(chat, session, failed.first()).await?;
+    let earlier = count_failed_before(chat, session, failed.first()).await?;
     if as_json {
-        json::print(
+        json::print_json(
             screen,
-            &PrintedSessionDetails::of(&info, summary.as_ref(), &history, (&failed, earlier)),
+            &PrintedSessionDetails::from_session_parts(&info, summary.as_ref(), &history, (&failed, earlier)),
         )?;
         return Ok(());
     }
-    let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
+    let (created, updated) = (json::format_time(info.created_at), json::format_time(info.updated_at));
     let about = format!("{session}  {}  made {created}, changed {updated}", info.agent);
-    screen.styled(TextStyle::Dim, &about)?;
+    screen.write_styled_line(TextStyle::Dim, &about)?;
     if earlier > 0 {
         let text = match earlier {
             1 => "(1 failed turn before the ones below is not shown)".to_owned(),
             many => format!("({many} failed turns before the ones below are not shown)"),
         };
-        screen.styled(TextStyle::Dim, &text)?;
+        screen.write_styled_line(TextStyle::Dim, &text)?;
     }
-    let mut view = TurnView::echoing();
+    let mut view = TurnView::with_user_messages();
     let mut failed = failed.iter().peekable();
     for entry in &history {
         while let Some(turn) = failed.next_if(|turn| turn.place <= entry.seq) {
-            show_failed(turn, &mut view, screen)?;
+            show_failed_turn(turn, &mut view, screen)?;
         }
         if let Some(summary) = summary.as_ref().filter(|summary| summary.to == entry.seq) {
-            told(summary, screen)?;
+            show_summary(summary, screen)?;
         }
-        view.message(None, &entry.message, entry.side.as_ref(), screen)?;
+        view.show_message(None, &entry.message, entry.side.as_ref(), screen)?;
     }
     for turn in failed {
-        show_failed(turn, &mut view, screen)?;
+        show_failed_turn(turn, &mut view, screen)?;
     }
     Ok(())
 }
 
 /// Counts the failed turns before the first one that is shown: the list of failed turns holds the newest only.
-async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurnEntry>) -> Result<u64> {
+async fn count_failed_before(chat: &Chat, session: &str, first: Option<&FailedTurnEntry>) -> Result<u64> {
     let Some(first) = first else { return Ok(0) };
     let (mut count, mut from) = (0, 0);
     loop {
@@ -175,30 +180,34 @@ async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurnEntr
 }
 
 /// Shows a turn that failed: its message and its answer, as far as they are no part of the history, and its error.
-fn show_failed(turn: &FailedTurnEntry, view: &mut TurnView, screen: &mut TerminalOutput) -> io::Result<()> {
+fn show_failed_turn(
+    turn: &FailedTurnEntry,
+    view: &mut TurnView,
+    screen: &mut TerminalOutput,
+) -> io::Result<()> {
     for (message, side) in turn.message.iter().chain(&turn.made) {
-        view.message(None, message, side.as_ref(), screen)?;
+        view.show_message(None, message, side.as_ref(), screen)?;
     }
-    screen.styled(TextStyle::Wrong, &format!("failed: {}", turn.error))
+    screen.write_styled_line(TextStyle::Wrong, &format!("failed: {}", turn.error))
 }
 
 /// Reads the summary that replaces the beginning of a session in the prompt, if there is one (D27).
-async fn summary(chat: &Chat, session: &str) -> Result<Option<ConversationSummary>> {
+async fn load_summary(chat: &Chat, session: &str) -> Result<Option<ConversationSummary>> {
     let value = chat.value(session, SUMMARY).await?;
     // An agent of another kind may keep anything under that name.
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }
 
 /// Shows a summary, before the messages that it does not stand for.
-fn told(summary: &ConversationSummary, screen: &mut TerminalOutput) -> io::Result<()> {
+fn show_summary(summary: &ConversationSummary, screen: &mut TerminalOutput) -> io::Result<()> {
     let ConversationSummary { from, to, text, .. } = summary;
-    screen.styled(
+    screen.write_styled_line(
         TextStyle::Dim,
-        &hung(&format!("summary of messages {from}-{}: {text}", to.saturating_sub(1))),
+        &indent_later_lines(&format!("summary of messages {from}-{}: {text}", to.saturating_sub(1))),
     )
 }
 
-fn read(file: &Path) -> Result<ExportedSession> {
+fn read_exported_session(file: &Path) -> Result<ExportedSession> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_| text)

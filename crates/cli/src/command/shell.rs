@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
-use crate::prompt::{PromptEditor, PromptInput, next_line};
-use crate::who::variable;
+use crate::prompt::{PromptEditor, PromptInput, read_stdin_line};
+use crate::who::read_env_variable;
 
 /// The prompt before a line of input.
 const PROMPT: &str = "> ";
@@ -35,47 +35,48 @@ const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the command.
-pub(crate) async fn run(args: args::Shell) -> Result<u8> {
-    let key = args.key_env.as_deref().map(key).transpose()?;
+pub(crate) async fn run_shell_command(args: args::Shell) -> Result<u8> {
+    let key = args.key_env.as_deref().map(require_key_variable).transpose()?;
     let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
     let connection = Connection::new(transport, &args.url, key)?;
     let retry = EngineRetry::new(ATTEMPTS, FIRST_PAUSE, |span| Box::pin(tokio::time::sleep(span)));
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
     let lines = ShellLineSource::new(typed)?;
-    let mut terminal = ShellTerminal { screen: TerminalOutput::out(), lines: lines.clone(), broken: None };
+    let mut terminal =
+        ShellTerminal { screen: TerminalOutput::standard_output(), lines: lines.clone(), broken: None };
     if typed {
         let about = format!("talking with {}. /quit leaves.", connection.base_url());
-        terminal.screen.styled(TextStyle::Dim, &about)?;
+        terminal.screen.write_styled_line(TextStyle::Dim, &about)?;
     }
     let began = tokio::time::Instant::now();
-    let (ids, clock) = (|| format!("req_{}", RandomIds.uuid()), || began.elapsed());
+    let (ids, clock) = (|| format!("req_{}", RandomIds.generate_uuid()), || began.elapsed());
     let mut hands = NoActionExecutor;
     let mut talk = ShellConversation::new(ShellConversationParts {
         engine: EngineClient::new(connection, retry),
-        shell: shell(&args),
+        shell: build_shell_session(&args),
         person: &mut terminal,
         hands: &mut hands,
         ids: &ids,
         clock: &clock,
     });
-    let code = converse(&mut talk, &lines).await;
+    let code = run_input_loop(&mut talk, &lines).await;
     match terminal.broken {
         Some(error) => Err(error.into()),
         None => code,
     }
 }
 
-fn key(name: &str) -> Result<Secret> {
-    let key = variable(name).filter(|variable| !variable.trim().is_empty());
+fn require_key_variable(name: &str) -> Result<Secret> {
+    let key = read_env_variable(name).filter(|variable| !variable.trim().is_empty());
     // It may be the key itself.
     let missing = || Error::Usage("the variable that --key-env names is not set".to_owned());
     key.map(|key| Secret::new(key.trim())).ok_or_else(missing)
 }
 
-fn shell(args: &args::Shell) -> ShellSession {
+fn build_shell_session(args: &args::Shell) -> ShellSession {
     let profile = ShellProfile::for_text_shell("dev.singletree.cli", env!("CARGO_PKG_VERSION"));
     // Without one, an engine may take each line for a conversation of its own.
-    let session = args.session.clone().unwrap_or_else(|| format!("shell-{}", RandomIds.uuid()));
+    let session = args.session.clone().unwrap_or_else(|| format!("shell-{}", RandomIds.generate_uuid()));
     let shell = ShellSession::new(profile, Some(session));
     let shell = match &args.conversation {
         Some(id) => shell.conversation(id),
@@ -98,9 +99,9 @@ struct ShellLineSource {
 impl ShellLineSource {
     fn new(typed: bool) -> Result<Self> {
         let prompt = if typed {
-            let place = DatabaseLocation::of(None)?;
-            place.make()?;
-            Some(PromptEditor::new(place.typed())?)
+            let place = DatabaseLocation::from_path_or_default(None)?;
+            place.create_folder()?;
+            Some(PromptEditor::new(place.input_history_path())?)
         } else {
             None
         };
@@ -108,16 +109,16 @@ impl ShellLineSource {
     }
 
     /// Reads a line, without space around it; none at the end.
-    async fn read(&self, prompt: &str) -> Result<Option<String>> {
+    async fn read_line(&self, prompt: &str) -> Result<Option<String>> {
         if !self.typed {
-            return Ok(next_line().await?.map(|line| line.trim().to_owned()));
+            return Ok(read_stdin_line().await?.map(|line| line.trim().to_owned()));
         }
         let Some(mut editor) = self.prompt.take() else { return Ok(None) };
-        let said = editor.read(prompt, None).await;
+        let said = editor.read_line(prompt, None).await;
         if let Ok(PromptInput::Line(line)) = &said
             && !line.is_empty()
         {
-            editor.remember(line)?;
+            editor.remember_line(line)?;
         }
         self.prompt.replace(Some(editor));
         match said? {
@@ -128,23 +129,23 @@ impl ShellLineSource {
 }
 
 /// Reads the person's input until they leave; returns the exit code of the last round.
-async fn converse(talk: &mut ShellConversation<'_>, lines: &ShellLineSource) -> Result<u8> {
+async fn run_input_loop(talk: &mut ShellConversation<'_>, lines: &ShellLineSource) -> Result<u8> {
     let mut open = VecDeque::<EngineQuestion>::new();
     let mut code = COMPLETED;
-    while let Some(line) = lines.read(PROMPT).await? {
+    while let Some(line) = lines.read_line(PROMPT).await? {
         if matches!(line.as_str(), "/quit" | "/exit") {
             break;
         }
         if line.is_empty() {
             continue;
         }
-        code = match round(talk, &line, &mut open).await {
+        code = match run_input_line(talk, &line, &mut open).await {
             Ok(ConversationRound { failed: Some(_), .. }) => ERRORED,
             Ok(_) if !open.is_empty() => SUSPENDED,
             Ok(_) => COMPLETED,
             // A person can try again.
             Err(error @ (Error::Client(_) | Error::Usage(_))) if lines.typed => {
-                TerminalOutput::err().error(error.category(), &error.text())?;
+                TerminalOutput::standard_error().write_error(error.category(), &error.text_with_causes())?;
                 ERRORED
             }
             Err(error) => return Err(error),
@@ -154,7 +155,7 @@ async fn converse(talk: &mut ShellConversation<'_>, lines: &ShellLineSource) -> 
 }
 
 /// Runs one line of input: an intent, or a decision about the oldest open question.
-async fn round(
+async fn run_input_line(
     talk: &mut ShellConversation<'_>,
     line: &str,
     open: &mut VecDeque<EngineQuestion>,
@@ -190,68 +191,77 @@ struct ShellTerminal {
 }
 
 impl ShellTerminal {
-    fn line(&mut self, style: TextStyle, text: &str) {
-        if let Err(error) = self.screen.styled(style, text) {
+    fn show_line(&mut self, style: TextStyle, text: &str) {
+        if let Err(error) = self.screen.write_styled_line(style, text) {
             self.broken.get_or_insert(error);
         }
     }
 
     /// Asks until one of the words is said; none when nothing is said any more.
-    async fn choose(&mut self, prompt: &str, words: &[&str]) -> Option<usize> {
+    async fn ask_for_choice(&mut self, prompt: &str, words: &[&str]) -> Option<usize> {
         loop {
-            let said = self.lines.read(prompt).await.ok().flatten()?;
+            let said = self.lines.read_line(prompt).await.ok().flatten()?;
             if let Some(at) = words.iter().position(|word| said.eq_ignore_ascii_case(word)) {
                 return Some(at);
             }
         }
     }
 
-    async fn decide(&mut self, question: &EngineQuestion) -> Option<usize> {
-        self.line(TextStyle::Strong, &format!("{} (risk: {})", question.title, risk(question.risk)));
-        self.line(TextStyle::Plain, &question.prompt);
+    async fn ask_for_decision(&mut self, question: &EngineQuestion) -> Option<usize> {
+        self.show_line(
+            TextStyle::Strong,
+            &format!("{} (risk: {})", question.title, risk_tier_name(question.risk)),
+        );
+        self.show_line(TextStyle::Plain, &question.prompt);
         if let Some(until) = &question.expires_at {
-            self.line(TextStyle::Dim, &format!("    until {until}"));
+            self.show_line(TextStyle::Dim, &format!("    until {until}"));
         }
         if question.options.is_empty() {
-            self.line(TextStyle::Dim, &format!("    it is decided elsewhere, as {}", question.signal_id));
+            self.show_line(
+                TextStyle::Dim,
+                &format!("    it is decided elsewhere, as {}", question.signal_id),
+            );
             return None;
         }
         if !self.lines.typed {
-            self.line(TextStyle::Dim, "    /approve or /reject");
+            self.show_line(TextStyle::Dim, "    /approve or /reject");
             return None;
         }
         let words = [Decision::Approve.as_str(), Decision::Reject.as_str(), "later"];
-        let chosen = self.choose(QUESTION, &words).await?;
+        let chosen = self.ask_for_choice(QUESTION, &words).await?;
         question.options.iter().position(|option| option.id == words[chosen])
     }
 }
 
 impl PersonInterface for ShellTerminal {
     fn show_text(&mut self, text: &str) {
-        self.line(TextStyle::Plain, text);
+        self.show_line(TextStyle::Plain, text);
     }
 
     fn report_note(&mut self, note: &DirectiveNote) {
-        let told = TerminalOutput::err().styled(TextStyle::Dim, &words(note));
+        let told = TerminalOutput::standard_error().write_styled_line(TextStyle::Dim, &describe_note(note));
         if let Err(error) = told {
             self.broken.get_or_insert(error);
         }
     }
 
     fn ask_question<'a>(&'a mut self, question: &'a EngineQuestion) -> LocalBoxFuture<'a, Option<usize>> {
-        Box::pin(self.decide(question))
+        Box::pin(self.ask_for_decision(question))
     }
 
     fn ask_confirmation<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         Box::pin(async {
-            self.line(TextStyle::Strong, &format!("{} (risk: {})", asked.action, risk(asked.risk)));
-            self.line(TextStyle::Plain, &asked.details);
-            self.lines.typed && self.choose(CONFIRM, &["yes", "no"]).await == Some(0)
+            self.show_line(
+                TextStyle::Strong,
+                &format!("{} (risk: {})", asked.action, risk_tier_name(asked.risk)),
+            );
+            self.show_line(TextStyle::Plain, &asked.details);
+            self.lines.typed && self.ask_for_choice(CONFIRM, &["yes", "no"]).await == Some(0)
         })
     }
 }
 
-fn risk(risk: RiskTier) -> &'static str {
+fn risk_tier_name(risk: RiskTier) -> &'static str {
     match risk {
         RiskTier::Safe => "safe",
         RiskTier::Caution => "caution",
@@ -259,7 +269,7 @@ fn risk(risk: RiskTier) -> &'static str {
     }
 }
 
-fn words(note: &DirectiveNote) -> String {
+fn describe_note(note: &DirectiveNote) -> String {
     match note {
         DirectiveNote::UnknownActionType(name) => format!("unknown_action_type: {name}; nothing was done"),
         DirectiveNote::Denied(name) => format!("denied by the engine: {name}; nothing was done"),

@@ -36,30 +36,30 @@ pub(super) enum SlashOutcome {
 }
 
 /// Runs a command, given without its slash.
-pub(super) async fn run(
+pub(super) async fn run_slash_command(
     talk: &mut TerminalConversation<'_>,
     prompt: &mut PromptEditor,
     command: &str,
 ) -> Result<SlashOutcome> {
     match command {
-        "sessions" => sessions::list(talk.chat, false, &mut talk.screen).await?,
-        "history" => history(talk).await?,
-        "pending" => pending(talk, prompt).await?,
-        "cancel" => cancel(talk).await?,
-        "retry" => retry(talk, prompt).await?,
-        "help" => talk.screen.line(HELP)?,
+        "sessions" => sessions::list_sessions(talk.chat, false, &mut talk.screen).await?,
+        "history" => show_history(talk).await?,
+        "pending" => show_pending_waits(talk, prompt).await?,
+        "cancel" => cancel_pending_waits(talk).await?,
+        "retry" => retry_last_failed_turn(talk, prompt).await?,
+        "help" => talk.screen.write_line(HELP)?,
         "quit" => return Ok(SlashOutcome::Leave),
-        other => talk.screen.line(&format!("there is no command /{other}; /help lists them"))?,
+        other => talk.screen.write_line(&format!("there is no command /{other}; /help lists them"))?,
     }
     Ok(SlashOutcome::GoOn)
 }
 
 /// Says how many messages `/history` leaves out.
-pub(crate) fn earlier_messages(count: u64) -> String {
+pub(crate) fn earlier_messages_note(count: u64) -> String {
     format!("  ({count} earlier messages)")
 }
 
-async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
+async fn show_history(talk: &mut TerminalConversation<'_>) -> Result<()> {
     let count = match talk.chat.session_info(talk.session).await {
         Ok(info) => info.messages,
         Err(singletree::harness::Error::SessionUnknown { .. }) => 0,
@@ -67,57 +67,60 @@ async fn history(talk: &mut TerminalConversation<'_>) -> Result<()> {
     };
     let from = count.saturating_sub(HISTORY_MAX);
     if from > 0 {
-        talk.screen.styled(TextStyle::Dim, &earlier_messages(from))?;
+        talk.screen.write_styled_line(TextStyle::Dim, &earlier_messages_note(from))?;
     }
     if count == 0 {
-        return Ok(talk.screen.line(NOTHING_SAID)?);
+        return Ok(talk.screen.write_line(NOTHING_SAID)?);
     }
-    let mut view = TurnView::echoing();
+    let mut view = TurnView::with_user_messages();
     for entry in talk.chat.history(talk.session, from, HISTORY_MAX).await? {
-        view.message(None, &entry.message, entry.side.as_ref(), &mut talk.screen)?;
+        view.show_message(None, &entry.message, entry.side.as_ref(), &mut talk.screen)?;
     }
     Ok(())
 }
 
-async fn pending(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -> Result<()> {
-    let all = ask::waiting(talk.chat, None).await?;
+async fn show_pending_waits(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -> Result<()> {
+    let all = ask::list_pending_waits(talk.chat, None).await?;
     for wait in all.iter().filter(|item| item.session != talk.session) {
-        ask::show(wait, &mut talk.screen)?;
-        talk.screen.styled(TextStyle::Dim, &format!("    in session {}", wait.session))?;
+        ask::show_pending_wait(wait, &mut talk.screen)?;
+        talk.screen.write_styled_line(TextStyle::Dim, &format!("    in session {}", wait.session))?;
     }
     if all.is_empty() {
-        talk.screen.line("nothing waits for an answer")?;
+        talk.screen.write_line("nothing waits for an answer")?;
     }
-    talk.ask_all(prompt).await
+    talk.ask_about_all_waits(prompt).await
 }
 
-async fn cancel(talk: &mut TerminalConversation<'_>) -> Result<()> {
-    let waits = ask::waiting(talk.chat, Some(talk.session)).await?;
+async fn cancel_pending_waits(talk: &mut TerminalConversation<'_>) -> Result<()> {
+    let waits = ask::list_pending_waits(talk.chat, Some(talk.session)).await?;
     if waits.is_empty() {
-        talk.screen.line("nothing waits for an answer")?;
+        talk.screen.write_line("nothing waits for an answer")?;
     }
     for wait in waits {
         let turn = talk.chat.cancel(&TurnId::new(wait.invocation, 0)).await?;
         turn.outcome().await;
-        talk.screen.line(&format!("given up: {}", wait.descriptor.signal_id))?;
+        talk.screen.write_line(&format!("given up: {}", wait.descriptor.signal_id))?;
     }
     Ok(())
 }
 
-async fn retry(talk: &mut TerminalConversation<'_>, prompt: &mut PromptEditor) -> Result<()> {
-    let retried = match retry::last_failed(talk.chat, talk.session).await {
-        Ok(failed) => talk.retry(&failed).await,
+async fn retry_last_failed_turn(
+    talk: &mut TerminalConversation<'_>,
+    prompt: &mut PromptEditor,
+) -> Result<()> {
+    let retried = match retry::find_last_failed_turn(talk.chat, talk.session).await {
+        Ok(failed) => talk.retry_turn(&failed).await,
         Err(error) => Err(error),
     };
     match retried {
-        Ok(true) => talk.ask_all(prompt).await,
+        Ok(true) => talk.ask_about_all_waits(prompt).await,
         Ok(false) => Ok(()),
         Err(Error::Harness(singletree::harness::Error::SessionUnknown { .. })) => {
-            Ok(talk.screen.line(NOTHING_SAID)?)
+            Ok(talk.screen.write_line(NOTHING_SAID)?)
         }
         // Refused: nothing happened, and the conversation goes on.
         Err(error @ (Error::Refused(_) | Error::Harness(_) | Error::Usage(_))) => {
-            Ok(error.show(&mut talk.screen)?)
+            Ok(error.show_error(&mut talk.screen)?)
         }
         Err(error) => Err(error),
     }

@@ -28,29 +28,29 @@ const SESSIONS: usize = 8;
 const EVERY: u64 = 50;
 
 /// Runs the command.
-pub(crate) async fn run(args: Torture) -> Result<u8> {
-    let (folder, temporary) = folder(args.folder.as_deref())?;
-    let verdict = tortured(&args, &folder).await?;
+pub(crate) async fn run_torture_command(args: Torture) -> Result<u8> {
+    let (folder, temporary) = create_work_folder(args.folder.as_deref())?;
+    let verdict = run_torture_plan(&args, &folder).await?;
     let clean = verdict.is_clean();
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match args.json {
-        true => json::print(&mut screen, &PrintedTortureVerdict::of(&verdict, &folder))?,
-        false => screen.line(&verdict.to_string())?,
+        true => json::print_json(&mut screen, &PrintedTortureVerdict::from_verdict(&verdict, &folder))?,
+        false => screen.write_line(&verdict.to_string())?,
     }
     if clean && temporary {
         // If the removal fails, the rest stays in the system's folder for temporary files.
         fs::remove_dir_all(&folder).unwrap_or_default();
     } else if !args.json {
-        screen.styled(TextStyle::Dim, &format!("kept in {}", folder.display()))?;
+        screen.write_styled_line(TextStyle::Dim, &format!("kept in {}", folder.display()))?;
     }
     Ok(if clean { COMPLETED } else { ERRORED })
 }
 
-async fn tortured(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
+async fn run_torture_plan(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
     let (db, effects) = (folder.join("torture.db"), folder.join("effects.jsonl"));
     let minutes = Duration::from_secs(args.minutes.saturating_mul(60));
     let plan = TorturePlan {
-        seed: args.seed.unwrap_or_else(seed),
+        seed: args.seed.unwrap_or_else(draw_seed),
         until: args.kills.map_or(StopCondition::Time(minutes), StopCondition::Kills),
         clients: CLIENTS,
         sessions: SESSIONS,
@@ -66,15 +66,15 @@ async fn tortured(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
         command.arg("torture-child").arg("--db").arg(&db).arg("--effects").arg(&effects);
         command
     };
-    let mut screen = TerminalOutput::err();
+    let mut screen = TerminalOutput::standard_error();
     let mut tell = |kills: &KillStatistics| {
         if kills.total.is_multiple_of(EVERY) {
             // Only how far it is: when nobody reads it, it goes on.
-            screen.styled(TextStyle::Dim, &format!("{} kills", kills.total)).unwrap_or_default();
+            screen.write_styled_line(TextStyle::Dim, &format!("{} kills", kills.total)).unwrap_or_default();
         }
     };
     let open = async || {
-        let store = SqliteStore::read_only(&db).await.map_err(harness::Error::from)?;
+        let store = SqliteStore::open_read_only(&db).await.map_err(harness::Error::from)?;
         let store = Arc::new(store);
         Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
@@ -82,10 +82,12 @@ async fn tortured(args: &Torture, folder: &Path) -> Result<TortureVerdict> {
 }
 
 /// Makes the folder to work in; says whether it is a temporary one.
-fn folder(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+fn create_work_folder(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     let (path, temporary) = match named {
         Some(path) => (path.to_owned(), false),
-        None => (std::env::temp_dir().join(format!("singletree-torture-{}", RandomIds.uuid())), true),
+        None => {
+            (std::env::temp_dir().join(format!("singletree-torture-{}", RandomIds.generate_uuid())), true)
+        }
     };
     match fs::create_dir(&path) {
         Ok(()) => Ok((path, temporary)),
@@ -94,8 +96,8 @@ fn folder(named: Option<&Path>) -> Result<(PathBuf, bool)> {
 }
 
 /// Draws a seed, so that no two runs are the same unless somebody wants it.
-fn seed() -> u64 {
-    let uuid = RandomIds.uuid();
+fn draw_seed() -> u64 {
+    let uuid = RandomIds.generate_uuid();
     let first: String = uuid.chars().filter(char::is_ascii_hexdigit).take(12).collect();
     u64::from_str_radix(&first, 16).unwrap_or(0)
 }
@@ -122,7 +124,7 @@ struct PrintedTortureVerdict<'a> {
 }
 
 impl<'a> PrintedTortureVerdict<'a> {
-    fn of(verdict: &'a TortureVerdict, folder: &Path) -> Self {
+    fn from_verdict(verdict: &'a TortureVerdict, folder: &Path) -> Self {
         let [lost, doubled, orphaned, contradicted, stuck] =
             verdict.count_broken_promises().map(|(_, count)| count);
         let findings = verdict.examination.findings.iter();

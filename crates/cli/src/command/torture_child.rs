@@ -15,8 +15,8 @@ use crate::exit::COMPLETED;
 use crate::wire::TokioSleep;
 
 /// Runs the command until nobody asks any more.
-pub(crate) async fn run(args: TortureChild) -> Result<u8> {
-    let say = say();
+pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> {
+    let say = build_report_writer();
     let heartbeat = Heartbeat::start_thread(say.clone()).map_err(|source| Error::Input { source })?;
     heartbeat.enter_phase(ChildPhase::Opening);
     let durability = if args.relaxed { CommitDurability::Normal } else { CommitDurability::Full };
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: TortureChild) -> Result<u8> {
         effects: args.effects,
         pace: Arc::new(TokioSleep),
         say,
-        asks: asks()?,
+        asks: start_request_reader()?,
         heartbeat,
         release: args.release,
         faults: args.fail_commits,
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: TortureChild) -> Result<u8> {
     Ok(COMPLETED)
 }
 
-fn say() -> Say {
+fn build_report_writer() -> Say {
     Arc::new(|line: &ChildReport| {
         // A line is plain data, and always JSON; when nobody hears it, nobody is left to be told.
         let mut text = serde_json::to_string(line).unwrap_or_default();
@@ -50,7 +50,7 @@ fn say() -> Say {
 }
 
 /// Reads asks in a thread of its own, until the parent hangs up.
-fn asks() -> Result<UnboundedReceiver<ChildRequest>> {
+fn start_request_reader() -> Result<UnboundedReceiver<ChildRequest>> {
     let (tell, asks) = unbounded_channel();
     let reader = std::thread::Builder::new().name("asks".to_owned());
     let started = reader.spawn(move || {

@@ -12,32 +12,36 @@ use crate::print::{TerminalOutput, TextStyle};
 use crate::wire::Workspace;
 
 /// Runs the command, beside a writer or alone.
-pub(crate) async fn run(args: Turn) -> Result<u8> {
+pub(crate) async fn run_turn_command(args: Turn) -> Result<u8> {
     let Turn::Show { turn, session, format, json, db } = args;
     let format = if json { TurnFormat::Json } else { format };
-    let place = DatabaseLocation::of(db.db.as_deref())?;
-    let house = Workspace::look(&place).await?;
+    let place = DatabaseLocation::from_path_or_default(db.db.as_deref())?;
+    let house = Workspace::open_read_only(&place).await?;
     let turn = match turn {
         Some(turn) => turn,
-        None => last(&house, &place, session).await?,
+        None => find_last_turn(&house, &place, session).await?,
     };
     let timeline = house.chat.timeline(&turn).await?;
     let picture = TimelinePicture::new(&timeline, &turn);
-    let mut screen = TerminalOutput::out();
+    let mut screen = TerminalOutput::standard_output();
     match format {
         TurnFormat::Text => {
-            for TextLine { tone, text } in picture.render_text_lines(screen.columns()) {
-                screen.styled(style(tone), &text)?;
+            for TextLine { tone, text } in picture.render_text_lines(screen.column_count()) {
+                screen.write_styled_line(style_of_tone(tone), &text)?;
             }
         }
-        TurnFormat::Svg => screen.line(&picture.render_svg())?,
-        TurnFormat::Json => json::print(&mut screen, &timeline)?,
+        TurnFormat::Svg => screen.write_line(&picture.render_svg())?,
+        TurnFormat::Json => json::print_json(&mut screen, &timeline)?,
     }
     Ok(COMPLETED)
 }
 
 /// Finds the last turn of a conversation that is kept.
-async fn last(house: &Workspace, place: &DatabaseLocation, session: Option<String>) -> Result<TurnId> {
+async fn find_last_turn(
+    house: &Workspace,
+    place: &DatabaseLocation,
+    session: Option<String>,
+) -> Result<TurnId> {
     let session = session.or_else(|| place.last_session());
     let session = session.ok_or_else(|| {
         Error::Usage("there is no last conversation here; name a TURN or a --session".to_owned())
@@ -46,7 +50,7 @@ async fn last(house: &Workspace, place: &DatabaseLocation, session: Option<Strin
     last.ok_or_else(|| Error::Usage(format!("no turn of session {session} is kept")))
 }
 
-fn style(tone: TextTone) -> TextStyle {
+fn style_of_tone(tone: TextTone) -> TextStyle {
     match tone {
         TextTone::Plain => TextStyle::Plain,
         TextTone::Quiet => TextStyle::Dim,

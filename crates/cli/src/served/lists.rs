@@ -3,8 +3,8 @@
 use singletree_protocol::native::HistoryMessage;
 
 use super::{ServedChat, turn_event};
-use crate::command::sessions::{NO_SESSION, session_line};
-use crate::command::slash::{HISTORY_MAX, NOTHING_SAID, earlier_messages};
+use crate::command::sessions::{NO_SESSION, format_session_line};
+use crate::command::slash::{HISTORY_MAX, NOTHING_SAID, earlier_messages_note};
 use crate::error::{Error, Result};
 use crate::print::{TerminalOutput, TextStyle};
 use crate::turn_view::TurnView;
@@ -22,18 +22,18 @@ impl ServedChat {
             Err(error) => return Err(error.into()),
         };
         if count == 0 {
-            return Ok(screen.line(NOTHING_SAID)?);
+            return Ok(screen.write_line(NOTHING_SAID)?);
         }
         let mut from = count.saturating_sub(HISTORY_MAX);
         if from > 0 {
-            screen.styled(TextStyle::Dim, &earlier_messages(from))?;
+            screen.write_styled_line(TextStyle::Dim, &earlier_messages_note(from))?;
         }
-        let mut view = TurnView::echoing();
+        let mut view = TurnView::with_user_messages();
         // A page may end before its limit. Messages that come meanwhile are left out.
         while from < count {
             let page = self.client.list_messages(session, from, Some(count - from)).await?;
             for entry in &page.items {
-                show_message(entry, &mut view, screen)?;
+                show_history_message(entry, &mut view, screen)?;
             }
             let Some(next) = page.next else { break };
             from = next;
@@ -47,8 +47,13 @@ impl ServedChat {
         loop {
             let page = self.client.list_sessions(from.as_deref(), Some(PAGE)).await?;
             for session in &page.items {
-                let updated = turn_event::time(&session.updated_at)?;
-                screen.line(&session_line(&session.id, &session.agent, updated, session.messages))?;
+                let updated = turn_event::parse_time(&session.updated_at)?;
+                screen.write_line(&format_session_line(
+                    &session.id,
+                    &session.agent,
+                    updated,
+                    session.messages,
+                ))?;
             }
             is_empty &= page.items.is_empty();
             from = page.next;
@@ -57,14 +62,18 @@ impl ServedChat {
             }
         }
         if is_empty {
-            screen.line(NO_SESSION)?;
+            screen.write_line(NO_SESSION)?;
         }
         Ok(())
     }
 }
 
-fn show_message(entry: &HistoryMessage, view: &mut TurnView, screen: &mut TerminalOutput) -> Result<()> {
-    let message = turn_event::chat_message(&entry.message)?;
-    let side = turn_event::side_record(entry.side.clone())?;
-    view.message(None, &message, side.as_ref(), screen).map_err(Error::from)
+fn show_history_message(
+    entry: &HistoryMessage,
+    view: &mut TurnView,
+    screen: &mut TerminalOutput,
+) -> Result<()> {
+    let message = turn_event::convert_message(&entry.message)?;
+    let side = turn_event::convert_side_record(entry.side.clone())?;
+    view.show_message(None, &message, side.as_ref(), screen).map_err(Error::from)
 }

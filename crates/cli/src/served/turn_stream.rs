@@ -44,17 +44,18 @@ impl ServedChat {
     ///
     /// # Errors
     /// Of the request; `TurnLost` where the server cannot be reached again while the turn runs.
-    pub(super) async fn follow(
+    pub(super) async fn follow_turn(
         &self,
         session: &str,
         start: &TurnStart<'_>,
         screen: &mut TerminalOutput,
     ) -> Result<Option<Outcome>> {
-        let mut view = if screen.is_live() { TurnView::indenting() } else { TurnView::default() };
+        let mut view =
+            if screen.is_interactive() { TurnView::with_indentation() } else { TurnView::default() };
         let mut followed = FollowProgress::default();
         loop {
-            let ended = match self.open(session, start, &followed).await {
-                Ok(mut events) => Self::show(&mut events, &mut followed, (&mut view, screen)).await?,
+            let ended = match self.open_event_stream(session, start, &followed).await {
+                Ok(mut events) => Self::show_events(&mut events, &mut followed, (&mut view, screen)).await?,
                 Err(error) => Err(error),
             };
             match ended {
@@ -62,14 +63,16 @@ impl ServedChat {
                 Ok(None) if followed.turn.is_none() && matches!(start, TurnStart::Answer(..)) => {
                     return Ok(None);
                 }
-                Ok(None) => followed.rest(session, None).await?,
-                Err(error) if followed.may_pass(&error) => followed.rest(session, Some(error)).await?,
+                Ok(None) => followed.pause_before_retry(session, None).await?,
+                Err(error) if followed.is_worth_retrying(&error) => {
+                    followed.pause_before_retry(session, Some(error)).await?
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    async fn open(
+    async fn open_event_stream(
         &self,
         session: &str,
         start: &TurnStart<'_>,
@@ -91,7 +94,7 @@ impl ServedChat {
 
     /// Shows events until the turn or the stream ends: with the outcome, with none where the stream only ended, or
     /// with the error that broke the stream.
-    async fn show(
+    async fn show_events(
         events: &mut EventStream,
         followed: &mut FollowProgress,
         (view, screen): (&mut TurnView, &mut TerminalOutput),
@@ -111,15 +114,15 @@ impl ServedChat {
             match what {
                 EventKind::TurnErrored { outcome } => {
                     if let Outcome::Errored(turn) = outcome {
-                        view.failed(&turn.reply, (&turn.category, &turn.diagnostic), screen)?;
+                        view.show_turn_failure(&turn.reply, (&turn.category, &turn.diagnostic), screen)?;
                     }
                     return Ok(Ok(Some(outcome.clone())));
                 }
                 EventKind::TurnCompleted { outcome } | EventKind::TurnSuspended { outcome } => {
-                    screen.end()?;
+                    screen.end_line()?;
                     return Ok(Ok(Some(outcome.clone())));
                 }
-                _ => view.show(&turn_event::read(&event)?, screen)?,
+                _ => view.show_event(&turn_event::convert_event(&event)?, screen)?,
             }
         }
     }
@@ -127,7 +130,7 @@ impl ServedChat {
 
 impl FollowProgress {
     /// Says whether the same may go well a moment later. A server that was never reached is not waited for.
-    fn may_pass(&self, error: &ClientError) -> bool {
+    fn is_worth_retrying(&self, error: &ClientError) -> bool {
         match error {
             ClientError::Http(singletree::http::Error::Unreachable { .. }) => {
                 self.turn.is_some() || self.failures > 0
@@ -144,9 +147,9 @@ impl FollowProgress {
     }
 
     /// Pauses before the next attempt.
-    async fn rest(&mut self, session: &str, error: Option<ClientError>) -> Result<()> {
+    async fn pause_before_retry(&mut self, session: &str, error: Option<ClientError>) -> Result<()> {
         if self.failures < ATTEMPTS {
-            TokioSleep.pause(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
+            TokioSleep.sleep_for(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
             self.failures += 1;
             return Ok(());
         }

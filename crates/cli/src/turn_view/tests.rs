@@ -72,9 +72,9 @@ fn check(events: &[ChatEvent], expect: &str) {
 
 fn check_with(mut view: TurnView, events: &[ChatEvent], expect: &str) {
     let paper = Paper::default();
-    let mut screen = TerminalOutput::over(Box::new(paper.clone()), false);
+    let mut screen = TerminalOutput::with_writer(Box::new(paper.clone()), false);
     for event in events {
-        view.show(event, &mut screen).unwrap();
+        view.show_event(event, &mut screen).unwrap();
     }
     assert_eq!(String::from_utf8(paper.0.borrow().clone()).unwrap(), expect);
 }
@@ -130,12 +130,12 @@ fn while_a_model_thinks_or_is_asked_again_a_live_screen_says_so() {
     let begun = || event(1, false, ChatEventKind::TurnStarted);
     let events = [begun(), event(2, false, what), delta((0, 1, 0), "hi", false)];
     let paper = Paper::default();
-    let mut screen = TerminalOutput::over(Box::new(paper.clone()), false).live();
-    let mut view = TurnView::indenting();
+    let mut screen = TerminalOutput::with_writer(Box::new(paper.clone()), false).into_interactive();
+    let mut view = TurnView::with_indentation();
     for event in &events {
-        view.show(event, &mut screen).unwrap();
+        view.show_event(event, &mut screen).unwrap();
     }
-    screen.end().unwrap();
+    screen.end_line().unwrap();
     let retrying = "  (provider_rate_limit: attempt 1 failed, the next one is at 1970-01-01T00:01:01Z)\n";
     let expect = format!("  ...\r\x1b[K{retrying}  ...\r\x1b[Khi\n");
     assert_eq!(String::from_utf8(paper.0.borrow().clone()).unwrap(), expect);
@@ -148,11 +148,11 @@ fn while_a_model_thinks_or_is_asked_again_a_live_screen_says_so() {
 fn a_live_screen_breaks_lines_between_words_by_their_width() {
     let shown = |pieces: &[&str]| {
         let paper = Paper::default();
-        let mut screen = TerminalOutput::over(Box::new(paper.clone()), false).live();
+        let mut screen = TerminalOutput::with_writer(Box::new(paper.clone()), false).into_interactive();
         for piece in pieces {
-            screen.piece(piece).unwrap();
+            screen.write_piece(piece).unwrap();
         }
-        screen.end().unwrap();
+        screen.end_line().unwrap();
         String::from_utf8(paper.0.borrow().clone()).unwrap()
     };
     let nine_tens = "123456789 ".repeat(9);
@@ -236,7 +236,7 @@ fn no_line_of_a_text_looks_like_one_of_ours() {
     let whole = || appended(0, 9, ChatMessage::assistant("one\n\nyou> two\n  * pay {}\n"));
     let piece = |n: u64, text: &str| delta((0, 1, n), text, false);
     let expect = "one\n\n    you> two\n      * pay {}\n";
-    let check = |events: &[ChatEvent]| check_with(TurnView::indenting(), events, expect);
+    let check = |events: &[ChatEvent]| check_with(TurnView::with_indentation(), events, expect);
     check(&[whole()]);
     check(&[piece(0, "one\n"), piece(1, "\n"), piece(2, "you> two\n"), piece(3, "  * pay {}\n"), whole()]);
     check(&[piece(0, "one\n\nyou"), whole()]);
@@ -245,5 +245,5 @@ fn no_line_of_a_text_looks_like_one_of_ours() {
         true,
         ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("a\nyou> b"))) },
     );
-    check_with(TurnView::echoing(), &[user], "you> a\n    you> b\n");
+    check_with(TurnView::with_user_messages(), &[user], "you> a\n    you> b\n");
 }

@@ -87,7 +87,7 @@ fn what_is_lost_doubled_orphaned_contradicted_or_stuck_is_seen() {
     };
     let open = async || {
         Connection::open(&db).unwrap().execute_batch(HARM).unwrap();
-        let store = Arc::new(SqliteStore::read_only(&db).await.unwrap());
+        let store = Arc::new(SqliteStore::open_read_only(&db).await.unwrap());
         Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -8,6 +8,8 @@ import { House, axe, browse, config, folder, model, open, run, say, sessionOf, s
 
 const shots = process.env.SINGLETREE_SHOTS;
 const deep = Boolean(process.env.SINGLETREE_DEEP);
+// Bounds of time hold only where nothing else runs: `.ci/deep page` sets this.
+const timed = Boolean(process.env.SINGLETREE_TIMED);
 if (shots) mkdirSync(shots, { recursive: true });
 const shoot = async (page, name) => shots && (await page.screenshot({ path: join(shots, `${name}.png`) }));
 
@@ -330,7 +332,7 @@ test("it is small and there at once", async () => {
   }
   paints.sort((a, b) => a - b);
   console.log(`first paint: ${paints.map((it) => it.toFixed(0)).join(", ")} ms`);
-  if (deep) assert.ok(paints[2] <= 200, `first paint after ${paints[2]} ms`);
+  if (timed) assert.ok(paints[2] <= 200, `first paint after ${paints[2]} ms`);
   await page.context().close();
 });
 
@@ -356,7 +358,7 @@ test("ten thousand messages open at once and scroll", async () => {
     return performance.now() - began;
   });
   console.log(`10,000 messages are open after ${opened.toFixed(0)} ms`);
-  assert.ok(opened <= 1000 || !deep, `${opened} ms`);
+  assert.ok(opened <= 1000 || !timed, `${opened} ms`);
   // Up, until the first message is reached, page by page.
   const frames = await page.evaluate(async () => {
     const scroller = document.querySelector("#scroller");
@@ -377,7 +379,7 @@ test("ten thousand messages open at once and scroll", async () => {
   console.log(`scrolled through in ${frames.length} frames, median ${frames[frames.length >> 1].toFixed(1)} ms; longest task ${worst.toFixed(0)} ms; ${elements} elements`);
   assert.match(await page.locator("#turns").innerText(), /message 0:/);
   assert.ok(elements < 3000, "only what is near is in the document");
-  if (deep) assert.ok(frames[frames.length >> 1] <= 20, "it scrolls smoothly");
+  if (timed) assert.ok(frames[frames.length >> 1] <= 20, "it scrolls smoothly");
   await page.context().close();
   await here.kill();
 });
@@ -402,6 +404,6 @@ test("200 pieces a second leave the main thread free", async (it) => {
   await page.waitForFunction((it) => document.querySelector("#turns").textContent.includes(it), `word${words.length - 2}`, { timeout: 60_000 });
   const long = await page.evaluate(() => globalThis.long);
   console.log(`${words.length} pieces, 200 a second: ${long.length} tasks over 50 ms, the longest ${Math.max(0, ...long).toFixed(0)} ms`);
-  if (deep) assert.deepEqual(long, []);
+  if (timed) assert.deepEqual(long, []);
   await page.context().close();
 });

@@ -70,8 +70,8 @@ impl Toolset for SelectedToolset {
         self.all.name()
     }
 
-    fn tools(&self) -> BoxFuture<'_, Offer> {
-        Box::pin(async move { self.all.tools().await.map(|all| self.select_listed_tools(all)) })
+    fn offer_tools(&self) -> BoxFuture<'_, Offer> {
+        Box::pin(async move { self.all.offer_tools().await.map(|all| self.select_listed_tools(all)) })
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             "rooms"
         }
 
-        fn tools(&self) -> BoxFuture<'_, Offer> {
+        fn offer_tools(&self) -> BoxFuture<'_, Offer> {
             Box::pin(async { Ok(self.0.clone()) })
         }
     }
@@ -129,9 +129,9 @@ mod tests {
     async fn only_what_is_listed_is_there_and_it_stays_the_same() {
         let picked =
             SelectedToolset::new(Arc::new(rooms()), ["list".to_owned()], UnofferedReporter::new(None));
-        let first = picked.tools().await.unwrap();
+        let first = picked.offer_tools().await.unwrap();
         assert_eq!(first.iter().map(|it| it.definition().name()).collect::<Vec<_>>(), ["rooms__list"]);
-        assert!(Arc::ptr_eq(&first, &picked.tools().await.unwrap()));
+        assert!(Arc::ptr_eq(&first, &picked.offer_tools().await.unwrap()));
     }
 
     #[tokio::test]
@@ -143,8 +143,8 @@ mod tests {
         let names = || ["list".to_owned(), "book_roo".to_owned()];
         for _agent in 0..2 {
             let picked = SelectedToolset::new(Arc::new(rooms()), names(), teller.clone());
-            assert_eq!(picked.tools().await.unwrap().len(), 1);
-            assert_eq!(picked.tools().await.unwrap().len(), 1);
+            assert_eq!(picked.offer_tools().await.unwrap().len(), 1);
+            assert_eq!(picked.offer_tools().await.unwrap().len(), 1);
         }
         let expect = "the tool `rooms.book_roo` is not offered: the server has no such tool (did you mean `book_room`?)";
         assert_eq!(*told.lock().unwrap(), [expect]);

@@ -70,7 +70,7 @@ pub(crate) fn build_mcp_server(
         ServerTransport::Command { program, args, folder, .. } => {
             let folder =
                 folder.as_ref().map_or_else(|| config.folder.clone(), |folder| config.resolve_path(folder));
-            McpServer::program(name, server_command(&program.value, args, ready).folder(folder))
+            McpServer::program(name, server_command(&program.value, args, ready).working_folder(folder))
         }
         ServerTransport::Url { url, .. } => {
             let client = HttpClient::new(HttpLimits::standard())?;
@@ -83,7 +83,7 @@ pub(crate) fn build_mcp_server(
         ServerTransport::Unknown => return Ok(None),
     };
     let server = apply_tool_effects(builder.limits(server_limits(config, table)), table);
-    let server = pins.cloned().into_iter().fold(server, McpServerBuilder::pins).build();
+    let server = pins.cloned().into_iter().fold(server, McpServerBuilder::definition_pins).build();
     server.map(Some).map_err(|error| Error::Server { name: name.to_owned(), source: Box::new(error) })
 }
 

@@ -27,9 +27,9 @@ impl Toolset for MonitoredServer {
         self.server.name()
     }
 
-    fn tools(&self) -> BoxFuture<'_, Offer> {
+    fn offer_tools(&self) -> BoxFuture<'_, Offer> {
         Box::pin(async {
-            let offer = self.server.tools().await;
+            let offer = self.server.offer_tools().await;
             match &offer {
                 Ok(_) => self.teller.clear_server_reasons(),
                 Err(error) => {
@@ -43,9 +43,9 @@ impl Toolset for MonitoredServer {
 
 /// Describes why a server cannot be used: the cause of the error that a model would be told.
 pub(crate) fn describe_unoffered_server(server: &str, error: &Error) -> UnofferedTools {
-    let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
+    let why = error.source().map_or_else(|| error.to_string(), singletree_engine::format_error_chain);
     let beneath = error.source().and_then(|source| source.downcast_ref::<singletree_mcp::Error>());
-    let said = beneath.and_then(singletree_mcp::Error::said);
+    let said = beneath.and_then(singletree_mcp::Error::last_stderr_lines);
     let last = said.and_then(|said| said.lines().rfind(|line| !line.trim().is_empty()));
     UnofferedTools {
         server: server.to_owned(),

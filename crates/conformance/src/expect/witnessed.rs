@@ -110,7 +110,7 @@ fn check_attempt_events(
         }
         let names_error = keys.take_value("error_category").is_some();
         keys.reject_remaining_keys()?;
-        let error = event.error();
+        let error = event.attempt_error();
         checker.check_result(
             &wanted.path,
             ensure(names_error || error.is_none(), || format!("it failed: {error:?}")),
@@ -146,9 +146,12 @@ fn check_observed_event(
     checker.check_result(&spot.path, ensure(of.next().is_none(), || "there are several such events".into()));
     while let Some((key, it)) = keys.take_next_entry() {
         match key.as_str() {
-            "error" if it.is_null() => checker.check_exact(&it, event.error().map(error_category)),
+            "error" if it.is_null() => checker.check_exact(&it, event.attempt_error().map(error_category)),
             "error_absent" => {
-                checker.check_truth(&it, ensure(event.error().is_none(), || "the attempt failed".into()));
+                checker.check_truth(
+                    &it,
+                    ensure(event.attempt_error().is_none(), || "the attempt failed".into()),
+                );
             }
             "attempt_index" | "step" | "namespace" | "pre_state" | "post_state" | "error" => {
                 checker.check_exact(&it, crate::events::event_to_json(event).get(&key).cloned());
@@ -178,7 +181,7 @@ fn check_isolated_failure(
                 "wrapped_node_lineage" => check_isolation_lineage(checker, it, event)?,
                 "pre_state" => checker.check_exact(&it, state_to_json(&event.pre_state)),
                 "post_state" => {
-                    let fields = event.post_state.entries();
+                    let fields = event.post_state.iter_entries();
                     let fields =
                         fields.map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap_or_default()));
                     checker.check_exact(&it, fields.collect::<Map<_, _>>());

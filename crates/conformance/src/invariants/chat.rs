@@ -92,7 +92,9 @@ fn next_send_is_its_own_turn(evidence: &InvariantEvidence) -> Result<(), String>
     let next = evidence.talked.next.as_ref().ok_or("nobody sent again")?;
     let mut heard = evidence.talked.heard.values().flatten().peekable();
     ensure(heard.peek().is_some(), || "nobody heard of the resumed turn".into())?;
-    ensure(heard.all(|it| it.turn() != next.turn()), || "the next send returned the resumed turn".into())?;
+    ensure(heard.all(|it| it.turn_id() != next.turn_id()), || {
+        "the next send returned the resumed turn".into()
+    })?;
     let resumed = evidence.talked.heard.values().flatten().filter_map(|it| match it.as_ref() {
         ChatTurnOutcome::Completed(it) => Some(it.replies.as_slice()),
         ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Errored(_) => None,

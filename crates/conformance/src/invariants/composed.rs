@@ -57,8 +57,11 @@ fn attempt_events_are_pairs(evidence: &InvariantEvidence) -> Result<(), String> 
 fn last_attempt_is_caught(evidence: &InvariantEvidence) -> Result<(), String> {
     let run = last_run(evidence)?;
     let caught = only_isolated_failure(run)?;
-    let failed: Vec<u32> =
-        runner_events(run).iter().filter(|it| it.error().is_some()).map(|it| it.attempt_index).collect();
+    let failed: Vec<u32> = runner_events(run)
+        .iter()
+        .filter(|it| it.attempt_error().is_some())
+        .map(|it| it.attempt_index)
+        .collect();
     let all: Vec<u32> = (0..).take(run.reel.visits.len()).collect();
     let right = failed == all && all.len() > 1 && all.last() == Some(&caught.attempt_index);
     ensure(right, || format!("attempts {failed:?} failed, {} was caught", caught.attempt_index))

@@ -95,8 +95,8 @@ fn edge_failure_is_in_an_event(evidence: &InvariantEvidence) -> Result<(), Strin
     let mut events = run.reel.deliveries.iter().map(|delivery| &delivery.event);
     let found = events.any(|event| {
         event.phase.as_str() == "completed"
-            && event.error().is_some_and(|it| it.category == error.category())
-            && error.place().is_some_and(|place| place.node == event.node_name)
+            && event.attempt_error().is_some_and(|it| it.category == error.category())
+            && error.node_location().is_some_and(|place| place.node == event.node_name)
     });
     ensure(found, || "no completed event of the node carries the failure".into())
 }
@@ -155,7 +155,7 @@ fn last_save_replaces_first(evidence: &InvariantEvidence) -> Result<(), String> 
 fn scratch_fields_are_not_saved(evidence: &InvariantEvidence) -> Result<(), String> {
     let saves: Vec<_> = evidence.runs.iter().flat_map(|run| run.reel.saved_records()).collect();
     ensure(!saves.is_empty(), || "nothing was saved".into())?;
-    let ended = last_run(evidence)?.last_state().map(|state| state.fields().count()).unwrap_or_default();
+    let ended = last_run(evidence)?.last_state().map(|state| state.iter_fields().count()).unwrap_or_default();
     let all = saves.iter().all(|save| save.state.len() < ended && !save.state.contains_key("scratch"));
     ensure(all, || "a record holds the scratch field".into())
 }

@@ -69,12 +69,12 @@ impl AttemptRecorder {
 }
 
 impl AttemptObserver for AttemptRecorder {
-    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
+    fn on_attempt_started(&self, attempt: &ProviderCallAttempt<'_>) {
         let tried = RecordedAttempt { reason: attempt.reason, request: attempt.request.clone(), ended: None };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
     }
 
-    fn ended(&self, _attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
+    fn on_attempt_ended(&self, _attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
         let ended = outcome.map(|outcome| outcome.finish_reason.as_str()).map_err(FailedAttempt::from_error);
         if let Some(last) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             last.ended = Some(ended);
@@ -93,7 +93,7 @@ impl PauseRecorder {
 }
 
 impl AsyncSleep for PauseRecorder {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(length);
         Box::pin(tokio::time::sleep(length))
     }

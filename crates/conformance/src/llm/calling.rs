@@ -144,13 +144,13 @@ async fn complete_request(
     let (attempts, pauses) = (AttemptRecorder::default(), PauseRecorder::default());
     let heard = Arc::new(RetryCallbackLog::default());
     let retry = called.retry.as_ref().map(|retry| retry.build_policy(&heard));
-    let mut ask = ProviderCall::of(provider).observed_by(&attempts);
+    let mut ask = ProviderCall::of(provider).with_observer(&attempts);
     if let Some(retry) = &retry {
         ask = ask.retrying(retry, &pauses, &|| 1.0);
     }
     let ended = if called.is_streamed {
         let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
-        ask.stream(request, |ask| match ask {
+        ask.complete_with_updates(request, |ask| match ask {
             ModelStreamUpdate::Delta(delta) => {
                 shown.push(delta.clone());
                 *ever += 1;
@@ -234,7 +234,7 @@ async fn repeat_unstreamed(
     let answer = MockHttpAnswer::from_body(join_stream_chunks(chunks));
     let mapping = ProviderMapping { wire: provider.wire(), streams: provider.capabilities().streaming };
     let peer = Arc::new(MockProviderServer::new(mapping, vec![answer], None));
-    let built = HttpProvider::builder(provider.wire(), provider.model(), peer)
+    let built = HttpProvider::builder(provider.wire(), provider.model_name(), peer)
         .base_url(BASE_URL)
         .capabilities(provider.capabilities())
         .build();

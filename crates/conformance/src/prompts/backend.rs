@@ -92,14 +92,14 @@ impl CasePromptBackend {
     pub(super) fn new(spec: &PromptBackendSpec) -> Self {
         let clock = Arc::new(SteppedClock::new());
         let prompts = spec.prompts.iter().cloned().fold(MemoryBackend::new(), MemoryBackend::with);
-        let prompts = prompts.clock(clock.clone());
+        let prompts = prompts.with_clock(clock.clone());
         let source = Arc::new(PromptBackendSource {
             prompts,
             is_unavailable: spec.is_unavailable,
             reads: AtomicU64::new(0),
         });
         let asked: Box<dyn PromptBackend> = match spec.is_caching {
-            true => Box::new(CachedBackend::new(source.clone()).clock(clock.clone())),
+            true => Box::new(CachedBackend::new(source.clone()).with_clock(clock.clone())),
             false => Box::new(source.clone()),
         };
         let (name, is_caching) = (spec.name.clone(), spec.is_caching);
@@ -118,19 +118,19 @@ impl CasePromptBackend {
 }
 
 impl PromptBackend for CasePromptBackend {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
         cache_ttl: Option<Duration>,
     ) -> BoxFuture<'a, Result<Arc<Prompt>>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.asked.fetch(name, label, cache_ttl)
+        self.asked.fetch_prompt(name, label, cache_ttl)
     }
 }
 
 impl PromptBackend for PromptBackendSource {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
@@ -138,8 +138,8 @@ impl PromptBackend for PromptBackendSource {
     ) -> BoxFuture<'a, Result<Arc<Prompt>>> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         if self.is_unavailable {
-            return Box::pin(async { Err(Error::unavailable("the fixture says so", None)) });
+            return Box::pin(async { Err(Error::store_unavailable("the fixture says so", None)) });
         }
-        self.prompts.fetch(name, label, cache_ttl)
+        self.prompts.fetch_prompt(name, label, cache_ttl)
     }
 }

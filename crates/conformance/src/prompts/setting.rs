@@ -156,7 +156,7 @@ pub(super) fn build_labels(
         for (prompt, label) in &resolver.labels {
             if !known.contains(prompt) {
                 known.push(prompt.clone());
-                labels = labels.with(prompt, label);
+                labels = labels.with_label(prompt, label);
             }
         }
         waiting.extend(resolver.fallbacks.iter().rev().cloned());
@@ -188,7 +188,7 @@ pub(super) fn resolve_label(
     path: &str,
 ) -> Outcome<String> {
     let chain = [LabelResolverRef::Named(resolver.to_owned())];
-    Ok(build_labels(&chain, all, path)?.resolve(prompt))
+    Ok(build_labels(&chain, all, path)?.resolve_label(prompt))
 }
 
 /// Reads a bound in seconds; null is none.

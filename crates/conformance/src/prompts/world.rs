@@ -76,7 +76,7 @@ impl PromptEnvironment {
             builder = builder.fallback(backend);
         }
         if !spec.resolvers.is_empty() {
-            builder = builder.labels(build_labels(&spec.resolvers, resolvers, &spec.path)?);
+            builder = builder.label_resolver(build_labels(&spec.resolvers, resolvers, &spec.path)?);
         }
         if let Some(ttl) = spec.cache_ttl {
             builder = builder.cache_ttl(ttl);
@@ -125,10 +125,10 @@ impl PromptEnvironment {
             PromptAction::Ask { backend, query } => {
                 let label = query.label.as_deref().unwrap_or(DEFAULT_LABEL);
                 let backend = self.find_backend(backend, path)?;
-                backend.fetch(&query.name, label, query.cache_ttl).await.map(PromptCallResult::Prompt)
+                backend.fetch_prompt(&query.name, label, query.cache_ttl).await.map(PromptCallResult::Prompt)
             }
             PromptAction::Fetch { manager, query } => {
-                self.find_manager(manager, path)?.fetch(query).await.map(PromptCallResult::Prompt)
+                self.find_manager(manager, path)?.fetch_prompt(query).await.map(PromptCallResult::Prompt)
             }
             PromptAction::Get { manager, query, inputs } => {
                 self.find_manager(manager, path)?.get(query, inputs).await.map(rendered)
@@ -136,7 +136,7 @@ impl PromptEnvironment {
             PromptAction::Render { manager, prompt, inputs } => {
                 let manager = self.find_manager(manager, path)?;
                 let prompt = match prompt {
-                    RenderPromptSource::Fetched(query) => manager.fetch(query).await,
+                    RenderPromptSource::Fetched(query) => manager.fetch_prompt(query).await,
                     RenderPromptSource::Captured(name) => match self.captured_result(name, path)? {
                         PromptCallResult::Prompt(it) => Ok(it.clone()),
                         PromptCallResult::Result(_)
@@ -147,7 +147,7 @@ impl PromptEnvironment {
                         }
                     },
                 };
-                prompt.and_then(|prompt| manager.render(&prompt, inputs)).map(rendered)
+                prompt.and_then(|prompt| manager.render_prompt(&prompt, inputs)).map(rendered)
             }
             PromptAction::Advance { backend, by } => {
                 let backend = self.find_backend(backend, path)?;

@@ -37,7 +37,7 @@ pub(super) fn collect_arrows(outline: &GraphOutline) -> Vec<GraphArrow> {
     let mut arrows = vec![GraphArrow { from: None, to: node(&outline.entry), chosen: false }];
     for (at, it) in outline.nodes.iter().enumerate() {
         let chosen = matches!(it.next, EdgeOutline::OneOf { .. } | EdgeOutline::ByFunction);
-        let goals = it.next.targets().iter().map(|target| match target {
+        let goals = it.next.known_targets().iter().map(|target| match target {
             Target::Node(name) => node(name),
             Target::End => ArrowTarget::End,
         });

@@ -107,7 +107,7 @@ struct TimelineScale {
 
 impl TimelineScale {
     fn x_of_time(&self, at: Timestamp) -> f64 {
-        let part = at.since(self.begin).as_millis() as f64 / self.whole;
+        let part = at.duration_since(self.begin).as_millis() as f64 / self.whole;
         BARS + LONG * part.min(1.0)
     }
 
@@ -139,7 +139,7 @@ fn paint_turn(svg: &mut SvgWriter, timeline: &Timeline, (turn, rows): (&TurnSpan
         &words::format_timestamp(turn.accepted_at),
     );
     let end = rows.iter().map(|row| row.to).max().unwrap_or(turn.accepted_at);
-    let whole = end.since(turn.accepted_at).as_millis() as f64;
+    let whole = end.duration_since(turn.accepted_at).as_millis() as f64;
     let scale = TimelineScale { begin: turn.accepted_at, whole: whole.max(1.0) };
     let (top, bottom) = (y + BAND_HEAD - 8.0, y + BAND_HEAD + ROW * rows.len() as f64);
     let ticks = if whole > 0.0 { scale.tick_millis() } else { vec![0] };
@@ -176,7 +176,7 @@ fn paint_row(svg: &mut SvgWriter, row: &TimelineRow, scale: &TimelineScale, y: f
     }
     let (from, to) = (scale.x_of_time(row.from), scale.x_of_time(row.to));
     let middle = y + 15.0;
-    let took = row.to.since(row.from);
+    let took = row.to.duration_since(row.from);
     if took.is_zero() {
         svg.draw_circle("bar", Point { x: from, y: middle }, 5.0);
     } else {

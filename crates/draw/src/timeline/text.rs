@@ -144,12 +144,12 @@ impl TimelineTextPage {
 
 /// Says when after the beginning of its turn something was recorded.
 fn format_offset(row: &TimelineRow, begin: Timestamp) -> String {
-    words::format_duration(row.to.since(begin))
+    words::format_duration(row.to.duration_since(begin))
 }
 
 /// Says how long something took, if it took any time.
 fn format_row_duration(row: &TimelineRow) -> String {
-    let took = row.to.since(row.from);
+    let took = row.to.duration_since(row.from);
     if took.is_zero() { String::new() } else { words::format_duration(took) }
 }
 
@@ -160,9 +160,9 @@ fn pad_to_columns(text: &str, columns: usize) -> String {
 
 /// Draws when in its turn something was.
 fn draw_time_bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> String {
-    let whole = end.since(begin).as_millis().max(1);
+    let whole = end.duration_since(begin).as_millis().max(1);
     let column = |at: Timestamp| {
-        let part = at.since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
+        let part = at.duration_since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
         usize::try_from(part).unwrap_or(0)
     };
     let (from, to) = (column(row.from), column(row.to));

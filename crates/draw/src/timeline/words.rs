@@ -49,10 +49,11 @@ pub(super) fn summarize_timeline(timeline: &Timeline) -> String {
         (Some(status), None) => status.as_str().to_owned(),
         (None, None) => "unknown".to_owned(),
     };
-    let spans = timeline.turns.iter().filter_map(|turn| Some(turn.ended_at?.since(turn.accepted_at)));
+    let spans =
+        timeline.turns.iter().filter_map(|turn| Some(turn.ended_at?.duration_since(turn.accepted_at)));
     let (turns, worked) = (timeline.turns.len(), spans.sum::<Duration>());
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
-    let ended = timeline.waits.iter().filter_map(|wait| Some(wait.ended_at?.since(wait.since)));
+    let ended = timeline.waits.iter().filter_map(|wait| Some(wait.ended_at?.duration_since(wait.since)));
     let waited: Vec<Duration> = ended.collect();
     let waits = match waited.len() {
         0 => String::new(),
@@ -77,7 +78,7 @@ pub(super) fn describe_turn(timeline: &Timeline, span: &TurnSpan) -> String {
     };
     let took = span
         .ended_at
-        .map(|ended_at| format!(" after {}", format_duration(ended_at.since(span.accepted_at))))
+        .map(|ended_at| format!(" after {}", format_duration(ended_at.duration_since(span.accepted_at))))
         .unwrap_or_default();
     format!("{which}{answers} \u{b7} {}{took}", span.status.as_str())
 }
@@ -86,7 +87,9 @@ pub(super) fn describe_turn(timeline: &Timeline, span: &TurnSpan) -> String {
 pub(super) fn describe_wait(span: &WaitSpan) -> String {
     let by = span.answered_by.as_ref().map(|answered_by| format!(" by {answered_by}")).unwrap_or_default();
     match (span.ended_at, span.deadline) {
-        (Some(ended), _) => format!("{}{by} after {}", span.status, format_duration(ended.since(span.since))),
+        (Some(ended), _) => {
+            format!("{}{by} after {}", span.status, format_duration(ended.duration_since(span.since)))
+        }
         (None, Some(deadline)) => {
             format!(
                 "{} since {}, until {}",

@@ -2,39 +2,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::index::of_session;
-use super::refused;
+use super::index::numbers_of_session;
+use super::refusal_error;
 use super::state::{MemoryTables, SessionTables};
 use crate::{
     Batch, BatchPrecondition, ItemPlacement, ListItemRow, Result, RowMutation, SessionKey, TurnRow, WaitRow,
 };
 
 /// Checks everything that can refuse a batch.
-pub(super) fn check(state: &MemoryTables, batch: &Batch) -> Result<()> {
+pub(super) fn check_batch(state: &MemoryTables, batch: &Batch) -> Result<()> {
     if batch.fence != state.fence {
-        return Err(refused(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
+        return Err(refusal_error(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
     }
-    if let Some(require) = batch.requires.iter().find(|require| !holds(state, &batch.key, require)) {
-        return Err(refused(format!("{require:?}")));
+    if let Some(require) =
+        batch.requires.iter().find(|require| !requirement_holds(state, &batch.key, require))
+    {
+        return Err(refusal_error(format!("{require:?}")));
     }
-    let mut ahead = ProjectedSession::over(state, &batch.key);
-    batch.puts.iter().try_for_each(|put| ahead.take(put))?;
-    ahead.end()
+    let mut ahead = ProjectedSession::from_stored(state, &batch.key);
+    batch.puts.iter().try_for_each(|put| ahead.project_mutation(put))?;
+    ahead.check_rows_have_head()
 }
 
-fn holds(state: &MemoryTables, key: &SessionKey, require: &BatchPrecondition) -> bool {
-    let session = state.session(key);
+fn requirement_holds(state: &MemoryTables, key: &SessionKey, require: &BatchPrecondition) -> bool {
+    let session = state.find_session(key);
     match require {
         BatchPrecondition::SessionAbsent => session.is_none(),
         BatchPrecondition::SessionVersion(version) => {
             session.and_then(|session| session.head.as_ref()).is_some_and(|value| value.version == *version)
         }
-        BatchPrecondition::Counters(counters) => state.numbers(key) == *counters,
+        BatchPrecondition::Counters(counters) => state.find_counters(key) == *counters,
         BatchPrecondition::Turn { no, status } => {
             session.and_then(|session| session.turns.get(*no)).is_some_and(|value| value.status == *status)
         }
         BatchPrecondition::NewestTurn(no) => session
-            .and_then(|session| session.turns.all().map(|(no, _)| no).max())
+            .and_then(|session| session.turns.iter_rows().map(|(no, _)| no).max())
             .is_some_and(|value| value == *no),
         BatchPrecondition::KeyFree(idempotency) => {
             !session.is_some_and(|session| session.keys.contains_key(idempotency))
@@ -47,9 +49,9 @@ fn holds(state: &MemoryTables, key: &SessionKey, require: &BatchPrecondition) ->
         }
         BatchPrecondition::Idle => [&state.index.open, &state.index.pending]
             .into_iter()
-            .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
+            .all(|index| numbers_of_session(index.get(&key.tenant), &key.session).next().is_none()),
         BatchPrecondition::Source { session, created_at, version } => {
-            let head = state.sibling(key, session).and_then(|sibling| sibling.head.as_ref());
+            let head = state.find_sibling_session(key, session).and_then(|sibling| sibling.head.as_ref());
             head.is_some_and(|head| head.created_at == *created_at && head.version == *version)
         }
     }
@@ -87,12 +89,12 @@ pub(super) struct ProjectedItem {
 }
 
 impl<'a> ProjectedSession<'a> {
-    fn over(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
-        let stored = state.session(key);
-        Self { stored, has_head: stored.is_some(), ..Self::nothing(state, key) }
+    fn from_stored(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
+        let stored = state.find_session(key);
+        Self { stored, has_head: stored.is_some(), ..Self::without_session(state, key) }
     }
 
-    fn nothing(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
+    fn without_session(state: &'a MemoryTables, key: &'a SessionKey) -> Self {
         Self {
             state,
             key,
@@ -110,12 +112,12 @@ impl<'a> ProjectedSession<'a> {
         }
     }
 
-    fn take(&mut self, put: &'a RowMutation) -> Result<()> {
+    fn project_mutation(&mut self, put: &'a RowMutation) -> Result<()> {
         match put {
             RowMutation::Head(_) => self.has_head = true,
             RowMutation::Delete => {
-                self.end()?;
-                *self = Self::nothing(self.state, self.key);
+                self.check_rows_have_head()?;
+                *self = Self::without_session(self.state, self.key);
             }
             RowMutation::DropField(_)
             | RowMutation::DropMail(_)
@@ -133,18 +135,18 @@ impl<'a> ProjectedSession<'a> {
                 self.has_rows = true;
                 self.waits.insert(row.no, Some(row));
             }
-            RowMutation::Item(row) => self.take_item(row)?,
-            RowMutation::Place { item, placement } => self.take_place(*item, placement)?,
+            RowMutation::Item(row) => self.project_item(row)?,
+            RowMutation::Place { item, placement } => self.project_placement(*item, placement)?,
             RowMutation::Side { item, .. } => {
-                self.item(*item).map(drop).ok_or_else(|| refused(format!("item {item} exists")))?
+                self.find_item(*item).map(drop).ok_or_else(|| refusal_error(format!("item {item} exists")))?
             }
-            RowMutation::Turn(row) => self.take_turn(row)?,
-            RowMutation::FreeKey { turn } => self.hold(*turn, None)?,
-            RowMutation::Event(row) => self.take_event(row.seq)?,
+            RowMutation::Turn(row) => self.project_turn(row)?,
+            RowMutation::FreeKey { turn } => self.project_key_holder(*turn, None)?,
+            RowMutation::Event(row) => self.project_event(row.seq)?,
             RowMutation::Inherit { from, field, generation, len } => {
-                self.inherit(from, field, *generation, *len)?
+                self.project_inheritance(from, field, *generation, *len)?
             }
-            RowMutation::DropTurn { turn } => self.drop_turn(*turn)?,
+            RowMutation::DropTurn { turn } => self.project_turn_removal(*turn)?,
             RowMutation::DropEvents { before } => {
                 self.events_from = self.events_from.max(*before);
                 self.events.retain(|event| event >= before);
@@ -154,63 +156,63 @@ impl<'a> ProjectedSession<'a> {
     }
 
     /// Checks the requirements on a session at the end of the batch, or at a delete in it.
-    fn end(&self) -> Result<()> {
+    fn check_rows_have_head(&self) -> Result<()> {
         match self.has_rows && !self.has_head {
-            true => Err(refused("the session exists".to_owned())),
+            true => Err(refusal_error("the session exists".to_owned())),
             false => Ok(()),
         }
     }
 
-    pub(super) fn take_item(&mut self, row: &'a ListItemRow) -> Result<()> {
+    pub(super) fn project_item(&mut self, row: &'a ListItemRow) -> Result<()> {
         self.has_rows = true;
-        if self.item(row.no).is_some() {
-            return Err(refused(format!("item {} is free", row.no)));
+        if self.find_item(row.no).is_some() {
+            return Err(refusal_error(format!("item {} is free", row.no)));
         }
         self.items.insert(row.no, Some(ProjectedItem { turn: row.turn, is_placed: row.placement.is_some() }));
-        row.placement.as_ref().map_or(Ok(()), |placement| self.occupy(placement))
+        row.placement.as_ref().map_or(Ok(()), |placement| self.occupy_place(placement))
     }
 
-    fn take_place(&mut self, item: u64, placement: &'a ItemPlacement) -> Result<()> {
-        match self.item(item).filter(|item| !item.is_placed) {
+    fn project_placement(&mut self, item: u64, placement: &'a ItemPlacement) -> Result<()> {
+        match self.find_item(item).filter(|item| !item.is_placed) {
             Some(found) => self.items.insert(item, Some(ProjectedItem { is_placed: true, ..found })),
-            None => return Err(refused(format!("item {item} has no place yet"))),
+            None => return Err(refusal_error(format!("item {item} has no place yet"))),
         };
-        self.occupy(placement)
+        self.occupy_place(placement)
     }
 
-    fn occupy(&mut self, place: &'a ItemPlacement) -> Result<()> {
-        let is_taken = self.stored.is_some_and(|stored| stored.at(place).is_some());
+    fn occupy_place(&mut self, place: &'a ItemPlacement) -> Result<()> {
+        let is_taken = self.stored.is_some_and(|stored| stored.find_item_at(place).is_some());
         if is_taken || !self.places.insert((&place.field, place.generation, place.seq)) {
-            return Err(refused(format!("place {} of list {:?} is free", place.seq, place.field)));
+            return Err(refusal_error(format!("place {} of list {:?} is free", place.seq, place.field)));
         }
         Ok(())
     }
 
     /// Finds an item.
-    pub(super) fn item(&self, no: u64) -> Option<ProjectedItem> {
+    pub(super) fn find_item(&self, no: u64) -> Option<ProjectedItem> {
         let seen = |it: &ListItemRow| ProjectedItem { turn: it.turn, is_placed: it.placement.is_some() };
         let stored = || self.stored?.items.get(no).map(seen);
         self.items.get(&no).copied().unwrap_or_else(stored)
     }
 
-    fn take_event(&mut self, seq: u64) -> Result<()> {
+    fn project_event(&mut self, seq: u64) -> Result<()> {
         self.has_rows = true;
         let is_taken =
             seq >= self.events_from && self.stored.is_some_and(|stored| stored.events.get(seq).is_some());
         if is_taken || !self.events.insert(seq) {
-            return Err(refused(format!("event {seq} is free")));
+            return Err(refusal_error(format!("event {seq} is free")));
         }
         Ok(())
     }
 
-    fn take_turn(&mut self, row: &'a TurnRow) -> Result<()> {
+    fn project_turn(&mut self, row: &'a TurnRow) -> Result<()> {
         self.has_rows = true;
         self.turns.insert(row.no, Some(row));
-        self.hold(row.no, row.key.as_deref())
+        self.project_key_holder(row.no, row.key.as_deref())
     }
 
     /// Notes which key a turn holds from now on.
-    pub(super) fn hold(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
+    pub(super) fn project_key_holder(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
         let stored = self.stored;
         let before = self.held.get(&turn).copied();
         let before = before.unwrap_or_else(|| {
@@ -223,7 +225,7 @@ impl<'a> ProjectedSession<'a> {
         let Some(key) = key else { return Ok(()) };
         let holder = self.keys.get(key).copied();
         if holder.unwrap_or_else(|| stored.and_then(|stored| stored.keys.get(key).copied())).is_some() {
-            return Err(refused(format!("idempotency key {key:?} is free")));
+            return Err(refusal_error(format!("idempotency key {key:?} is free")));
         }
         self.keys.insert(key, Some(turn));
         Ok(())

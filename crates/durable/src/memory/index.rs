@@ -31,53 +31,53 @@ pub(super) struct MemoryIndexes {
 
 impl MemoryIndexes {
     /// Updates the index for a turn from its old row `before` to its new row.
-    pub(super) fn turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
+    pub(super) fn update_turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
         match (before.is_some_and(|before| !before.status.is_ended()), !row.status.is_ended()) {
-            (false, true) => add(&mut self.open, &key.tenant, place.clone()),
-            (true, false) => remove(&mut self.open, &key.tenant, &place),
+            (false, true) => add_place(&mut self.open, &key.tenant, place.clone()),
+            (true, false) => remove_place(&mut self.open, &key.tenant, &place),
             (true, true) | (false, false) => {}
         }
         let invocation = |it: &TurnRow| (it.invocation.clone(), key.tenant.clone());
         match before {
             Some(before) if before.invocation == row.invocation => return,
-            Some(before) => remove_few(&mut self.turns, &invocation(before), &place),
+            Some(before) => remove_from_few(&mut self.turns, &invocation(before), &place),
             None => {}
         }
-        add_few(&mut self.turns, invocation(row), place);
+        add_to_few(&mut self.turns, invocation(row), place);
     }
 
     /// Forgets a turn.
-    pub(super) fn drop_turn(&mut self, key: &SessionKey, row: &TurnRow) {
+    pub(super) fn remove_turn(&mut self, key: &SessionKey, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
-        remove(&mut self.open, &key.tenant, &place);
-        remove_few(&mut self.turns, &(row.invocation.clone(), key.tenant.clone()), &place);
+        remove_place(&mut self.open, &key.tenant, &place);
+        remove_from_few(&mut self.turns, &(row.invocation.clone(), key.tenant.clone()), &place);
     }
 
     /// Updates the index for a wait from its old row `before` to its new row.
-    pub(super) fn wait(&mut self, key: &SessionKey, before: Option<&WaitRow>, row: &WaitRow) {
+    pub(super) fn update_wait(&mut self, key: &SessionKey, before: Option<&WaitRow>, row: &WaitRow) {
         if let Some(before) = before {
-            self.drop_wait(key, before);
+            self.remove_wait(key, before);
         }
         let place = (key.session.clone(), row.no);
         if row.status == StoredWaitStatus::Pending {
-            add(&mut self.pending, &key.tenant, place.clone());
+            add_place(&mut self.pending, &key.tenant, place.clone());
         }
-        add_few(&mut self.waits, (row.invocation.clone(), key.tenant.clone()), place.clone());
-        add(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), place);
+        add_to_few(&mut self.waits, (row.invocation.clone(), key.tenant.clone()), place.clone());
+        add_place(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), place);
     }
 
     /// Forgets a wait.
-    pub(super) fn drop_wait(&mut self, key: &SessionKey, row: &WaitRow) {
+    pub(super) fn remove_wait(&mut self, key: &SessionKey, row: &WaitRow) {
         let place = (key.session.clone(), row.no);
-        remove(&mut self.pending, &key.tenant, &place);
-        remove_few(&mut self.waits, &(row.invocation.clone(), key.tenant.clone()), &place);
-        remove(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), &place);
+        remove_place(&mut self.pending, &key.tenant, &place);
+        remove_from_few(&mut self.waits, &(row.invocation.clone(), key.tenant.clone()), &place);
+        remove_place(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), &place);
     }
 }
 
 /// Returns the numbers of one session's rows among these places, in order.
-pub(super) fn of_session<'a>(
+pub(super) fn numbers_of_session<'a>(
     places: Option<&'a Places>,
     session: &SessionId,
 ) -> impl Iterator<Item = u64> + use<'a> {
@@ -86,18 +86,18 @@ pub(super) fn of_session<'a>(
 }
 
 /// As [`of_session`], where there are few.
-pub(super) fn few_of_session<'a>(
+pub(super) fn few_numbers_of_session<'a>(
     places: Option<&'a Few>,
     session: &'a SessionId,
 ) -> impl Iterator<Item = u64> + use<'a> {
     places.into_iter().flatten().filter(move |place| place.0 == *session).map(|(_, no)| *no)
 }
 
-fn add<K: Ord + Clone>(index: &mut BTreeMap<K, Places>, key: &K, place: Place) {
+fn add_place<K: Ord + Clone>(index: &mut BTreeMap<K, Places>, key: &K, place: Place) {
     index.entry(key.clone()).or_default().insert(place);
 }
 
-fn remove<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &Place) {
+fn remove_place<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &Place) {
     if let Some(places) = index.get_mut(key) {
         places.remove(place);
         if places.is_empty() {
@@ -106,14 +106,14 @@ fn remove<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &Place) {
     }
 }
 
-fn add_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: K, place: Place) {
+fn add_to_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: K, place: Place) {
     let few = index.entry(key).or_insert_with(|| Few::with_capacity(1));
     if let Err(at) = few.binary_search(&place) {
         few.insert(at, place);
     }
 }
 
-fn remove_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: &K, place: &Place) {
+fn remove_from_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: &K, place: &Place) {
     if let Some(few) = index.get_mut(key) {
         few.retain(|it| it != place);
         if few.is_empty() {

@@ -25,40 +25,40 @@ impl<T> Default for NumberedRows<T> {
 impl<T> NumberedRows<T> {
     /// Returns the row of this number.
     pub(super) fn get(&self, no: u64) -> Option<&T> {
-        self.find(no).ok().map(|(chunk, at)| &self.chunks[chunk][at].1)
+        self.find_place(no).ok().map(|(chunk, at)| &self.chunks[chunk][at].1)
     }
 
     /// Returns the row of this number, to change it.
     pub(super) fn get_mut(&mut self, no: u64) -> Option<&mut T> {
-        self.find(no).ok().map(|(chunk, at)| &mut self.chunks[chunk][at].1)
+        self.find_place(no).ok().map(|(chunk, at)| &mut self.chunks[chunk][at].1)
     }
 
     /// Returns the row of this number, made if there is none.
-    pub(super) fn or_default(&mut self, no: u64) -> &mut T
+    pub(super) fn get_or_default(&mut self, no: u64) -> &mut T
     where
         T: Default,
     {
-        let (chunk, at) = match self.find(no) {
+        let (chunk, at) = match self.find_place(no) {
             Ok(place) => place,
-            Err(place) => self.insert(place, (no, T::default())),
+            Err(place) => self.insert_at_place(place, (no, T::default())),
         };
         &mut self.chunks[chunk][at].1
     }
 
     /// Sets the row of this number and returns the one that stood there.
-    pub(super) fn set(&mut self, no: u64, row: T) -> Option<T> {
-        match self.find(no) {
+    pub(super) fn set_row(&mut self, no: u64, row: T) -> Option<T> {
+        match self.find_place(no) {
             Ok((chunk, at)) => Some(std::mem::replace(&mut self.chunks[chunk][at].1, row)),
             Err(place) => {
-                self.insert(place, (no, row));
+                self.insert_at_place(place, (no, row));
                 None
             }
         }
     }
 
     /// Removes the row of this number.
-    pub(super) fn remove(&mut self, no: u64) {
-        if let Ok((chunk, at)) = self.find(no) {
+    pub(super) fn remove_row(&mut self, no: u64) {
+        if let Ok((chunk, at)) = self.find_place(no) {
             self.chunks[chunk].remove(at);
             if self.chunks[chunk].is_empty() {
                 self.chunks.remove(chunk);
@@ -67,8 +67,8 @@ impl<T> NumberedRows<T> {
     }
 
     /// Removes the rows of lower numbers.
-    pub(super) fn remove_before(&mut self, no: u64) {
-        let (chunk, at) = self.find(no).unwrap_or_else(|place| place);
+    pub(super) fn remove_rows_before(&mut self, no: u64) {
+        let (chunk, at) = self.find_place(no).unwrap_or_else(|place| place);
         if let Some(rows) = self.chunks.get_mut(chunk) {
             rows.drain(..at);
             let gone = if rows.is_empty() { chunk + 1 } else { chunk };
@@ -77,19 +77,19 @@ impl<T> NumberedRows<T> {
     }
 
     /// Iterates over all rows with their numbers.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.from(0)
+    pub(super) fn iter_rows(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.iter_rows_from(0)
     }
 
     /// Iterates over the rows from this number on.
-    pub(super) fn from(&self, no: u64) -> impl Iterator<Item = (u64, &T)> {
-        let (chunk, at) = self.find(no).unwrap_or_else(|place| place);
+    pub(super) fn iter_rows_from(&self, no: u64) -> impl Iterator<Item = (u64, &T)> {
+        let (chunk, at) = self.find_place(no).unwrap_or_else(|place| place);
         let chunks = self.chunks.get(chunk..).unwrap_or_default();
         chunks.iter().flatten().skip(at).map(|(no, row)| (*no, row))
     }
 
     /// Returns where the row of this number is, or where it would be inserted.
-    fn find(&self, no: u64) -> Result<Place, Place> {
+    fn find_place(&self, no: u64) -> Result<Place, Place> {
         let (Some(first), Some(last)) = (self.chunks.first(), self.chunks.last()) else {
             return Err((0, 0));
         };
@@ -111,7 +111,7 @@ impl<T> NumberedRows<T> {
     }
 
     /// Inserts a row where it belongs and returns its place.
-    fn insert(&mut self, (chunk, at): Place, row: (u64, T)) -> Place {
+    fn insert_at_place(&mut self, (chunk, at): Place, row: (u64, T)) -> Place {
         if self.chunks.is_empty() {
             // The first chunk grows on demand, so that a list of few rows takes little memory.
             self.chunks.push(Vec::new());
@@ -145,7 +145,7 @@ mod tests {
     fn numbered(numbers: &[u64]) -> NumberedRows<u64> {
         let mut rows = NumberedRows::default();
         for &no in numbers {
-            rows.set(no, no);
+            rows.set_row(no, no);
         }
         rows
     }
@@ -157,29 +157,30 @@ mod tests {
             for no in 0..12 {
                 assert_eq!(rows.get(no).is_some(), numbers.contains(&no), "{numbers:?} {no}");
             }
-            assert!(rows.all().is_sorted());
+            assert!(rows.iter_rows().is_sorted());
         }
     }
 
     #[test]
     fn rows_are_read_from_a_number_on() {
         let rows = numbered(&[2, 3, 5, 9]);
-        let from = |no| rows.from(no).map(|(no, _)| no).collect::<Vec<_>>();
+        let from = |no| rows.iter_rows_from(no).map(|(no, _)| no).collect::<Vec<_>>();
         assert_eq!(
             [from(0), from(3), from(4), from(10)],
             [vec![2, 3, 5, 9], vec![3, 5, 9], vec![5, 9], vec![]]
         );
-        assert_eq!(NumberedRows::<u64>::default().all().count(), 0);
+        assert_eq!(NumberedRows::<u64>::default().iter_rows().count(), 0);
     }
 
     // INV-5
     #[test]
     fn a_row_at_the_end_moves_no_other() {
         let mut rows = numbered(&(0..10 * WIDTH as u64).collect::<Vec<_>>());
-        let places =
-            |rows: &NumberedRows<u64>| rows.all().map(|(_, it)| std::ptr::from_ref(it)).collect::<Vec<_>>();
+        let places = |rows: &NumberedRows<u64>| {
+            rows.iter_rows().map(|(_, it)| std::ptr::from_ref(it)).collect::<Vec<_>>()
+        };
         let before = places(&rows);
-        rows.set(10 * WIDTH as u64, 0);
+        rows.set_row(10 * WIDTH as u64, 0);
         assert_eq!(places(&rows)[..before.len()], before);
         assert_eq!(rows.chunks.last().map(Vec::len), Some(1));
     }
@@ -191,21 +192,21 @@ mod tests {
             for (at, (no, change)) in changes.into_iter().enumerate() {
                 match change {
                     0 => {
-                        rows.remove_before(no / 4);
+                        rows.remove_rows_before(no / 4);
                         model.retain(|it, _| *it >= no / 4);
                     }
                     1..30 => {
-                        rows.remove(no);
+                        rows.remove_row(no);
                         model.remove(&no);
                     }
-                    _ => prop_assert_eq!(rows.set(no, at), model.insert(no, at)),
+                    _ => prop_assert_eq!(rows.set_row(no, at), model.insert(no, at)),
                 }
                 prop_assert!(rows.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= WIDTH));
             }
-            prop_assert!(rows.all().map(|(no, it)| (no, *it)).eq(model.iter().map(|(no, it)| (*no, *it))));
+            prop_assert!(rows.iter_rows().map(|(no, it)| (no, *it)).eq(model.iter().map(|(no, it)| (*no, *it))));
             for no in 0..400 {
                 prop_assert_eq!(rows.get(no), model.get(&no));
-                prop_assert!(rows.from(no).map(|(no, _)| no).eq(model.range(no..).map(|(no, _)| *no)));
+                prop_assert!(rows.iter_rows_from(no).map(|(no, _)| no).eq(model.range(no..).map(|(no, _)| *no)));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Paused records in memory.
 
-use super::{MemoryStore, now};
+use super::{MemoryStore, ready_future};
 use crate::{BoxFuture, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, TenantId};
 
 impl PausedStore for MemoryStore {
@@ -10,7 +10,7 @@ impl PausedStore for MemoryStore {
         invocation: &'a InvocationId,
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
-        now(self.writable().map(|mut state| {
+        ready_future(self.lock_for_writing().map(|mut state| {
             state.paused.insert((tenant.clone(), invocation.clone()), record.clone());
         }))
     }
@@ -20,7 +20,7 @@ impl PausedStore for MemoryStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        now(Ok(self.state().paused.get(&(tenant.clone(), invocation.clone())).cloned()))
+        ready_future(Ok(self.lock_tables().paused.get(&(tenant.clone(), invocation.clone())).cloned()))
     }
 
     fn claim<'a>(
@@ -28,7 +28,7 @@ impl PausedStore for MemoryStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        now(self.writable().map(|mut state| {
+        ready_future(self.lock_for_writing().map(|mut state| {
             let record = state.paused.get_mut(&(tenant.clone(), invocation.clone()))?;
             if record.status != PausedStatus::Suspended {
                 return None;
@@ -45,7 +45,7 @@ impl PausedStore for MemoryStore {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        now(self.writable().map(|mut state| {
+        ready_future(self.lock_for_writing().map(|mut state| {
             if let Some(record) = state.paused.get_mut(&(tenant.clone(), invocation.clone())) {
                 record.status = status;
             }
@@ -53,7 +53,7 @@ impl PausedStore for MemoryStore {
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        now(self.writable().map(|mut state| {
+        ready_future(self.lock_for_writing().map(|mut state| {
             state.paused.remove(&(tenant.clone(), invocation.clone()));
         }))
     }

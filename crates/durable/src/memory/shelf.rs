@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use super::{MemoryStore, now, refused};
+use super::{MemoryStore, ready_future, refusal_error};
 use crate::{
     BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, Result, SessionId,
     SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
@@ -27,7 +27,7 @@ pub(super) struct AuxiliaryTables {
 
 impl AuxiliaryTables {
     /// Makes all changes or none.
-    fn change(&mut self, changes: Vec<DocumentChange>) -> Result<()> {
+    fn change_documents(&mut self, changes: Vec<DocumentChange>) -> Result<()> {
         for change in &changes {
             let (DocumentChange::Write { key, expect, .. } | DocumentChange::Remove { key, expect }) = change;
             let version = self.documents.get(key).map(|document| document.version);
@@ -38,27 +38,27 @@ impl AuxiliaryTables {
             };
             if !holds {
                 let (kind, id) = (&key.kind, &key.id);
-                return Err(refused(format!("{expect:?} of document {kind} {id} (found {version:?})")));
+                return Err(refusal_error(format!("{expect:?} of document {kind} {id} (found {version:?})")));
             }
         }
         for change in changes {
             match change {
                 DocumentChange::Write { key, session, body, expires_at, .. } => {
-                    self.write(StoredDocument { key, session, body, version: 0, expires_at });
+                    self.write_document(StoredDocument { key, session, body, version: 0, expires_at });
                 }
-                DocumentChange::Remove { key, .. } => drop(self.remove(&key)),
+                DocumentChange::Remove { key, .. } => drop(self.remove_document(&key)),
             }
         }
         Ok(())
     }
 
     /// Writes a document, whatever stood there; its version is counted here.
-    pub(super) fn write(&mut self, document: StoredDocument) {
-        let version = self.remove(&document.key).map_or(0, |it| it.version) + 1;
-        self.add(StoredDocument { version, ..document });
+    pub(super) fn write_document(&mut self, document: StoredDocument) {
+        let version = self.remove_document(&document.key).map_or(0, |it| it.version) + 1;
+        self.insert_document(StoredDocument { version, ..document });
     }
 
-    fn add(&mut self, document: StoredDocument) {
+    fn insert_document(&mut self, document: StoredDocument) {
         let key = document.key.clone();
         if let Some(session) = &document.session {
             let owner = SessionKey::new(key.tenant.clone(), session.clone());
@@ -68,7 +68,7 @@ impl AuxiliaryTables {
         self.documents.insert(key, document);
     }
 
-    fn remove(&mut self, key: &DocumentKey) -> Option<StoredDocument> {
+    fn remove_document(&mut self, key: &DocumentKey) -> Option<StoredDocument> {
         let document = self.documents.remove(key)?;
         if let Some(session) = &document.session {
             let owner = SessionKey::new(key.tenant.clone(), session.clone());
@@ -85,14 +85,14 @@ impl AuxiliaryTables {
         Some(document)
     }
 
-    fn expire(&mut self, before: Timestamp, limit: u64) -> u64 {
+    fn expire_documents(&mut self, before: Timestamp, limit: u64) -> u64 {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let over: Vec<DocumentKey> =
             self.ending.iter().take_while(|it| it.0 < before).take(limit).map(|it| it.1.clone()).collect();
-        over.iter().filter_map(|it| self.remove(it)).count() as u64
+        over.iter().filter_map(|it| self.remove_document(it)).count() as u64
     }
 
-    fn keep(&mut self, key: &SessionKey, blob: StoredBlob) {
+    fn keep_blob(&mut self, key: &SessionKey, blob: StoredBlob) {
         let digest = blob.digest.clone();
         if self.uses.entry(key.clone()).or_default().insert(digest.clone()) {
             self.blobs.entry((key.tenant.clone(), digest)).or_insert((blob, 0)).1 += 1;
@@ -100,15 +100,15 @@ impl AuxiliaryTables {
     }
 
     /// Keeps a blob. Its bytes count for the holder if the blob is new.
-    fn keep_for(&mut self, key: &SessionKey, blob: StoredBlob, holder: Option<String>) {
+    fn keep_blob_for(&mut self, key: &SessionKey, blob: StoredBlob, holder: Option<String>) {
         let name = (key.tenant.clone(), blob.digest.clone());
         if let Some(holder) = holder.filter(|_| !self.blobs.contains_key(&name)) {
             self.holders.insert(name, holder);
         }
-        self.keep(key, blob);
+        self.keep_blob(key, blob);
     }
 
-    fn account(&self, tenant: &TenantId, holder: &str) -> TenantBlobTotals {
+    fn sum_blob_totals(&self, tenant: &TenantId, holder: &str) -> TenantBlobTotals {
         let mut account = TenantBlobTotals::default();
         for (name, (blob, _)) in self.blobs.iter().filter(|(name, _)| name.0 == *tenant) {
             let bytes = blob.bytes.len() as u64;
@@ -120,35 +120,35 @@ impl AuxiliaryTables {
         account
     }
 
-    fn blob(&self, key: &SessionKey, digest: &str) -> Option<&StoredBlob> {
+    fn find_used_blob(&self, key: &SessionKey, digest: &str) -> Option<&StoredBlob> {
         let digest = self.uses.get(key)?.get(digest)?;
         self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|blob| &blob.0)
     }
 
-    fn bytes(&self, key: &SessionKey) -> u64 {
+    fn count_blob_bytes(&self, key: &SessionKey) -> u64 {
         let used = self.uses.get(key).into_iter().flatten();
-        used.filter_map(|it| self.blob(key, it)).map(|it| it.bytes.len() as u64).sum()
+        used.filter_map(|it| self.find_used_blob(key, it)).map(|it| it.bytes.len() as u64).sum()
     }
 
     /// Returns the digests of the blobs that a session uses.
-    pub(super) fn used(&self, key: &SessionKey) -> impl Iterator<Item = &String> {
+    pub(super) fn used_digests(&self, key: &SessionKey) -> impl Iterator<Item = &String> {
         self.uses.get(key).into_iter().flatten()
     }
 
     /// Lets a session use some of the blobs of another session of its tenant.
-    pub(super) fn inherit(&mut self, key: &SessionKey, from: &SessionId, digests: &[String]) {
+    pub(super) fn inherit_blobs(&mut self, key: &SessionKey, from: &SessionId, digests: &[String]) {
         let source = SessionKey::new(key.tenant.clone(), from.clone());
         for digest in digests {
-            if let Some(blob) = self.blob(&source, digest).cloned() {
-                self.keep(key, blob);
+            if let Some(blob) = self.find_used_blob(&source, digest).cloned() {
+                self.keep_blob(key, blob);
             }
         }
     }
 
     /// Removes the documents and blob uses of a session.
-    pub(super) fn forget(&mut self, key: &SessionKey) {
+    pub(super) fn remove_session_data(&mut self, key: &SessionKey) {
         for document in self.of_session.remove(key).unwrap_or_default() {
-            self.remove(&document);
+            self.remove_document(&document);
         }
         for digest in self.uses.remove(key).unwrap_or_default() {
             let name = (key.tenant.clone(), digest);
@@ -164,11 +164,11 @@ impl AuxiliaryTables {
 }
 
 impl DocumentStore for MemoryStore {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
-        now(Ok(self.state().shelf.documents.get(key).cloned()))
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
+        ready_future(Ok(self.lock_tables().shelf.documents.get(key).cloned()))
     }
 
-    fn documents<'a>(
+    fn read_documents<'a>(
         &'a self,
         tenant: &'a TenantId,
         kind: &'a str,
@@ -177,23 +177,23 @@ impl DocumentStore for MemoryStore {
     ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
         let named = |id: &str| DocumentKey::new(tenant.clone(), kind, id);
         let from = past.map_or_else(|| Bound::Included(named("")), |past| Bound::Excluded(named(past)));
-        let state = self.state();
+        let state = self.lock_tables();
         let found = state.shelf.documents.range((from, Bound::Unbounded)).map(|(_, it)| it);
         let ours = found.take_while(|item| item.key.tenant == *tenant && item.key.kind == kind);
-        now(Ok(ours.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect()))
+        ready_future(Ok(ours.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect()))
     }
 
-    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
-        now(self.writable().and_then(|mut state| state.shelf.change(changes)))
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        ready_future(self.lock_for_writing().and_then(|mut state| state.shelf.change_documents(changes)))
     }
 
-    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
-        now(self.writable().map(|mut state| state.shelf.expire(before, limit)))
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        ready_future(self.lock_for_writing().map(|mut state| state.shelf.expire_documents(before, limit)))
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
-        let (held, found) = (self.fence, self.state().fence);
-        now(if held == found { Ok(()) } else { Err(Error::Fenced { held, found }) })
+        let (held, found) = (self.fence, self.lock_tables().fence);
+        ready_future(if held == found { Ok(()) } else { Err(Error::Fenced { held, found }) })
     }
 
     fn keep_blob_for(
@@ -203,22 +203,26 @@ impl DocumentStore for MemoryStore {
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
         let holder = holder.map(str::to_owned);
-        now(self.writable().map(|mut state| state.shelf.keep_for(key, blob, holder)))
+        ready_future(self.lock_for_writing().map(|mut state| state.shelf.keep_blob_for(key, blob, holder)))
     }
 
-    fn blob_account<'a>(
+    fn read_blob_totals<'a>(
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
-        now(Ok(self.state().shelf.account(tenant, holder)))
+        ready_future(Ok(self.lock_tables().shelf.sum_blob_totals(tenant, holder)))
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
-        now(Ok(self.state().shelf.blob(key, digest).cloned()))
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
+        ready_future(Ok(self.lock_tables().shelf.find_used_blob(key, digest).cloned()))
     }
 
-    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
-        now(Ok(self.state().shelf.bytes(key)))
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        ready_future(Ok(self.lock_tables().shelf.count_blob_bytes(key)))
     }
 }

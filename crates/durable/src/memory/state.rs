@@ -52,22 +52,26 @@ impl Default for MemoryTables {
 
 impl MemoryTables {
     /// Returns a session.
-    pub(super) fn session(&self, key: &SessionKey) -> Option<&SessionTables> {
+    pub(super) fn find_session(&self, key: &SessionKey) -> Option<&SessionTables> {
         self.sessions.get(&key.tenant)?.get(&key.session)
     }
 
     /// Returns another session of the same tenant.
-    pub(super) fn sibling(&self, key: &SessionKey, session: &SessionId) -> Option<&SessionTables> {
+    pub(super) fn find_sibling_session(
+        &self,
+        key: &SessionKey,
+        session: &SessionId,
+    ) -> Option<&SessionTables> {
         self.sessions.get(&key.tenant)?.get(session)
     }
 
     /// Returns a session, to change it.
-    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut SessionTables> {
+    pub(super) fn find_session_mut(&mut self, key: &SessionKey) -> Option<&mut SessionTables> {
         self.sessions.get_mut(&key.tenant)?.get_mut(&key.session)
     }
 
     /// Returns a session, to change it; made if there is none, and then with the numbers that one of its name left.
-    pub(super) fn make(&mut self, key: &SessionKey) -> &mut SessionTables {
+    pub(super) fn ensure_session(&mut self, key: &SessionKey) -> &mut SessionTables {
         let made = || SessionTables {
             counters: self.former.remove(key).unwrap_or_default(),
             ..SessionTables::default()
@@ -77,9 +81,9 @@ impl MemoryTables {
     }
 
     /// Returns the next free numbers of a session, which may be absent.
-    pub(super) fn numbers(&self, key: &SessionKey) -> Counters {
+    pub(super) fn find_counters(&self, key: &SessionKey) -> Counters {
         let former = || self.former.get(key).copied().unwrap_or_default();
-        self.session(key).map_or_else(former, |session| session.counters)
+        self.find_session(key).map_or_else(former, |session| session.counters)
     }
 }
 
@@ -113,12 +117,12 @@ pub(super) type Used = BTreeMap<String, UsageRow>;
 
 impl SessionTables {
     /// Returns the items of a list by sequence number.
-    pub(super) fn list(&self, field: &str, generation: u64) -> Option<&NumberedRows<u64>> {
+    pub(super) fn find_list(&self, field: &str, generation: u64) -> Option<&NumberedRows<u64>> {
         self.lists.get(field)?.get(generation)
     }
 
     /// Returns the item that stands in this place.
-    pub(super) fn at(&self, place: &ItemPlacement) -> Option<u64> {
-        self.list(&place.field, place.generation)?.get(place.seq).copied()
+    pub(super) fn find_item_at(&self, place: &ItemPlacement) -> Option<u64> {
+        self.find_list(&place.field, place.generation)?.get(place.seq).copied()
     }
 }

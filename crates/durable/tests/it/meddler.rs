@@ -21,11 +21,11 @@ impl Meddler {
 impl JournalLayer for Meddler {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.inner
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         if let Some(meddle) = self.next.lock().expect("no test panics here").pop_front() {
             // The memory store writes when it is called.
             drop(self.inner.apply(meddle));

@@ -28,13 +28,13 @@ async fn handles_from_before_a_reopening_write_nothing_and_still_read() {
         };
         let saved = PausedStore::save(stale, &key().tenant, &invocation("inv"), &record).await;
         assert!(is_refused(&saved));
-        assert!(is_refused(&stale.change(Vec::new()).await));
-        assert!(is_refused(&stale.expire(crate::rows::at(9), 1).await));
+        assert!(is_refused(&stale.change_documents(Vec::new()).await));
+        assert!(is_refused(&stale.expire_documents(crate::rows::at(9), 1).await));
         let blob = StoredBlob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
         assert!(is_refused(&stale.keep_blob(&key(), blob).await));
     }
     new.clone().apply(batch(&new, [RowMutation::Head(head(3))])).await.unwrap();
-    assert_eq!(old.session(&key()).await.unwrap().unwrap().head.version, 3);
+    assert_eq!(old.read_session(&key()).await.unwrap().unwrap().head.version, 3);
 }
 
 #[tokio::test]

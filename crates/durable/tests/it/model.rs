@@ -248,28 +248,28 @@ async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
     let empty = Rows::default();
     let stored = model.sessions.get(key);
     let rows = stored.unwrap_or(&empty);
-    let row = store.session(key).await.unwrap();
+    let row = store.read_session(key).await.unwrap();
     assert_eq!(row.as_ref().map(|it| &it.head), rows.head.as_ref());
-    assert_eq!(store.numbers(key).await.unwrap(), model.numbers(key));
+    assert_eq!(store.read_counters(key).await.unwrap(), model.numbers(key));
     if let Some(row) = row {
         assert_eq!((&row.key, row.counters, &row.fields), (key, model.numbers(key), &rows.fields));
     }
     same_items(store, rows, key).await;
     same_turns(store, rows, key).await;
-    assert_eq!(store.mail(key).await.unwrap(), rows.mail);
-    assert_eq!(store.usage(&UsageRowQuery::Session(key.clone())).await.unwrap(), rows.usage);
+    assert_eq!(store.read_early_signals(key).await.unwrap(), rows.mail);
+    assert_eq!(store.read_model_usage(&UsageRowQuery::Session(key.clone())).await.unwrap(), rows.usage);
     let of_tenant = model.usage.get(&key.tenant).cloned().unwrap_or_default();
-    assert_eq!(store.usage(&UsageRowQuery::Tenant(key.tenant.clone())).await.unwrap(), of_tenant);
+    assert_eq!(store.read_model_usage(&UsageRowQuery::Tenant(key.tenant.clone())).await.unwrap(), of_tenant);
     for name in NAMES {
         let of = invocation(name);
         let expected = rows.positions.iter().find(|it| it.invocation == of);
-        assert_eq!(store.position(key, &of).await.unwrap().as_ref(), expected);
+        assert_eq!(store.read_position(key, &of).await.unwrap().as_ref(), expected);
     }
     for turn in 0..4 {
         let expected: Vec<_> = rows.records.iter().filter(|it| it.turn == turn).cloned().collect();
-        assert_eq!(store.records(key, turn).await.unwrap(), expected);
+        assert_eq!(store.read_turn_records(key, turn).await.unwrap(), expected);
         let expected: Vec<_> = rows.events.iter().filter(|it| it.seq >= turn).take(2).cloned().collect();
-        assert_eq!(store.events(key, turn, 2).await.unwrap(), expected);
+        assert_eq!(store.read_events(key, turn, 2).await.unwrap(), expected);
     }
 }
 
@@ -277,9 +277,9 @@ async fn same_items(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
     for from in 0..4 {
         let range = ItemRange::Numbers { from, to: 3 };
         let expected: Vec<_> = rows.items.iter().filter(|it| (from..3).contains(&it.no)).cloned().collect();
-        assert_eq!(store.items(key, &range).await.unwrap(), expected);
+        assert_eq!(store.read_items(key, &range).await.unwrap(), expected);
         let expected: Vec<_> = rows.items.iter().filter(|it| it.turn == from).cloned().collect();
-        assert_eq!(store.items(key, &ItemRange::Turn(from)).await.unwrap(), expected);
+        assert_eq!(store.read_items(key, &ItemRange::Turn(from)).await.unwrap(), expected);
     }
     for (field, generation, from) in NAMES.iter().flat_map(|it| [(it, 0, 0), (it, 1, 1)]) {
         let seq = |it: &ListItemRow| {
@@ -290,7 +290,7 @@ async fn same_items(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
         expected.sort_by_key(seq);
         expected.truncate(2);
         let range = ItemRange::List { field: (*field).to_owned(), generation, from, limit: 2 };
-        assert_eq!(store.items(key, &range).await.unwrap(), expected);
+        assert_eq!(store.read_items(key, &range).await.unwrap(), expected);
     }
 }
 
@@ -311,7 +311,7 @@ async fn same_turns(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
         if let TurnRowQuery::From { .. } = query {
             expected.truncate(2);
         }
-        assert_eq!(store.turns(key, &query).await.unwrap(), expected, "{query:?}");
+        assert_eq!(store.read_turns(key, &query).await.unwrap(), expected, "{query:?}");
     }
 }
 
@@ -345,14 +345,14 @@ async fn same_across(store: &MemoryStore, model: &Model) {
             }
         };
         let expected: Vec<_> = waits.iter().filter(passes).cloned().collect();
-        assert_eq!(store.waits(&query).await.unwrap(), expected, "{query:?}");
+        assert_eq!(store.read_waits(&query).await.unwrap(), expected, "{query:?}");
     }
     let mut due: Vec<_> = waits
         .iter()
         .filter(|(_, it)| it.status == StoredWaitStatus::Pending && it.deadline.is_some())
         .collect();
     due.sort_by_key(|(_, it)| it.deadline);
-    let found = store.deadlines(None, u64::MAX).await.unwrap();
+    let found = store.read_waits_by_deadline(None, u64::MAX).await.unwrap();
     assert_eq!(found.iter().collect::<Vec<_>>(), due);
     same_ownership(store, model).await;
 }
@@ -362,9 +362,9 @@ async fn same_ownership(store: &MemoryStore, model: &Model) {
         rows.turns.iter().filter(|it| !it.status.is_ended()).map(move |it| (key.clone(), it.clone()))
     });
     let expected: Vec<_> = turns.filter(|(_, it)| it.fence < store.fence()).collect();
-    assert_eq!(store.ownerless(None, u64::MAX).await.unwrap(), expected);
+    assert_eq!(store.read_ownerless_turns(None, u64::MAX).await.unwrap(), expected);
     for key in model.sessions.keys() {
-        let page = store.sessions(&key.tenant, Some(&key.session), 1).await.unwrap();
+        let page = store.read_session_page(&key.tenant, Some(&key.session), 1).await.unwrap();
         let of_tenant = model.sessions.keys().filter(|it| it.tenant == key.tenant);
         let next = of_tenant.filter(|it| it.session > key.session).map(|it| it.session.clone()).next();
         assert_eq!((&page.sessions[0].key, page.next), (key, next));
@@ -374,7 +374,7 @@ async fn same_ownership(store: &MemoryStore, model: &Model) {
         let has = |rows: &Rows| rows.turns.iter().any(|it| it.invocation == invocation(of));
         let mut holders = model.sessions.iter().filter(|(key, rows)| key.tenant == tenant && has(rows));
         let expected = holders.next().map(|(key, _)| key.clone());
-        assert_eq!(store.session_of(&tenant, &invocation(of)).await.unwrap(), expected);
+        assert_eq!(store.find_session_of_invocation(&tenant, &invocation(of)).await.unwrap(), expected);
     }
 }
 

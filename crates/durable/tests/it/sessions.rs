@@ -27,10 +27,10 @@ async fn an_array_becomes_rows_of_a_generation_of_its_own() {
     let sessions = store.session_store();
     let first = record(&[("list", r#"[{"b": 1, "a":2}, 3]"#), ("n", "1.50")]);
     let version = sessions.save(&key(), &first, ExpectedVersion::Absent).await.unwrap();
-    let row = store.session(&key()).await.unwrap().unwrap();
+    let row = store.read_session(&key()).await.unwrap().unwrap();
     let FieldValue::List { generation, len: 2, .. } = row.fields[0].value else { panic!("{row:?}") };
     let list = |generation| ItemRange::List { field: "list".to_owned(), generation, from: 0, limit: 9 };
-    let items = store.items(&key(), &list(generation)).await.unwrap();
+    let items = store.read_items(&key(), &list(generation)).await.unwrap();
     // Texts stay as they are.
     assert_eq!(items.iter().map(|it| it.body.as_str()).collect::<Vec<_>>(), [r#"{"b": 1, "a":2}"#, "3"]);
     assert_eq!(row.counters, Counters { turns: 1, items: 2, ..Counters::default() });
@@ -42,10 +42,10 @@ async fn an_array_becomes_rows_of_a_generation_of_its_own() {
     let version = sessions.save(&key(), &record(&[]), ExpectedVersion::Exactly(version)).await.unwrap();
     let again = record(&[("list", "[4]")]);
     sessions.save(&key(), &again, ExpectedVersion::Exactly(version)).await.unwrap();
-    let row = store.session(&key()).await.unwrap().unwrap();
+    let row = store.read_session(&key()).await.unwrap().unwrap();
     let FieldValue::List { generation: later, len: 1, .. } = row.fields[0].value else { panic!("{row:?}") };
     assert!(later > generation);
-    assert_eq!(store.items(&key(), &list(generation)).await.unwrap(), items);
+    assert_eq!(store.read_items(&key(), &list(generation)).await.unwrap(), items);
     assert_eq!(sessions.load(&key()).await.unwrap().unwrap().0.state, again.state);
 }
 
@@ -54,7 +54,7 @@ async fn a_raw_record_belongs_to_no_agent_and_a_chat_keeps_its_own() {
     let store = MemoryStore::new();
     let sessions = store.session_store();
     sessions.save(&key(), &record(&[]), ExpectedVersion::Any).await.unwrap();
-    let made = store.session(&key()).await.unwrap().unwrap().head;
+    let made = store.read_session(&key()).await.unwrap().unwrap().head;
     let expected = SessionHead {
         agent: String::new(),
         graph: String::new(),
@@ -67,7 +67,7 @@ async fn a_raw_record_belongs_to_no_agent_and_a_chat_keeps_its_own() {
 
     store.apply(batch(&store, [RowMutation::Head(head(7))])).await.unwrap();
     sessions.save(&key(), &record(&[]), ExpectedVersion::Exactly(RecordVersion(7))).await.unwrap();
-    let kept = store.session(&key()).await.unwrap().unwrap().head;
+    let kept = store.read_session(&key()).await.unwrap().unwrap().head;
     assert_eq!(kept, SessionHead { updated_at: at(10), ..head(8) });
 }
 
@@ -87,12 +87,12 @@ async fn a_save_leaves_turns_and_events_of_a_chat_in_place() {
     ];
     store.apply(batch(&store, rows)).await.unwrap();
     sessions.save(&key(), &record(&[("list", "[1,2]")]), ExpectedVersion::Any).await.unwrap();
-    let row = store.session(&key()).await.unwrap().unwrap();
+    let row = store.read_session(&key()).await.unwrap().unwrap();
     assert_eq!(row.counters, Counters { turns: 2, items: 3, ..counters });
-    let turns = store.turns(&key(), &singletree_durable::TurnRowQuery::No(0)).await.unwrap();
+    let turns = store.read_turns(&key(), &singletree_durable::TurnRowQuery::No(0)).await.unwrap();
     assert_eq!(turns, [ended]);
     // The items of the save are nobody's.
-    assert_eq!(store.items(&key(), &ItemRange::Turn(0)).await.unwrap(), [item(0)]);
+    assert_eq!(store.read_items(&key(), &ItemRange::Turn(0)).await.unwrap(), [item(0)]);
 }
 
 #[tokio::test]
@@ -139,9 +139,9 @@ async fn a_save_takes_no_number_that_a_turn_took_in_between() {
     let saved =
         sessions.save(&key(), &record(&[("list", "[1]")]), ExpectedVersion::Exactly(RecordVersion(1))).await;
     assert_eq!(saved.unwrap(), RecordVersion(2));
-    let row = store.session(&key()).await.unwrap().unwrap();
+    let row = store.read_session(&key()).await.unwrap().unwrap();
     assert_eq!(row.counters, Counters { turns: 2, items: 1, ..counters });
-    assert_eq!(store.items(&key(), &ItemRange::Turn(0)).await.unwrap(), []);
+    assert_eq!(store.read_items(&key(), &ItemRange::Turn(0)).await.unwrap(), []);
 }
 
 // D1, sessions §8.2

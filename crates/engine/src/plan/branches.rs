@@ -11,7 +11,7 @@ use singletree_graph::{
 
 use super::policy::ErrorPolicy;
 use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
-use super::projection::{MappingChecker, Projection, ResolvedProjection, contribution};
+use super::projection::{MappingChecker, Projection, ResolvedProjection, extract_contribution};
 
 /// Parallel branches as declared, by names.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +76,7 @@ impl fmt::Debug for BranchPlan {
 
 impl BranchesDraft {
     /// Checks the declaration of a node and resolves its names.
-    pub(crate) fn resolve(
+    pub(crate) fn resolve_branches(
         &self,
         node: &str,
         parent: &Arc<StateSchema>,
@@ -98,10 +98,12 @@ impl BranchesDraft {
             }
         }
         let branches: Vec<_> =
-            self.branches.iter().filter_map(|branch| branch.resolve(node, parent, problems)).collect();
+            self.branches.iter().filter_map(|branch| branch.resolve_branch(node, parent, problems)).collect();
         let mut check = MappingChecker { node, problems };
-        let errors_field =
-            self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
+        let errors_field = self
+            .errors_field
+            .as_ref()
+            .and_then(|errors_field| check.find_records_field(parent, errors_field));
         (problems.len() == before).then(|| BranchesPlan {
             names: branches.iter().map(|branch| branch.name.clone()).collect(),
             branches,
@@ -113,7 +115,7 @@ impl BranchesDraft {
 }
 
 impl BranchDraft {
-    fn resolve(
+    fn resolve_branch(
         &self,
         node: &str,
         parent: &StateSchema,
@@ -143,17 +145,17 @@ impl BranchDraft {
         };
         let inner = inner.map(|child| {
             // A branch without declared outputs has none; fields of the same name are not matched (R37).
-            let projection = Projection::by_name().inputs(borrowed(&self.inputs));
-            let projection = projection.outputs(borrowed(&self.outputs));
+            let projection = Projection::by_name().inputs(borrow_field_pairs(&self.inputs));
+            let projection = projection.outputs(borrow_field_pairs(&self.outputs));
             // Quoted as one name in problems: node 'a', branch 'b'.
             let node = format!("{node}', branch '{}", self.name);
-            (projection.resolve(&node, parent, child, problems), child.clone())
+            (projection.resolve_projection(&node, parent, child, problems), child.clone())
         });
         Some(BranchPlan { name: self.name.as_str().into(), inner, when: self.when.clone() })
     }
 }
 
-fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+fn borrow_field_pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     pairs.iter().map(|(to, from)| (to.as_str(), from.as_str()))
 }
 
@@ -163,27 +165,27 @@ impl BranchPlan {
     ///
     /// # Errors
     /// A required field without an input, or a value that is not of the child's type.
-    pub(crate) fn start(&self, parent: &Snapshot) -> Result<Snapshot, FieldFault> {
+    pub(crate) fn make_start_state(&self, parent: &Snapshot) -> Result<Snapshot, FieldFault> {
         match &self.inner {
-            Some((crossing, child)) => crossing.enter(parent, child),
+            Some((crossing, child)) => crossing.make_start_state(parent, child),
             None => Ok(parent.clone()),
         }
     }
 
     /// Returns the contribution of a finished walk: the fields that go out, by their names in the child.
-    pub(crate) fn contribution(&self, ended: &Snapshot) -> StateUpdate {
+    pub(crate) fn extract_contribution(&self, ended: &Snapshot) -> StateUpdate {
         self.inner
             .as_ref()
-            .map_or_else(StateUpdate::new, |(crossing, _)| contribution(&crossing.outward, ended))
+            .map_or_else(StateUpdate::new, |(crossing, _)| extract_contribution(&crossing.outward, ended))
     }
 
     /// Returns a contribution under the parent's field names. A field that it lacks is left alone (pipeline-utilities
     /// §11.7).
-    fn outward(&self, parent: &StateSchema, update: &StateUpdate) -> StateUpdate {
+    fn project_outward(&self, parent: &StateSchema, update: &StateUpdate) -> StateUpdate {
         let Some((crossing, child)) = &self.inner else { return update.clone() };
         crossing.outward.iter().fold(StateUpdate::new(), |contributed, (to, from)| {
             let name = child.fields()[*from].name();
-            match update.last(name) {
+            match update.find_last_value(name) {
                 Some(slot) => contributed.with(parent.fields()[*to].name().to_owned(), slot.clone()),
                 None => contributed,
             }
@@ -194,9 +196,13 @@ impl BranchPlan {
 impl BranchesPlan {
     /// Combines the contributions of branches, in the order of declaration: each contribution passes its reducer by
     /// itself. Then the errors.
-    pub(crate) fn fan_in(&self, contributed: &[(usize, &StateUpdate)], errors: Vec<Item>) -> StateUpdate {
+    pub(crate) fn combine_contributions(
+        &self,
+        contributed: &[(usize, &StateUpdate)],
+        errors: Vec<Item>,
+    ) -> StateUpdate {
         let update = contributed.iter().fold(StateUpdate::new(), |update, (branch, contribution)| {
-            update.and(self.branches[*branch].outward(&self.parent, contribution))
+            update.merged_with(self.branches[*branch].project_outward(&self.parent, contribution))
         });
         match self.errors_field {
             Some(at) => {
@@ -208,9 +214,9 @@ impl BranchesPlan {
     }
 
     /// Warns of fields that a branch sends round through a reducer that would merge them twice.
-    pub(crate) fn warnings(&self, node: &str) -> Vec<GraphWarning> {
+    pub(crate) fn round_trip_warnings(&self, node: &str) -> Vec<GraphWarning> {
         let crossings = self.branches.iter().filter_map(|branch| branch.inner.as_ref());
-        let round = crossings.flat_map(|(crossing, _)| crossing.round_trips(&self.parent));
-        round.map(|round| GraphWarning::round_trip(node, round)).collect()
+        let round = crossings.flat_map(|(crossing, _)| crossing.find_round_trips(&self.parent));
+        round.map(|round| GraphWarning::for_round_trip(node, round)).collect()
     }
 }

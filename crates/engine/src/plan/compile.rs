@@ -40,22 +40,24 @@ pub(crate) enum DraftNodeKind {
 
 /// Checks a draft. Problems come in a fixed order, so that the first one is the same every time (D23): reducers, entry,
 /// edges, projections, fan-outs and branches, reachability.
-pub(crate) fn compile(draft: GraphDraft) -> Result<(GraphTopology, Vec<GraphWarning>), Vec<GraphProblem>> {
+pub(crate) fn compile_draft(
+    draft: GraphDraft,
+) -> Result<(GraphTopology, Vec<GraphWarning>), Vec<GraphProblem>> {
     let mut problems = Vec::new();
     check_schema(&draft.schema, &mut problems);
-    let by_name = check_names(&draft, &mut problems);
-    let entry = check_entry(&draft, &by_name, &mut problems);
-    let edges = check_edges(&draft, &by_name, &mut problems);
+    let by_name = index_node_names(&draft, &mut problems);
+    let entry = resolve_entry_node(&draft, &by_name, &mut problems);
+    let edges = assign_node_edges(&draft, &by_name, &mut problems);
     let mut warnings = Vec::new();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     for (node, edge) in draft.nodes.iter().zip(edges) {
         let name: Arc<str> = node.name.as_str().into();
-        let kind = resolve(node, &draft.schema, &mut warnings, &mut problems);
+        let kind = resolve_node_kind(node, &draft.schema, &mut warnings, &mut problems);
         nodes.push(TopologyNode { alone: Arc::new([name.clone()]), name, kind, edge });
     }
-    let session = draft.session.resolve(&draft.schema, &mut problems);
+    let session = draft.session.resolve_session_plan(&draft.schema, &mut problems);
     if let Some(entry) = entry {
-        check_reachable(&nodes, &by_name, entry, &mut problems);
+        check_reachability(&nodes, &by_name, entry, &mut problems);
     }
     match entry {
         Some(entry) if problems.is_empty() => {
@@ -66,7 +68,7 @@ pub(crate) fn compile(draft: GraphDraft) -> Result<(GraphTopology, Vec<GraphWarn
 }
 
 /// Resolves the fields that cross a node's boundary.
-fn resolve(
+fn resolve_node_kind(
     node: &DraftNode,
     schema: &Arc<StateSchema>,
     warnings: &mut Vec<GraphWarning>,
@@ -75,22 +77,24 @@ fn resolve(
     match &node.kind {
         DraftNodeKind::Function => TopologyNodeKind::Function,
         DraftNodeKind::Subgraph(child, projection) => {
-            let crossing = projection.resolve(&node.name, schema, child, problems);
-            let round = crossing.round_trips(schema).into_iter();
-            warnings.extend(round.map(|round| GraphWarning::round_trip(&node.name, round)));
+            let crossing = projection.resolve_projection(&node.name, schema, child, problems);
+            let round = crossing.find_round_trips(schema).into_iter();
+            warnings.extend(round.map(|round| GraphWarning::for_round_trip(&node.name, round)));
             TopologyNodeKind::Subgraph { crossing }
         }
-        DraftNodeKind::FanOut(child, fan_out) => match fan_out.resolve(&node.name, schema, child, problems) {
-            Some(plan) => {
-                warnings.extend(plan.warnings(&node.name));
-                TopologyNodeKind::FanOut { plan: Arc::new(plan) }
+        DraftNodeKind::FanOut(child, fan_out) => {
+            match fan_out.resolve_fan_out(&node.name, schema, child, problems) {
+                Some(plan) => {
+                    warnings.extend(plan.round_trip_warnings(&node.name));
+                    TopologyNodeKind::FanOut { plan: Arc::new(plan) }
+                }
+                // A problem was found: nothing is made of this topology.
+                None => TopologyNodeKind::Function,
             }
-            // A problem was found: nothing is made of this topology.
-            None => TopologyNodeKind::Function,
-        },
-        DraftNodeKind::Branches(branches) => match branches.resolve(&node.name, schema, problems) {
+        }
+        DraftNodeKind::Branches(branches) => match branches.resolve_branches(&node.name, schema, problems) {
             Some(plan) => {
-                warnings.extend(plan.warnings(&node.name));
+                warnings.extend(plan.round_trip_warnings(&node.name));
                 TopologyNodeKind::Branches { plan: Arc::new(plan) }
             }
             None => TopologyNodeKind::Function,
@@ -101,28 +105,31 @@ fn resolve(
 fn check_schema(schema: &StateSchema, problems: &mut Vec<GraphProblem>) {
     let faults = schema.fields().iter().flat_map(|field| {
         let name = field.name().to_owned();
-        let faults =
-            field.reducers().iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
+        let faults = field
+            .declared_reducers()
+            .iter()
+            .filter_map(|reducer| Some((reducer.name(), reducer.configuration_problem()?)));
         faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
     });
     problems.extend(faults.map(|it| GraphProblem::new(GraphProblemKind::ReducerConfigurationInvalid, it)));
-    for field in schema.fields().iter().filter(|field| field.reducers().len() > 1) {
-        let message = format!("field '{}' declares {} reducers", field.name(), field.reducers().len());
+    for field in schema.fields().iter().filter(|field| field.declared_reducers().len() > 1) {
+        let message =
+            format!("field '{}' declares {} reducers", field.name(), field.declared_reducers().len());
         problems.push(GraphProblem::new(GraphProblemKind::ConflictingReducers, message));
     }
     for field in schema.fields() {
-        if let Some(Err(fault)) = field.default().map(|it| field.check_slot(it)) {
+        if let Some(Err(fault)) = field.default_content().map(|it| field.check_content(it)) {
             let message = format!("the default of field '{}' is not of its type: {fault}", field.name());
             problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
         }
     }
-    for name in schema.repeated() {
+    for name in schema.repeated_field_names() {
         let message = format!("field '{name}' is declared twice");
         problems.push(GraphProblem::new(GraphProblemKind::InvalidDeclaration, message));
     }
 }
 
-fn check_names(draft: &GraphDraft, problems: &mut Vec<GraphProblem>) -> HashMap<Arc<str>, usize> {
+fn index_node_names(draft: &GraphDraft, problems: &mut Vec<GraphProblem>) -> HashMap<Arc<str>, usize> {
     let mut by_name = HashMap::with_capacity(draft.nodes.len());
     for (at, node) in draft.nodes.iter().enumerate() {
         if by_name.insert(Arc::from(node.name.as_str()), at).is_some() {
@@ -133,7 +140,7 @@ fn check_names(draft: &GraphDraft, problems: &mut Vec<GraphProblem>) -> HashMap<
     by_name
 }
 
-fn check_entry(
+fn resolve_entry_node(
     draft: &GraphDraft,
     by_name: &HashMap<Arc<str>, usize>,
     problems: &mut Vec<GraphProblem>,
@@ -151,7 +158,7 @@ fn check_entry(
 }
 
 /// Gives each node its one edge; a node may have none (R20), which is found when it completes.
-fn check_edges(
+fn assign_node_edges(
     draft: &GraphDraft,
     by_name: &HashMap<Arc<str>, usize>,
     problems: &mut Vec<GraphProblem>,
@@ -189,7 +196,7 @@ fn check_edges(
 }
 
 /// Finds nodes without a path from the entry. A conditional edge that declares no targets may lead anywhere.
-fn check_reachable(
+fn check_reachability(
     nodes: &[TopologyNode],
     by_name: &HashMap<Arc<str>, usize>,
     entry: usize,

@@ -11,7 +11,7 @@ use singletree_graph::{
 
 use super::policy::ErrorPolicy;
 use super::problem::{GraphProblem, GraphProblemKind, GraphWarning};
-use super::projection::{MappingChecker, ResolvedProjection, contribution};
+use super::projection::{MappingChecker, ResolvedProjection, extract_contribution};
 
 /// The behaviour of a fan-out that has no instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -90,7 +90,7 @@ pub(crate) struct FanOutPlan {
 
 impl FanOutDraft {
     /// Checks the declaration of a node against both schemas and resolves its names.
-    pub(crate) fn resolve(
+    pub(crate) fn resolve_fan_out(
         &self,
         node: &str,
         parent: &Arc<StateSchema>,
@@ -98,24 +98,32 @@ impl FanOutDraft {
         problems: &mut Vec<GraphProblem>,
     ) -> Option<FanOutPlan> {
         let before = problems.len();
-        let source = self.resolve_source(node, (parent, child), problems);
+        let source = self.resolve_instance_source(node, (parent, child), problems);
         let mut check = MappingChecker { node, problems };
-        let inward = self.inputs.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
-        let inputs = ResolvedProjection::inward(inward.collect(), parent, child);
+        let inward =
+            self.inputs.iter().filter_map(|(to, from)| check.find_copied_fields((child, to), (parent, from)));
+        let inputs = ResolvedProjection::from_inward_pairs(inward.collect(), parent, child);
         let collected = self.collect.iter().map(|(from, to)| (to, from));
         let extra = self.extra_outputs.iter().map(|(to, from)| (to, from));
         let outputs = collected.chain(extra).filter_map(|(to, from)| {
-            let (at, source) = check.pair((parent, to), (child, from))?;
+            let (at, source) = check.find_field_pair((parent, to), (child, from))?;
             let (target, each) = (&parent.fields()[at], &child.fields()[source]);
             // The merged value is a list of the instances' values; each value is checked when it is there (R25).
-            check.crosses(&FieldShape::Any.list(), (each, target), &target.merge_by().takes(target.shape()));
+            check.check_shapes_may_fit(
+                &FieldShape::Any.list(),
+                (each, target),
+                &target.effective_reducer().update_shape_for(target.shape()),
+            );
             Some((at, source))
         });
         let outputs = outputs.collect();
-        let errors_field =
-            self.errors_field.as_ref().and_then(|errors_field| check.records(parent, errors_field));
-        let count_field = self.count_field.as_ref().and_then(|count_field| check.one(parent, count_field));
-        self.check_kinds(node, parent, count_field, problems);
+        let errors_field = self
+            .errors_field
+            .as_ref()
+            .and_then(|errors_field| check.find_records_field(parent, errors_field));
+        let count_field =
+            self.count_field.as_ref().and_then(|count_field| check.find_field(parent, count_field));
+        self.check_concurrency_and_count(node, parent, count_field, problems);
         let source = source.filter(|_| problems.len() == before)?;
         Some(FanOutPlan {
             source,
@@ -132,7 +140,7 @@ impl FanOutDraft {
         })
     }
 
-    fn resolve_source(
+    fn resolve_instance_source(
         &self,
         node: &str,
         (parent, child): (&StateSchema, &StateSchema),
@@ -141,10 +149,12 @@ impl FanOutDraft {
         match (&self.items, &self.count) {
             (Some((from, to)), None) => {
                 let mut check = MappingChecker { node, problems };
-                let (to, from) = check.pair((child, to), (parent, from))?;
+                let (to, from) = check.find_field_pair((child, to), (parent, from))?;
                 let (field, item) = (&parent.fields()[from], &child.fields()[to]);
                 match field.shape() {
-                    FieldShape::List(element) => check.crosses(element, (field, item), item.shape()),
+                    FieldShape::List(element) => {
+                        check.check_shapes_may_fit(element, (field, item), item.shape())
+                    }
                     _ => {
                         let message = format!(
                             "fan-out '{node}' takes its items from field '{}', which is no list",
@@ -173,7 +183,7 @@ impl FanOutDraft {
     }
 
     /// Checks the fixed concurrency and the type of the count field.
-    fn check_kinds(
+    fn check_concurrency_and_count(
         &self,
         node: &str,
         parent: &StateSchema,
@@ -187,7 +197,7 @@ impl FanOutDraft {
         if let Some(at) = count
             && *parent.fields()[at].shape() != FieldShape::Int
         {
-            MappingChecker { node, problems }.misfit(&parent.fields()[at], "whole number");
+            MappingChecker { node, problems }.report_unfit_field(&parent.fields()[at], "whole number");
         }
     }
 }
@@ -197,24 +207,24 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A required field without an input, or a value that is not of the child's type.
-    pub(crate) fn start(&self, parent: &Snapshot, index: u64) -> Result<Snapshot, FieldFault> {
+    pub(crate) fn make_start_state(&self, parent: &Snapshot, index: u64) -> Result<Snapshot, FieldFault> {
         let item = match self.source {
             InstanceSource::Count(_) => None,
             InstanceSource::Items { from, to } => {
-                let list = parent.slot(from).as_list();
+                let list = parent.field_content_at(from).as_list();
                 let name = || self.parent.fields()[from].name();
-                let item = list.and_then(|list| list.get(list.first_held() + index));
+                let item = list.and_then(|list| list.get(list.first_held_position() + index));
                 let item = item.ok_or_else(|| FieldFault::new(name(), format!("has no item {index}")))?;
-                Some((to, slot_of(item, self.child.fields()[to].shape())))
+                Some((to, item_to_content(item, self.child.fields()[to].shape())))
             }
         };
-        self.inputs.enter_with(parent, &self.child, item)
+        self.inputs.make_start_state_with(parent, &self.child, item)
     }
 
     /// Returns the contribution of a finished instance: the fields that are collected or go out, by their names in the
     /// child.
-    pub(crate) fn contribution(&self, ended: &Snapshot) -> StateUpdate {
-        contribution(&self.outputs, ended)
+    pub(crate) fn extract_contribution(&self, ended: &Snapshot) -> StateUpdate {
+        extract_contribution(&self.outputs, ended)
     }
 
     /// Combines the contributions of all instances, in the order of their indexes: a list for each field, with null
@@ -222,7 +232,7 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A typed value that cannot be represented in JSON.
-    pub(crate) fn fan_in(
+    pub(crate) fn combine_contributions(
         &self,
         contributions: &[&StateUpdate],
         errors: Vec<Item>,
@@ -233,7 +243,7 @@ impl FanOutPlan {
             let name = self.child.fields()[*from].name();
             let values = contributions
                 .iter()
-                .map(|contribution| value(contribution, name))
+                .map(|contribution| contributed_value(contribution, name))
                 .collect::<serde_json::Result<PersistentList>>()?;
             update = update.with(self.parent.fields()[*to].name().to_owned(), FieldContent::Many(values));
         }
@@ -251,8 +261,11 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A typed value that cannot be represented in JSON.
-    pub(crate) fn stored(&self, update: &StateUpdate) -> serde_json::Result<StoredContribution<'_>> {
-        let of = |from: usize| value(update, self.child.fields()[from].name());
+    pub(crate) fn split_contribution(
+        &self,
+        update: &StateUpdate,
+    ) -> serde_json::Result<StoredContribution<'_>> {
+        let of = |from: usize| contributed_value(update, self.child.fields()[from].name());
         let (collected, extra) = self.outputs.split_at(usize::from(self.collects));
         let extra = extra.iter().map(|(to, from)| Ok((self.parent.fields()[*to].name(), of(*from)?)));
         let collected = collected.first().map(|(_, from)| of(*from)).transpose()?;
@@ -264,7 +277,7 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A message that names the field, when the record has a field that this fan-out does not output.
-    pub(crate) fn restored(
+    pub(crate) fn restore_contribution(
         &self,
         collected: Option<Value>,
         mut extra: BTreeMap<&str, Value>,
@@ -289,29 +302,29 @@ impl FanOutPlan {
 
     /// Fields that are sent round through a reducer that would merge them twice: by the inputs and an output, or as the
     /// items and the collected field.
-    pub(crate) fn round_trips(&self) -> Vec<&str> {
+    pub(crate) fn find_round_trips(&self) -> Vec<&str> {
         let seeded = |to: usize, from: usize| {
             let spread = match self.source {
                 InstanceSource::Items { from: items, to: item } => items == to && item == from,
                 InstanceSource::Count(_) => false,
             };
-            self.inputs.carries(from, to) || spread
+            self.inputs.copies_field(from, to) || spread
         };
         let round = self.outputs.iter().filter(|(to, from)| {
-            seeded(*to, *from) && self.parent.fields()[*to].merge_by().breaks_round_trip()
+            seeded(*to, *from) && self.parent.fields()[*to].effective_reducer().breaks_round_trip()
         });
         round.map(|(to, _)| self.parent.fields()[*to].name()).collect()
     }
 
     /// Warns of fields that are sent round.
-    pub(crate) fn warnings(&self, node: &str) -> Vec<GraphWarning> {
-        self.round_trips().into_iter().map(|it| GraphWarning::round_trip(node, it)).collect()
+    pub(crate) fn round_trip_warnings(&self, node: &str) -> Vec<GraphWarning> {
+        self.find_round_trips().into_iter().map(|it| GraphWarning::for_round_trip(node, it)).collect()
     }
 }
 
 /// An item of a list, as the value of a field.
-fn slot_of(item: &Item, shape: &FieldShape) -> FieldContent {
-    if shape.element().is_none() {
+fn item_to_content(item: &Item, shape: &FieldShape) -> FieldContent {
+    if shape.element_shape().is_none() {
         return FieldContent::One(item.clone());
     }
     match item.json() {
@@ -321,8 +334,8 @@ fn slot_of(item: &Item, shape: &FieldShape) -> FieldContent {
 }
 
 /// The value that an update has for a field, as an item of a list.
-fn value(update: &StateUpdate, field: &str) -> serde_json::Result<Item> {
-    match update.last(field) {
+fn contributed_value(update: &StateUpdate, field: &str) -> serde_json::Result<Item> {
+    match update.find_last_value(field) {
         Some(FieldContent::One(item)) => Ok(item.clone()),
         Some(FieldContent::Many(list)) => Ok(Item::from_json(list.to_json()?)),
         None => Ok(Item::from_json(Value::Null)),

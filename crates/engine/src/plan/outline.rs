@@ -132,7 +132,7 @@ pub enum EdgeOutline {
 impl EdgeOutline {
     /// Returns the targets that are known.
     #[must_use]
-    pub fn targets(&self) -> &[Target] {
+    pub fn known_targets(&self) -> &[Target] {
         match self {
             Self::Always { to } => std::slice::from_ref(to),
             Self::OneOf { targets } => targets,

@@ -107,7 +107,7 @@ pub struct GraphWarning {
 
 impl GraphWarning {
     /// Warns of a field that a node sends round through a reducer that merges it twice.
-    pub(crate) fn round_trip(node: &str, field: &str) -> Self {
+    pub(crate) fn for_round_trip(node: &str, field: &str) -> Self {
         let message = format!(
             "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
         );

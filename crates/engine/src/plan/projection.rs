@@ -23,11 +23,11 @@ pub struct Projection {
     projects_out: Option<Vec<String>>,
 }
 
-fn owned<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
+fn to_owned_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
     pairs.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
 }
 
-fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+fn to_owned_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
@@ -41,33 +41,33 @@ impl Projection {
     /// Copies parent fields into child fields at entry: pairs of (child field, parent field).
     #[must_use]
     pub fn inputs<'a>(mut self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        self.inputs = Some(owned(pairs));
+        self.inputs = Some(to_owned_pairs(pairs));
         self
     }
 
     /// Merges child fields into parent fields at exit: pairs of (parent field, child field).
     #[must_use]
     pub fn outputs<'a>(mut self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        self.outputs = Some(owned(pairs));
+        self.outputs = Some(to_owned_pairs(pairs));
         self
     }
 
     /// Declares the fields that cross inwards under the same name.
     #[must_use]
     pub fn projects_in<'a>(mut self, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        self.projects_in = Some(names(fields));
+        self.projects_in = Some(to_owned_names(fields));
         self
     }
 
     /// Declares the fields that cross outwards under the same name.
     #[must_use]
     pub fn projects_out<'a>(mut self, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        self.projects_out = Some(names(fields));
+        self.projects_out = Some(to_owned_names(fields));
         self
     }
 
     /// Checks the projection of a node against both schemas and resolves its names.
-    pub(crate) fn resolve(
+    pub(crate) fn resolve_projection(
         &self,
         node: &str,
         parent: &StateSchema,
@@ -89,32 +89,34 @@ impl Projection {
             (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
         };
         let mut check = MappingChecker { node, problems };
-        let inward = inward.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
+        let inward =
+            inward.iter().filter_map(|(to, from)| check.find_copied_fields((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
-            Some(pairs) => {
-                pairs.iter().filter_map(|(to, from)| check.merged((parent, to), (child, from))).collect()
-            }
-            None => matching(parent, child),
+            Some(pairs) => pairs
+                .iter()
+                .filter_map(|(to, from)| check.find_merged_fields((parent, to), (child, from)))
+                .collect(),
+            None => match_fields_by_name(parent, child),
         };
-        ResolvedProjection { outward, ..ResolvedProjection::inward(inward, parent, child) }
+        ResolvedProjection { outward, ..ResolvedProjection::from_inward_pairs(inward, parent, child) }
     }
 }
 
 /// Pairs of fields with the same name: (parent, child).
-fn matching(parent: &StateSchema, child: &StateSchema) -> Vec<(usize, usize)> {
+fn match_fields_by_name(parent: &StateSchema, child: &StateSchema) -> Vec<(usize, usize)> {
     let fields = child.fields().iter().enumerate();
-    fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
+    fields.filter_map(|(at, field)| parent.find_field_index(field.name()).map(|to| (to, at))).collect()
 }
 
 /// Returns the contribution of a finished member of a container: the fields that go out, by their names in the child,
 /// each once.
-pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> StateUpdate {
+pub(crate) fn extract_contribution(outward: &[(usize, usize)], ended: &Snapshot) -> StateUpdate {
     outward.iter().fold(StateUpdate::new(), |update, (_, from)| {
         let name = ended.schema().fields()[*from].name();
-        match update.last(name) {
+        match update.find_last_value(name) {
             Some(_) => update,
-            None => update.with(name.to_owned(), ended.slot(*from).clone()),
+            None => update.with(name.to_owned(), ended.field_content_at(*from).clone()),
         }
     })
 }
@@ -127,8 +129,8 @@ pub(crate) struct MappingChecker<'a> {
 
 impl MappingChecker<'_> {
     /// Finds a field.
-    pub(crate) fn one(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
-        let found = schema.index(field);
+    pub(crate) fn find_field(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
+        let found = schema.find_field_index(field);
         if found.is_none() {
             let message = format!(
                 "the projection of node '{}' names field '{field}', which '{}' does not declare",
@@ -142,55 +144,55 @@ impl MappingChecker<'_> {
     }
 
     /// Finds a field that gets records of failed members: a list that is extended by them.
-    pub(crate) fn records(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
-        let at = self.one(schema, field)?;
+    pub(crate) fn find_records_field(&mut self, schema: &StateSchema, field: &str) -> Option<usize> {
+        let at = self.find_field(schema, field)?;
         let found = &schema.fields()[at];
-        if !(found.shape().is_list() && found.merge_by().extends()) {
-            self.misfit(found, "list under a reducer that extends it by records");
+        if !(found.shape().is_list() && found.effective_reducer().adds_list_items()) {
+            self.report_unfit_field(found, "list under a reducer that extends it by records");
         }
         Some(at)
     }
 
     /// Reports a field whose type does not fit the values written into it.
-    pub(crate) fn misfit(&mut self, field: &FieldSpec, wanted: &str) {
+    pub(crate) fn report_unfit_field(&mut self, field: &FieldSpec, wanted: &str) {
         let message = format!("node '{}' writes field '{}', which is no {wanted}", self.node, field.name());
         self.problems.push(GraphProblem::new(GraphProblemKind::MappingReferencesUndeclaredField, message));
     }
 
     /// Finds two fields of which one is copied into the other.
-    pub(crate) fn copied(
+    pub(crate) fn find_copied_fields(
         &mut self,
         to: (&StateSchema, &str),
         from: (&StateSchema, &str),
     ) -> Option<(usize, usize)> {
-        let (at, source) = self.pair(to, from)?;
+        let (at, source) = self.find_field_pair(to, from)?;
         let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
-        self.crosses(source_field.shape(), (source_field, target), target.shape());
+        self.check_shapes_may_fit(source_field.shape(), (source_field, target), target.shape());
         Some((at, source))
     }
 
     /// Finds two fields of which one is merged into the other by its reducer.
-    pub(crate) fn merged(
+    pub(crate) fn find_merged_fields(
         &mut self,
         to: (&StateSchema, &str),
         from: (&StateSchema, &str),
     ) -> Option<(usize, usize)> {
-        let (at, source) = self.pair(to, from)?;
+        let (at, source) = self.find_field_pair(to, from)?;
         let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
-        let taken = target.merge_by().takes(target.shape());
-        self.crosses(source_field.shape(), (source_field, target), &taken);
+        let taken = target.effective_reducer().update_shape_for(target.shape());
+        self.check_shapes_may_fit(source_field.shape(), (source_field, target), &taken);
         Some((at, source))
     }
 
     /// Tells of declarations that contradict each other: no such value could ever cross (graph-engine §2). Of values
     /// that may fit or not, each is checked when it crosses.
-    pub(crate) fn crosses(
+    pub(crate) fn check_shapes_may_fit(
         &mut self,
         found: &FieldShape,
         (from, to): (&FieldSpec, &FieldSpec),
         wanted: &FieldShape,
     ) {
-        if found.may_be(wanted) {
+        if found.may_fit_shape(wanted) {
             return;
         }
         let (node, from, to) = (self.node, from.name(), to.name());
@@ -201,12 +203,12 @@ impl MappingChecker<'_> {
     }
 
     /// Finds two fields.
-    pub(crate) fn pair(
+    pub(crate) fn find_field_pair(
         &mut self,
         to: (&StateSchema, &str),
         from: (&StateSchema, &str),
     ) -> Option<(usize, usize)> {
-        let (to, from) = (self.one(to.0, to.1), self.one(from.0, from.1));
+        let (to, from) = (self.find_field(to.0, to.1), self.find_field(from.0, from.1));
         Some((to?, from?))
     }
 }
@@ -224,14 +226,19 @@ pub(crate) struct ResolvedProjection {
 
 impl ResolvedProjection {
     /// Makes a crossing with inputs only: pairs of (child field, parent field).
-    pub(crate) fn inward(inward: Vec<(usize, usize)>, parent: &StateSchema, child: &StateSchema) -> Self {
-        let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
+    pub(crate) fn from_inward_pairs(
+        inward: Vec<(usize, usize)>,
+        parent: &StateSchema,
+        child: &StateSchema,
+    ) -> Self {
+        let doubted =
+            |(to, from): &(usize, usize)| !parent.fields()[*from].implies_checks_of(&child.fields()[*to]);
         let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
         Self { inward, outward: Vec::new(), doubted }
     }
 
     /// Tells whether this parent field goes into this child field.
-    pub(crate) fn carries(&self, to: usize, from: usize) -> bool {
+    pub(crate) fn copies_field(&self, to: usize, from: usize) -> bool {
         self.inward.contains(&(to, from))
     }
 
@@ -239,40 +246,46 @@ impl ResolvedProjection {
     ///
     /// # Errors
     /// A required field without an input, or a value that is not of the child's type.
-    pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<StateSchema>) -> Result<Snapshot, FieldFault> {
-        self.enter_with(parent, child, None)
+    pub(crate) fn make_start_state(
+        &self,
+        parent: &Snapshot,
+        child: &Arc<StateSchema>,
+    ) -> Result<Snapshot, FieldFault> {
+        self.make_start_state_with(parent, child, None)
     }
 
-    /// As [`ResolvedProjection::enter`], with the value of one more child field.
-    pub(crate) fn enter_with(
+    /// As [`ResolvedProjection::make_start_state`], with the value of one more child field.
+    pub(crate) fn make_start_state_with(
         &self,
         parent: &Snapshot,
         child: &Arc<StateSchema>,
         more: Option<(usize, FieldContent)>,
     ) -> Result<Snapshot, FieldFault> {
         let given = more.as_ref().map(|(at, _)| *at);
-        let crossing = self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone()));
-        let start = Snapshot::start(child, crossing.chain(more).collect())?;
-        start.validate()?;
+        let crossing = self.inward.iter().map(|(to, from)| (*to, parent.field_content_at(*from).clone()));
+        let start = Snapshot::from_defaults_with(child, crossing.chain(more).collect())?;
+        start.validate_fields()?;
         for at in self.doubted.iter().copied().chain(given) {
             let field = &child.fields()[at];
-            field.check_slot(start.slot(at)).map_err(|error| FieldFault::new(field.name(), error))?;
+            field
+                .check_content(start.field_content_at(at))
+                .map_err(|error| FieldFault::new(field.name(), error))?;
         }
         Ok(start)
     }
 
     /// Returns the child's contribution to the parent when the child ends.
-    pub(crate) fn leave(&self, parent: &StateSchema, child: &Snapshot) -> StateUpdate {
+    pub(crate) fn make_exit_update(&self, parent: &StateSchema, child: &Snapshot) -> StateUpdate {
         self.outward.iter().fold(StateUpdate::new(), |update, (to, from)| {
-            update.with(parent.fields()[*to].name().to_owned(), child.slot(*from).clone())
+            update.with(parent.fields()[*to].name().to_owned(), child.field_content_at(*from).clone())
         })
     }
 
     /// Parent fields that go in and come back by the same child field, into a reducer that would merge them twice
     /// (graph-engine §2, projection_reducer_round_trip).
-    pub(crate) fn round_trips<'a>(&self, parent: &'a StateSchema) -> Vec<&'a str> {
+    pub(crate) fn find_round_trips<'a>(&self, parent: &'a StateSchema) -> Vec<&'a str> {
         let fields = self.outward.iter().filter(|(to, from)| {
-            self.carries(*from, *to) && parent.fields()[*to].merge_by().breaks_round_trip()
+            self.copies_field(*from, *to) && parent.fields()[*to].effective_reducer().breaks_round_trip()
         });
         fields.map(|(to, _)| parent.fields()[*to].name()).collect()
     }

@@ -25,12 +25,16 @@ pub enum SessionShape {
 impl SessionShape {
     /// Keeps the named fields under their own names.
     #[must_use]
-    pub fn fields<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_field_names<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
         let fields = fields.into_iter().map(|field| (field.to_owned(), field.to_owned())).collect();
         Self::Projected { fields, version: None }
     }
 
-    pub(crate) fn resolve(&self, schema: &StateSchema, problems: &mut Vec<GraphProblem>) -> SessionPlan {
+    pub(crate) fn resolve_session_plan(
+        &self,
+        schema: &StateSchema,
+        problems: &mut Vec<GraphProblem>,
+    ) -> SessionPlan {
         match self {
             Self::Full => {
                 let fields = schema.fields().iter().enumerate();
@@ -40,7 +44,7 @@ impl SessionShape {
             Self::Projected { fields, version } => {
                 let mut plan = Vec::new();
                 for (session, state) in fields {
-                    match schema.index(state) {
+                    match schema.find_field_index(state) {
                         Some(at) => plan.push((Arc::from(session.as_str()), at)),
                         None => {
                             let message = format!(
@@ -63,13 +67,13 @@ impl SessionShape {
 impl SessionPlan {
     /// Checks fields from a store or a migration, list elements included. Fields that are not the session's are not
     /// looked at: they are dropped.
-    pub(crate) fn check(
+    pub(crate) fn check_stored_fields(
         &self,
         schema: &StateSchema,
         fields: &[(Arc<str>, FieldContent)],
     ) -> Result<(), FieldFault> {
         fields.iter().try_for_each(|(name, slot)| match self.fields.iter().find(|(it, _)| it == name) {
-            Some((_, at)) => schema.check(schema.fields()[*at].name(), slot),
+            Some((_, at)) => schema.check_field_content(schema.fields()[*at].name(), slot),
             None => Ok(()),
         })
     }

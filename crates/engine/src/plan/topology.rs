@@ -41,7 +41,7 @@ pub(crate) enum TopologyNodeKind {
 }
 
 impl GraphTopology {
-    pub(crate) fn index(&self, node: &str) -> Option<usize> {
+    pub(crate) fn find_node_index(&self, node: &str) -> Option<usize> {
         self.by_name.get(node).copied()
     }
 }

@@ -10,7 +10,7 @@ use singletree_graph::{Identity, Snapshot};
 use super::attempt::OpenAttempt;
 use super::chain::UnitContext;
 use super::fault::NodeError;
-use super::level::outwards;
+use super::level::containers_outwards;
 use super::scope::{NodeAttempt, RunContext};
 use super::signal::Signal;
 use super::suspend::AbortRequest;
@@ -46,7 +46,7 @@ struct MiddlewareContext {
 }
 
 impl AmbientContext {
-    fn who(&self) -> &CurrentInvocation {
+    fn current_invocation(&self) -> &CurrentInvocation {
         match self {
             Self::Invocation(who) | Self::Observer(who) => who,
             Self::Middleware(wrapping) => &wrapping.run.who,
@@ -64,19 +64,19 @@ tokio::task_local! {
 ///
 /// It does not cross `tokio::spawn`.
 #[must_use]
-pub fn current() -> Option<Arc<Identity>> {
-    AMBIENT.try_with(|it| it.who().identity.clone()).ok()
+pub fn current_identity() -> Option<Arc<Identity>> {
+    AMBIENT.try_with(|it| it.current_invocation().identity.clone()).ok()
 }
 
 /// Returns the caller's metadata of the running invocation
 /// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)); reaches as far as [`current`].
 #[must_use]
 pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
-    AMBIENT.try_with(|it| it.who().metadata.clone()).ok()
+    AMBIENT.try_with(|it| it.current_invocation().metadata.clone()).ok()
 }
 
 /// Tells whether this code runs in an observer of an invocation.
-pub(crate) fn observes(invocation: &InvocationId) -> bool {
+pub(crate) fn is_in_observer_of(invocation: &InvocationId) -> bool {
     let observes = AMBIENT.try_with(|ambient| match ambient {
         AmbientContext::Observer(who) => who.identity.invocation_id == *invocation,
         AmbientContext::Invocation(_) | AmbientContext::Middleware(_) | AmbientContext::Node(_) => false,
@@ -92,7 +92,7 @@ pub(crate) fn observes(invocation: &InvocationId) -> bool {
 /// could not be recorded (`suspension_persistence_failed`), and does not return when it could.
 ///
 /// In a middleware it does not return either: the invocation ends with `suspension_in_unsupported_context`.
-pub async fn suspend(signal: Signal) -> NodeError {
+pub async fn suspend_invocation(signal: Signal) -> NodeError {
     enum SuspendOrigin {
         Nowhere,
         Middleware(Arc<MiddlewareContext>),
@@ -104,37 +104,44 @@ pub async fn suspend(signal: Signal) -> NodeError {
         AmbientContext::Node(scope) => SuspendOrigin::Node(scope.clone()),
     });
     match from {
-        Ok(SuspendOrigin::Node(scope)) => scope.suspend(signal).await,
+        Ok(SuspendOrigin::Node(scope)) => scope.request_suspension(signal).await,
         Ok(SuspendOrigin::Middleware(wrapping)) => {
             let error = Error::SuspensionContext {
                 context: "in a middleware".into(),
                 state: Some(wrapping.state.clone()),
             };
-            let scopes = wrapping.open.take().into_iter().chain(outwards(wrapping.within.clone())).collect();
-            wrapping.run.requests.abort(AbortRequest { error, scopes }).await
+            let scopes = wrapping
+                .open
+                .take_attempt()
+                .into_iter()
+                .chain(containers_outwards(wrapping.within.clone()))
+                .collect();
+            wrapping.run.requests.request_abort(AbortRequest { error, scopes }).await
         }
-        Ok(SuspendOrigin::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
-        Err(_) => unsupported("outside an invocation"),
+        Ok(SuspendOrigin::Nowhere) => {
+            unsupported_context_error("inside an invocation, but not in a node's body")
+        }
+        Err(_) => unsupported_context_error("outside an invocation"),
     }
 }
 
-fn unsupported(context: &str) -> NodeError {
+fn unsupported_context_error(context: &str) -> NodeError {
     Error::SuspensionContext { context: context.into(), state: None }.into()
 }
 
-pub(crate) async fn within<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
+pub(crate) async fn run_in_invocation<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
     AMBIENT.scope(AmbientContext::Invocation(who), work).await
 }
 
-pub(crate) async fn within_observer<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
+pub(crate) async fn run_in_observer<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
     AMBIENT.scope(AmbientContext::Observer(who), work).await
 }
 
-pub(crate) async fn within_node<T>(scope: Arc<NodeAttempt>, work: impl Future<Output = T>) -> T {
+pub(crate) async fn run_in_node<T>(scope: Arc<NodeAttempt>, work: impl Future<Output = T>) -> T {
     AMBIENT.scope(AmbientContext::Node(scope), work).await
 }
 
-pub(crate) async fn within_middleware<T>(
+pub(crate) async fn run_in_middleware<T>(
     seat: &UnitContext,
     state: &Snapshot,
     work: impl Future<Output = T>,

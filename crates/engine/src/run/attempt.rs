@@ -24,46 +24,46 @@ enum AttemptOutcome {
 }
 
 impl OpenAttempt {
-    fn open(&self) -> MutexGuard<'_, Option<UnsettledAttempt>> {
+    fn lock_attempt(&self) -> MutexGuard<'_, Option<UnsettledAttempt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that an attempt has begun.
-    pub(crate) fn begin(&self, scope: &Arc<NodeAttempt>) {
-        *self.open() = Some(UnsettledAttempt { scope: scope.clone(), own: None });
+    pub(crate) fn begin_attempt(&self, scope: &Arc<NodeAttempt>) {
+        *self.lock_attempt() = Some(UnsettledAttempt { scope: scope.clone(), own: None });
     }
 
     /// Notes how the unit ended.
-    pub(crate) fn ended(&self, outcome: &Result<StateUpdate, NodeError>) {
-        if let Some(open) = self.open().as_mut()
+    pub(crate) fn record_outcome(&self, outcome: &Result<StateUpdate, NodeError>) {
+        if let Some(open) = self.lock_attempt().as_mut()
             && open.scope.run.queue.is_some()
         {
             open.own = Some(match outcome {
                 Ok(update) => AttemptOutcome::Returned(update.clone()),
-                Err(error) => AttemptOutcome::Failed(open.scope.describe(error)),
+                Err(error) => AttemptOutcome::Failed(open.scope.describe_node_error(error)),
             });
         }
     }
 
     /// Takes the attempt: who takes it tells its end.
-    pub(crate) fn take(&self) -> Option<Arc<NodeAttempt>> {
-        self.open().take().map(|item| item.scope)
+    pub(crate) fn take_attempt(&self) -> Option<Arc<NodeAttempt>> {
+        self.lock_attempt().take().map(|item| item.scope)
     }
 
     /// Tells the attempt with its own outcome.
-    pub(crate) fn settle(&self) {
-        let Some(open) = self.open().take() else { return };
+    pub(crate) fn settle_attempt(&self) {
+        let Some(open) = self.lock_attempt().take() else { return };
         let scope = open.scope;
         match open.own {
-            Some(AttemptOutcome::Failed(error)) => scope.ended_with(error),
-            Some(AttemptOutcome::Returned(update)) => match scope.merge(update) {
-                Ok(after) => scope.merged(&after),
-                Err(error) => scope.failed(&error),
+            Some(AttemptOutcome::Failed(error)) => scope.report_failed_with(error),
+            Some(AttemptOutcome::Returned(update)) => match scope.merge_update(update) {
+                Ok(after) => scope.report_merged(&after),
+                Err(error) => scope.report_failed(&error),
             },
             // The chain dropped it while it ran.
             None => {
                 let dropped = NodeError::new("the attempt was given up by its middleware");
-                scope.ended_with(scope.describe(&dropped));
+                scope.report_failed_with(scope.describe_node_error(&dropped));
             }
         }
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree_graph::{Snapshot, State};
 
-use super::context::{Ctx, body};
+use super::context::{Ctx, make_node_body};
 use super::fault::{NodeError, NodeResult};
 use super::graph::{Graph, GraphCore, NodeBody};
-use super::members::error_record;
+use super::members::make_error_record;
 use super::middleware::{Middleware, MiddlewareChain};
 use crate::plan::branches::{BranchDraft, BranchesDraft};
 use crate::plan::policy::ErrorPolicy;
@@ -89,7 +89,7 @@ pub(crate) enum BranchBody {
 
 impl BranchesWork {
     /// Returns the graphs inside.
-    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<GraphCore>> {
+    pub(crate) fn subgraph_cores(&self) -> impl Iterator<Item = &Arc<GraphCore>> {
         self.branches.iter().filter_map(|branch| match &branch.doing {
             BranchBody::Subgraph(core) => Some(core),
             BranchBody::Call(_) => None,
@@ -101,7 +101,7 @@ impl<S: State> Branches<S> {
     /// Declares no branches yet; at least one is needed (`parallel_branches_no_branches`).
     #[must_use]
     pub fn new() -> Self {
-        let record: ErrorRecord = Arc::new(|branch, error| error_record("branch_name", branch, error));
+        let record: ErrorRecord = Arc::new(|branch, error| make_error_record("branch_name", branch, error));
         let work = BranchesWork { branches: Vec::new(), record };
         Self { draft: BranchesDraft::default(), work, state: PhantomData }
     }
@@ -192,7 +192,7 @@ impl<S: State> Branch<S> {
         Fut: Future<Output = NodeResult<S>> + Send + 'static,
     {
         self.draft.call = true;
-        self.call = Some(body(function));
+        self.call = Some(make_node_body(function));
         self
     }
 
@@ -215,7 +215,7 @@ impl<S: State> Branch<S> {
     /// each dispatch, in the order of the branches.
     #[must_use]
     pub fn when(mut self, condition: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
-        self.draft.when = Some(Arc::new(move |state: &Snapshot| Ok(condition(&*state.view::<S>()?))));
+        self.draft.when = Some(Arc::new(move |state: &Snapshot| Ok(condition(&*state.typed_view::<S>()?))));
         self
     }
 

@@ -13,7 +13,7 @@ use singletree_env::{
 use singletree_graph::{DeclaredState, Snapshot, State, StateSchema};
 
 use super::branches::Branches;
-use super::context::{Ctx, body};
+use super::context::{Ctx, make_node_body};
 use super::fan_out::FanOut;
 use super::fault::NodeResult;
 use super::graph::{Graph, GraphCore, GraphCoreParts, NodeWork};
@@ -49,7 +49,7 @@ impl<S: DeclaredState> Graph<S> {
     /// Starts a graph over a declared state type.
     #[must_use]
     pub fn builder() -> GraphBuilder<S> {
-        GraphBuilder::over(S::schema())
+        GraphBuilder::from_schema(S::schema())
     }
 }
 
@@ -58,7 +58,7 @@ impl<S: DeclaredState> Graph<S> {
     ///
     /// # Errors
     /// As [`GraphBuilder::compile`], for the schema.
-    pub fn single<F, Fut>(name: &str, function: F) -> Result<Self>
+    pub fn single_node<F, Fut>(name: &str, function: F) -> Result<Self>
     where
         F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = NodeResult<S>> + Send + 'static,
@@ -71,12 +71,12 @@ impl Graph<Snapshot> {
     /// Starts a graph over a schema that is only known at run time.
     #[must_use]
     pub fn builder_with(schema: StateSchema) -> GraphBuilder<Snapshot> {
-        GraphBuilder::over(Arc::new(schema))
+        GraphBuilder::from_schema(Arc::new(schema))
     }
 }
 
 impl<S: State> GraphBuilder<S> {
-    fn over(schema: Arc<StateSchema>) -> Self {
+    fn from_schema(schema: Arc<StateSchema>) -> Self {
         let session = SessionShape::default();
         let paused: Arc<dyn PausedStore> = Arc::new(MemoryStore::new());
         Self {
@@ -104,7 +104,7 @@ impl<S: State> GraphBuilder<S> {
         }
     }
 
-    fn add(mut self, name: String, kind: DraftNodeKind, work: NodeWork) -> Self {
+    fn add_node(mut self, name: String, kind: DraftNodeKind, work: NodeWork) -> Self {
         self.draft.nodes.push(DraftNode { name, kind });
         self.works.push(work);
         self
@@ -117,7 +117,7 @@ impl<S: State> GraphBuilder<S> {
         F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = NodeResult<S>> + Send + 'static,
     {
-        self.add(name.into(), DraftNodeKind::Function, NodeWork::Function(body(function)))
+        self.add_node(name.into(), DraftNodeKind::Function, NodeWork::Function(make_node_body(function)))
     }
 
     /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
@@ -125,20 +125,20 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn subgraph<C>(self, name: impl Into<String>, graph: &Graph<C>, projection: Projection) -> Self {
         let kind = DraftNodeKind::Subgraph(graph.schema().clone(), projection);
-        self.add(name.into(), kind, NodeWork::Subgraph(graph.core.clone()))
+        self.add_node(name.into(), kind, NodeWork::Subgraph(graph.core.clone()))
     }
 
     /// Adds a fan-out as a node (pipeline-utilities §9).
     #[must_use]
     pub fn fan_out(self, name: impl Into<String>, fan_out: FanOut<S>) -> Self {
         let kind = DraftNodeKind::FanOut(fan_out.work.core.topology.schema.clone(), fan_out.draft);
-        self.add(name.into(), kind, NodeWork::FanOut(fan_out.work))
+        self.add_node(name.into(), kind, NodeWork::FanOut(fan_out.work))
     }
 
     /// Adds parallel branches as a node (pipeline-utilities §11).
     #[must_use]
     pub fn branches(self, name: impl Into<String>, branches: Branches<S>) -> Self {
-        self.add(name.into(), DraftNodeKind::Branches(branches.draft), NodeWork::Branches(branches.work))
+        self.add_node(name.into(), DraftNodeKind::Branches(branches.draft), NodeWork::Branches(branches.work))
     }
 
     /// Puts a middleware around every node of this graph, further in than those that were put before it and further out
@@ -171,7 +171,7 @@ impl<S: State> GraphBuilder<S> {
         from: impl Into<String>,
         choose: impl Fn(&S) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.conditional(from.into(), None, choose)
+        self.add_conditional_edge(from.into(), None, choose)
     }
 
     /// As [`GraphBuilder::conditional_edge`], with the targets that the function may name: then they are checked, and
@@ -183,16 +183,16 @@ impl<S: State> GraphBuilder<S> {
         targets: impl IntoIterator<Item = Target>,
         choose: impl Fn(&S) -> R + Send + Sync + 'static,
     ) -> Self {
-        self.conditional(from.into(), Some(targets.into_iter().collect()), choose)
+        self.add_conditional_edge(from.into(), Some(targets.into_iter().collect()), choose)
     }
 
-    fn conditional<R: IntoTarget>(
+    fn add_conditional_edge<R: IntoTarget>(
         mut self,
         from: String,
         targets: Option<Vec<Target>>,
         choose: impl Fn(&S) -> R + Send + Sync + 'static,
     ) -> Self {
-        let choose: TargetFunction = Arc::new(move |snapshot| choose(&*snapshot.view::<S>()?).route());
+        let choose: TargetFunction = Arc::new(move |snapshot| choose(&*snapshot.typed_view::<S>()?).route());
         self.draft.edges.push((from, GraphEdge::Conditional { choose, targets }));
         self
     }
@@ -327,21 +327,23 @@ impl<S: State> GraphBuilder<S> {
     /// the registered migrations are ambiguous, looked for when nothing else is wrong.
     pub fn compile(mut self) -> Result<Graph<S>> {
         let mut misplaced = Vec::new();
-        let chains = self.chains(&mut misplaced);
-        self.place_members(&mut misplaced);
-        let compiled = match compile::compile(self.draft) {
+        let chains = self.build_node_chains(&mut misplaced);
+        self.place_member_middleware(&mut misplaced);
+        let compiled = match compile::compile_draft(self.draft) {
             Ok(compiled) if misplaced.is_empty() => Ok(compiled),
             Ok(_) => Err(misplaced),
             Err(problems) => Err(problems.into_iter().chain(misplaced).collect()),
         };
         let (topology, warnings) = compiled.map_err(|problems| Error::Compile { problems })?;
-        check_migrations(&self.stores.migrations, &topology.session.version, |from, to, source| {
+        check_migration_chains(&self.stores.migrations, &topology.session.version, |from, to, source| {
             Error::SessionMigration { from, to, source }
         })?;
-        check_migrations(&self.stores.state_migrations, topology.schema.version(), |from, to, source| {
-            Error::CheckpointMigration { from, to, source }
-        })?;
-        Ok(Graph::of(GraphCore::new(GraphCoreParts {
+        check_migration_chains(
+            &self.stores.state_migrations,
+            topology.schema.version(),
+            |from, to, source| Error::CheckpointMigration { from, to, source },
+        )?;
+        Ok(Graph::from_core(GraphCore::new(GraphCoreParts {
             topology,
             works: self.works,
             chains,
@@ -358,18 +360,19 @@ impl<S: State> GraphBuilder<S> {
     }
 
     /// Puts the middleware of members where it stands.
-    fn place_members(&mut self, problems: &mut Vec<GraphProblem>) {
+    fn place_member_middleware(&mut self, problems: &mut Vec<GraphProblem>) {
         for (node, work) in self.draft.nodes.iter().zip(&mut self.works) {
             match (work, &node.kind) {
                 (NodeWork::FanOut(fan), DraftNodeKind::FanOut(_, draft)) => {
                     let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
                     let site = MiddlewareSite::Instance { node: &node.name, collect_field };
-                    fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
+                    fan.chain = middleware::place_middleware(fan.chain.iter(), &site, problems).into();
                 }
                 (NodeWork::Branches(dispatch), _) => {
                     for branch in &mut dispatch.branches {
                         let site = MiddlewareSite::Branch { node: &node.name, branch: &branch.name };
-                        branch.chain = middleware::place(branch.chain.iter(), &site, problems).into();
+                        branch.chain =
+                            middleware::place_middleware(branch.chain.iter(), &site, problems).into();
                     }
                 }
                 (NodeWork::Function(_) | NodeWork::Subgraph(_) | NodeWork::FanOut(_), _) => {}
@@ -378,7 +381,7 @@ impl<S: State> GraphBuilder<S> {
     }
 
     /// Puts each node's chain together, the graph's middleware outside of the node's own.
-    fn chains(&self, problems: &mut Vec<GraphProblem>) -> Vec<MiddlewareChain> {
+    fn build_node_chains(&self, problems: &mut Vec<GraphProblem>) -> Vec<MiddlewareChain> {
         let named = |name: &str| self.draft.nodes.iter().any(|node| node.name == name);
         for (name, _) in self.around_one.iter().filter(|(name, _)| !named(name)) {
             let message = format!("a middleware stands around node '{name}', which is not declared");
@@ -387,15 +390,16 @@ impl<S: State> GraphBuilder<S> {
         let nodes = self.draft.nodes.iter().map(|node| node.name.as_str());
         let chain = |node| {
             let own = self.around_one.iter().filter(|(name, _)| name == node).map(|(_, it)| it);
-            let mut chain = middleware::place(&self.around_all, &MiddlewareSite::Graph { node }, problems);
-            chain.extend(middleware::place(own, &MiddlewareSite::Node { node }, problems));
+            let mut chain =
+                middleware::place_middleware(&self.around_all, &MiddlewareSite::Graph { node }, problems);
+            chain.extend(middleware::place_middleware(own, &MiddlewareSite::Node { node }, problems));
             chain.into()
         };
         nodes.map(chain).collect()
     }
 }
 
-fn check_migrations(
+fn check_migration_chains(
     migrations: &StateMigrations,
     version: &str,
     wrong: impl Fn(String, String, Box<MigrationError>) -> Error,

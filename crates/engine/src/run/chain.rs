@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use singletree_durable::BoxFuture;
-use singletree_graph::{Identity, NodeLineage, Snapshot, StateUpdate, caught};
+use singletree_graph::{Identity, NodeLineage, Snapshot, StateUpdate, catch_panic};
 
 use super::ambient;
 use super::attempt::OpenAttempt;
@@ -14,24 +14,24 @@ use super::event::{GraphEvent, IsolationEvent};
 use super::fault::NodeError;
 use super::level::GraphLevel;
 use super::middleware::Middleware;
-use super::panic::caught_future;
+use super::panic::catch_future_panic;
 use super::scope::{NodeAttempt, RunContext};
 use crate::error::NodeLocation;
 
 /// The unit that a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
 pub(crate) trait ExecutionUnit: Send + Sync {
     /// Performs it once, under an attempt number. Never called while an earlier call runs.
-    fn perform<'a>(
+    fn perform_attempt<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>>;
 
     /// Tells the open attempt with its own outcome.
-    fn settle(&self);
+    fn settle_attempt(&self);
 
     /// Returns the identity of the unit and the data that its chain shares.
-    fn seat(&self) -> &UnitContext;
+    fn unit_context(&self) -> &UnitContext;
 }
 
 /// The identity of a unit, and the data that its chain shares.
@@ -67,12 +67,12 @@ pub struct Next<'a> {
 
 impl<'a> Next<'a> {
     /// Begins a chain.
-    pub(crate) fn outermost(
+    pub(crate) fn begin_chain(
         chain: &'a [Arc<dyn Middleware>],
         unit: &'a dyn ExecutionUnit,
         state: &'a Snapshot,
     ) -> Self {
-        Next { rest: chain, unit, state, attempt: unit.seat().first, calls: 0 }
+        Next { rest: chain, unit, state, attempt: unit.unit_context().first, calls: 0 }
     }
 
     /// Runs the inner part of the chain with this state, and returns its update.
@@ -87,105 +87,111 @@ impl<'a> Next<'a> {
     /// Dropping the future cancels the inner part. Observers see its attempt end with the outcome of the whole chain.
     pub async fn run(&mut self, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         let attempt = if self.calls == 0 { self.attempt } else { self.calls };
-        self.forward(attempt, state).await
+        self.run_rest_of_chain(attempt, state).await
     }
 
     /// As [`Next::run`], under an attempt number of the middleware's own, from 0 (graph-engine §6: the innermost
-    /// middleware that numbers attempts wins). For middleware whose [`Middleware::reattempts`] is true.
+    /// middleware that numbers attempts wins). For middleware whose [`Middleware::numbers_attempts`] is true.
     ///
     /// # Errors
     /// As [`Next::run`].
     ///
     /// # Cancellation
     /// As [`Next::run`].
-    pub async fn attempt(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
-        self.forward(attempt, state).await
+    pub async fn run_attempt(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
+        self.run_rest_of_chain(attempt, state).await
     }
 
-    async fn forward(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
+    async fn run_rest_of_chain(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         self.calls = self.calls.saturating_add(1);
         let unit = self.unit;
         let Some((first, rest)) = self.rest.split_first() else {
-            unit.settle();
-            unit.seat().last.store(attempt, Ordering::Relaxed);
-            return unit.perform(state, attempt).await;
+            unit.settle_attempt();
+            unit.unit_context().last.store(attempt, Ordering::Relaxed);
+            return unit.perform_attempt(state, attempt).await;
         };
         let next = Next { rest, unit, state, attempt, calls: 0 };
-        let running = caught(|| first.call(state, next)).map_err(NodeError::new)?;
-        let seat = unit.seat();
-        let running = ambient::within_middleware(seat, state, async { caught_future(running).await });
+        let running = catch_panic(|| first.call(state, next)).map_err(NodeError::new)?;
+        let seat = unit.unit_context();
+        let running = ambient::run_in_middleware(seat, state, async { catch_future_panic(running).await });
         running.await.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
     }
 
     /// Tells observers that the last attempt ended as it did, whatever the chain makes of it. Without this call an
     /// attempt that was not followed by another one is told with the outcome of the chain (R5).
-    pub fn settle(&mut self) {
-        self.unit.settle();
+    pub fn settle_attempt(&mut self) {
+        self.unit.settle_attempt();
     }
 
     /// Returns the state that the middleware received.
     #[must_use]
-    pub fn state(&self) -> &'a Snapshot {
+    pub fn received_state(&self) -> &'a Snapshot {
         self.state
     }
 
     /// Returns the number to begin with for middleware that numbers attempts: 0, or, once, that of the attempt that
     /// suspended.
     #[must_use]
-    pub fn first_attempt(&self) -> u32 {
-        let seat = self.unit.seat();
-        let innermost = !self.rest.iter().any(|item| item.reattempts());
+    pub fn first_attempt_number(&self) -> u32 {
+        let seat = self.unit.unit_context();
+        let innermost = !self.rest.iter().any(|item| item.numbers_attempts());
         if innermost && seat.resumed.swap(false, Ordering::Relaxed) { seat.first } else { 0 }
     }
 
     /// Returns the name of the node that the chain surrounds; for an instance or a branch, of its container.
     #[must_use]
     pub fn node_name(&self) -> &'a str {
-        &self.unit.seat().place.node
+        &self.unit.unit_context().place.node
     }
 
     /// Returns the path to that node, outermost first, its own name last.
     #[must_use]
     pub fn namespace(&self) -> &'a [Arc<str>] {
-        &self.unit.seat().place.namespace
+        &self.unit.unit_context().place.namespace
     }
 
     /// Returns the boundaries to the surrounded node, instance or branch; for an instance or a branch with its own.
     #[must_use]
     pub fn lineage(&self) -> &'a NodeLineage {
-        &self.unit.seat().lineage
+        &self.unit.unit_context().lineage
     }
 
     /// Returns who the invocation is.
     #[must_use]
     pub fn identity(&self) -> &'a Identity {
-        &self.unit.seat().run.who.identity
+        &self.unit.unit_context().run.who.identity
     }
 
     /// Returns the extension of this type that the caller passed to this invocation.
     #[must_use]
-    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.unit.seat().run.extensions.get()
+    pub fn find_extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.unit.unit_context().run.extensions.get()
     }
 
     /// Waits by the graph's timer ([`GraphBuilder::timer`](crate::GraphBuilder::timer)).
     ///
     /// # Cancellation
     /// Dropping the future ends the wait.
-    pub async fn sleep(&self, span: Duration) {
-        self.unit.seat().run.core.timer.sleep(span).await;
+    pub async fn sleep_for(&self, span: Duration) {
+        self.unit.unit_context().run.core.timer.sleep_for(span).await;
     }
 
     /// Draws a number from 0 up to, but not including, 1 from the graph's chance
     /// ([`GraphBuilder::chance`](crate::GraphBuilder::chance)).
     #[must_use]
-    pub fn fraction(&self) -> f64 {
-        self.unit.seat().run.core.chance.fraction()
+    pub fn draw_fraction(&self) -> f64 {
+        self.unit.unit_context().run.core.chance.draw_fraction()
     }
 
     /// Tells observers of a caught failure (pipeline-utilities §6.3).
-    pub(crate) fn isolated(&self, name: &Arc<str>, pre: &Snapshot, post: &StateUpdate, error: &NodeError) {
-        let seat = self.unit.seat();
+    pub(crate) fn report_isolated_failure(
+        &self,
+        name: &Arc<str>,
+        pre: &Snapshot,
+        post: &StateUpdate,
+        error: &NodeError,
+    ) {
+        let seat = self.unit.unit_context();
         let Some(queue) = &seat.run.queue else { return };
         let event = IsolationEvent {
             identity: seat.run.who.identity.clone(),
@@ -199,7 +205,7 @@ impl<'a> Next<'a> {
             post_state: post.clone(),
             caught_exception: error.classify(),
         };
-        queue.dispatch(GraphEvent::FailureIsolated(event), seat.level.observers.clone());
+        queue.dispatch_event(GraphEvent::FailureIsolated(event), seat.level.observers.clone());
     }
 }
 

@@ -5,7 +5,7 @@ use singletree_graph::{LineageBoundary, NodeLineage, RunCheckpoint};
 
 use super::event::{CheckpointEvent, GraphEvent};
 use super::level::GraphLevel;
-use super::scope::{NodeAttempt, RunContext, event_error};
+use super::scope::{NodeAttempt, RunContext, describe_graph_error};
 use super::suspend::AbortRequest;
 use crate::error::{NodeLocation, Result};
 
@@ -22,13 +22,17 @@ impl RunContext {
     ///
     /// Members of a container end side by side. Each waits for its turn and then saves the progress at that time, so
     /// that a later record never knows less than an earlier one.
-    async fn checkpoint(&self, level: &GraphLevel, ended: impl FnOnce() -> EndedExecution) -> Result<()> {
+    async fn save_checkpoint(
+        &self,
+        level: &GraphLevel,
+        ended: impl FnOnce() -> EndedExecution,
+    ) -> Result<()> {
         let _turn = self.saving.lock().await;
-        let Some(progress) = self.progress() else { return Ok(()) };
+        let Some(progress) = self.capture_progress() else { return Ok(()) };
         let (identity, at) = (self.who.identity.clone(), self.core.clock.now());
-        let completed = self.main.completed();
+        let completed = self.main.completed_positions();
         let count = completed.len() as u64;
-        let saved = self.port.checkpoint(RunCheckpoint { identity, at, progress, completed }).await;
+        let saved = self.port.save_checkpoint(RunCheckpoint { identity, at, progress, completed }).await;
         if let (Some(queue), Some(backend)) = (&self.queue, self.port.checkpoint_backend()) {
             let EndedExecution { place, lineage, step, attempt } = ended();
             let event = CheckpointEvent {
@@ -42,9 +46,9 @@ impl RunContext {
                 step,
                 attempt_index: attempt,
                 completed_node_count: count,
-                last_saved_at: saved.as_ref().map(|saved| *saved).map_err(event_error),
+                last_saved_at: saved.as_ref().map(|saved| *saved).map_err(describe_graph_error),
             };
-            queue.dispatch(GraphEvent::CheckpointSaved(event), level.observers.clone());
+            queue.dispatch_event(GraphEvent::CheckpointSaved(event), level.observers.clone());
         }
         saved.map(drop)
     }
@@ -52,28 +56,32 @@ impl RunContext {
 
 impl GraphLevel {
     /// Describes an ended member of the container that the graph is inside of. Its place is the container's.
-    pub(crate) fn member_ended(&self, member: u64) -> EndedExecution {
+    pub(crate) fn describe_ended_member(&self, member: u64) -> EndedExecution {
         let container = self.within.as_ref().expect("members are walked inside of a container");
-        let lineage = self.lineage.below(LineageBoundary::Instance(member));
-        EndedExecution { lineage, ..container.over() }
+        let lineage = self.lineage.with_inner_boundary(LineageBoundary::Instance(member));
+        EndedExecution { lineage, ..container.describe_ended_execution() }
     }
 
     /// Saves that a node execution of this graph has ended, where runs are saved.
     ///
     /// A save that fails ends the invocation: the following work could not be relied upon after a crash, and no
     /// middleware around a node could deal with a failed store (§10.10 leaves the choice).
-    pub(crate) async fn checkpoint(&self, run: &RunContext, ended: impl FnOnce() -> EndedExecution) {
+    pub(crate) async fn save_checkpoint_or_abort(
+        &self,
+        run: &RunContext,
+        ended: impl FnOnce() -> EndedExecution,
+    ) {
         if self.saves
-            && let Err(error) = run.checkpoint(self, ended).await
+            && let Err(error) = run.save_checkpoint(self, ended).await
         {
-            run.requests.abort(AbortRequest { error, scopes: self.containers() }).await
+            run.requests.request_abort(AbortRequest { error, scopes: self.enclosing_containers() }).await
         }
     }
 }
 
 impl EndedExecution {
     /// Its place among those that are completed. The namespace, unlike that of events, has not the node's own name.
-    pub(crate) fn position(&self) -> NodePosition {
+    pub(crate) fn node_position(&self) -> NodePosition {
         let place = &self.place;
         let containing = place.namespace.len().saturating_sub(1);
         NodePosition {
@@ -88,7 +96,7 @@ impl EndedExecution {
 
 impl NodeAttempt {
     /// Describes the attempt as ended.
-    pub(crate) fn over(&self) -> EndedExecution {
+    pub(crate) fn describe_ended_execution(&self) -> EndedExecution {
         let (place, lineage) = (self.place.clone(), self.level.lineage.clone());
         EndedExecution { place, lineage, step: self.step, attempt: self.attempt }
     }

@@ -35,8 +35,8 @@ pub struct Classification {
 /// Retry, failure isolation and events classify with this function; so should routers and metrics. Node errors, which
 /// are no [`std::error::Error`], have [`NodeError::classify`](crate::NodeError::classify).
 #[must_use]
-pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
-    let chain: Vec<ErrorLink> = links(error).map(|it| it.owned()).collect();
+pub fn classify_error(error: &(dyn StdError + 'static)) -> Classification {
+    let chain: Vec<ErrorLink> = walk_error_links(error).map(|it| it.to_error_link()).collect();
     let named = chain.iter().find(|it| !it.carrier && it.category.is_some());
     let told = named.or_else(|| chain.iter().find(|it| !it.carrier)).or(chain.first());
     let message = told.map_or_else(|| error.to_string(), |told| told.message.clone());
@@ -44,8 +44,8 @@ pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
 }
 
 /// Returns the category of the outermost link that is no carrier and has one.
-pub(crate) fn category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a str> {
-    links(error).filter(|link| !link.carrier).find_map(|link| link.category)
+pub(crate) fn find_error_category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a str> {
+    walk_error_links(error).filter(|link| !link.carrier).find_map(|link| link.category)
 }
 
 /// A link that is not copied.
@@ -58,11 +58,11 @@ pub(crate) struct BorrowedErrorLink<'a> {
 
 impl BorrowedErrorLink<'_> {
     /// Tells whether it is the wrapper that the engine puts around the failure of a branch.
-    pub(crate) fn is_branch(&self) -> bool {
+    pub(crate) fn wraps_branch_failure(&self) -> bool {
         matches!(self.error.downcast_ref(), Some(Error::Branch { .. }))
     }
 
-    fn owned(&self) -> ErrorLink {
+    fn to_error_link(&self) -> ErrorLink {
         ErrorLink {
             category: self.category.map(str::to_owned),
             message: self.error.to_string(),
@@ -72,19 +72,22 @@ impl BorrowedErrorLink<'_> {
 }
 
 /// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
-pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = BorrowedErrorLink<'a>> {
+pub(crate) fn walk_error_links<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = BorrowedErrorLink<'a>> {
     let mut seen: Vec<*const (dyn StdError + 'static)> = Vec::new();
     let mut next = Some(error);
     std::iter::from_fn(move || {
         loop {
             let error = next.take()?;
             // Values without a size have no address of their own.
-            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.iter().any(|it| is_same(*it, error)))
+            if seen.len() >= DEEPEST
+                || (size_of_val(error) > 0 && seen.iter().any(|it| is_same_error(*it, error)))
             {
                 return None;
             }
             seen.push(error);
-            let (link, below) = look(error);
+            let (link, below) = inspect_error(error);
             next = below;
             if link.is_some() {
                 return link;
@@ -98,15 +101,17 @@ type ErrorSource<'a> = Option<&'a (dyn StdError + 'static)>;
 /// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types
 /// differ.
 #[expect(ambiguous_wide_pointer_comparisons, reason = "the type is what tells an error from its first field")]
-fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + 'static)) -> bool {
+fn is_same_error(one: *const (dyn StdError + 'static), other: *const (dyn StdError + 'static)) -> bool {
     one == other
 }
 
 /// Looks at one error: returns its link, unless it only repeats its cause, and the error below it.
-fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<BorrowedErrorLink<'a>>, ErrorSource<'a>) {
+fn inspect_error<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> (Option<BorrowedErrorLink<'a>>, ErrorSource<'a>) {
     let link = |category, carrier| Some(BorrowedErrorLink { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
-        let carrier = engine.wrapped();
+        let carrier = engine.wrapped_fault();
         let below = carrier.map_or_else(|| engine.source(), |carrier| Some(carrier));
         return (link(Some(engine.surface_category()), carrier.is_some()), below);
     }
@@ -114,8 +119,8 @@ fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<BorrowedErrorLink<'a
         return (link(None, false), error.source());
     };
     // A fault that only repeats an error of the engine's counts as that error.
-    match fault.engine() {
-        Some(engine) if fault.repeats() => (None, Some(engine)),
+    match fault.engine_error() {
+        Some(engine) if fault.only_repeats_cause() => (None, Some(engine)),
         _ => {
             let (category, transient) = (fault.own_category(), fault.is_transient());
             (Some(BorrowedErrorLink { error, category, carrier: false, transient }), fault.source())

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use singletree_graph::{
-    ContainerProgress, Item, LineageBoundary, MemberProgress, NodeLineage, StateUpdate, caught,
+    ContainerProgress, Item, LineageBoundary, MemberProgress, NodeLineage, StateUpdate, catch_panic,
 };
 
 use super::event::ContainerConfig;
@@ -46,7 +46,7 @@ pub(crate) enum MemberStage {
 }
 
 /// Returns the contributions of the members that have ended, with their numbers, in order.
-pub(crate) fn contributions(members: &[ContainerMember]) -> impl Iterator<Item = (usize, &StateUpdate)> {
+pub(crate) fn iter_contributions(members: &[ContainerMember]) -> impl Iterator<Item = (usize, &StateUpdate)> {
     members.iter().enumerate().filter_map(|(at, it)| match &it.reached {
         MemberStage::Contributed(update) => Some((at, update)),
         MemberStage::NotStarted | MemberStage::InFlight(_) | MemberStage::Failed(_) => None,
@@ -54,7 +54,7 @@ pub(crate) fn contributions(members: &[ContainerMember]) -> impl Iterator<Item =
 }
 
 /// The records of the members that failed, in order.
-pub(crate) fn records(members: &[ContainerMember]) -> Vec<Item> {
+pub(crate) fn collect_failure_records(members: &[ContainerMember]) -> Vec<Item> {
     let failed = members.iter().filter_map(|member| match &member.reached {
         MemberStage::Failed(record) => Some(record.clone()),
         MemberStage::NotStarted | MemberStage::InFlight(_) | MemberStage::Contributed(_) => None,
@@ -74,20 +74,20 @@ impl MemberContainer {
         Self { config, place, lineage, execution, members, fan_in }
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<ContainerMember>> {
+    fn lock_members(&self) -> MutexGuard<'_, Vec<ContainerMember>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how far a member is.
-    pub(crate) fn reach(&self, member: u64, reached: MemberStage) {
+    pub(crate) fn set_member_stage(&self, member: u64, reached: MemberStage) {
         let at = usize::try_from(member).expect("members are held in memory");
-        self.members()[at].reached = reached;
+        self.lock_members()[at].reached = reached;
     }
 
     /// Tells whether a member has ended.
-    pub(crate) fn has_ended(&self, member: u64) -> bool {
+    pub(crate) fn has_member_ended(&self, member: u64) -> bool {
         let at = usize::try_from(member).expect("members are held in memory");
-        match self.members()[at].reached {
+        match self.lock_members()[at].reached {
             MemberStage::NotStarted | MemberStage::InFlight(_) => false,
             MemberStage::Contributed(_) | MemberStage::Failed(_) => true,
         }
@@ -95,7 +95,7 @@ impl MemberContainer {
 
     /// Tells whether this is the container that a saved progress is of: the same execution of the same node, entered
     /// through the same boundaries (pipeline-utilities §10.11).
-    pub(crate) fn is(&self, saved: &ContainerProgress) -> bool {
+    pub(crate) fn matches_progress(&self, saved: &ContainerProgress) -> bool {
         self.place.namespace == saved.namespace
             && self.lineage == saved.lineage
             && self.execution == saved.execution
@@ -105,8 +105,8 @@ impl MemberContainer {
     ///
     /// # Errors
     /// `checkpoint_record_invalid` when there are other members now.
-    pub(crate) fn restore(&self, saved: ContainerProgress) -> Result<(), Error> {
-        let mut members = self.members();
+    pub(crate) fn restore_members(&self, saved: ContainerProgress) -> Result<(), Error> {
+        let mut members = self.lock_members();
         let same = members.iter().map(|member| &member.boundary).eq(saved.members.iter().map(|(it, _)| it));
         if !same {
             let (node, now, then) = (&self.place.node, members.len(), saved.members.len());
@@ -124,9 +124,9 @@ impl MemberContainer {
     }
 
     /// Combines the contributions that the members have made so far.
-    pub(crate) fn gathered(&self) -> Result<StateUpdate, NodeError> {
+    pub(crate) fn combine_contributions(&self) -> Result<StateUpdate, NodeError> {
         // Values are encoded here, by the application's types.
-        caught(|| (self.fan_in)(&self.members())).map_err(NodeError::new)?
+        catch_panic(|| (self.fan_in)(&self.lock_members())).map_err(NodeError::new)?
     }
 
     pub(crate) fn error_policy(&self) -> ErrorPolicy {
@@ -137,13 +137,13 @@ impl MemberContainer {
     }
 
     /// Returns how far it is, as plain data.
-    pub(crate) fn progress(&self) -> ContainerProgress {
+    pub(crate) fn capture_progress(&self) -> ContainerProgress {
         let member = |it: &ContainerMember| {
             let progress = match &it.reached {
                 MemberStage::NotStarted => MemberProgress::NotStarted,
                 MemberStage::InFlight(strand) => {
-                    let (frames, states) = strand.frames();
-                    MemberProgress::InFlight { frames, states, completed: strand.completed() }
+                    let (frames, states) = strand.copy_frames_and_states();
+                    MemberProgress::InFlight { frames, states, completed: strand.completed_positions() }
                 }
                 MemberStage::Contributed(update) => MemberProgress::Contributed(update.clone()),
                 MemberStage::Failed(record) => MemberProgress::Failed(record.clone()),
@@ -154,7 +154,7 @@ impl MemberContainer {
             namespace: self.place.namespace.clone(),
             lineage: self.lineage.clone(),
             execution: self.execution,
-            members: self.members().iter().map(member).collect(),
+            members: self.lock_members().iter().map(member).collect(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Ctx<S> {
 }
 
 /// Makes a body of a function.
-pub(crate) fn body<S, F, Fut>(function: F) -> NodeBody
+pub(crate) fn make_node_body<S, F, Fut>(function: F) -> NodeBody
 where
     S: State,
     F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
@@ -49,7 +49,7 @@ impl<S: State> Ctx<S> {
     /// When a stored field is damaged (INV-13: merged values are checked). The panic becomes the node's error.
     #[must_use]
     pub fn state(&self) -> &S {
-        self.view.get_or_init(|| match self.scope.state.view() {
+        self.view.get_or_init(|| match self.scope.state.typed_view() {
             Ok(view) => view,
             Err(fault) => panic!("INV-13: the state cannot be read: {fault}"),
         })
@@ -69,7 +69,7 @@ impl<S: State> Ctx<S> {
 
     /// Returns the caller's metadata of this invocation (graph-engine §3, observability §3.4).
     #[must_use]
-    pub fn metadata(&self) -> &Map<String, Value> {
+    pub fn caller_metadata(&self) -> &Map<String, Value> {
         &self.scope.run.who.metadata
     }
 
@@ -102,7 +102,7 @@ impl<S: State> Ctx<S> {
 
     /// Returns the extension of this type that the caller passed to this invocation.
     #[must_use]
-    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn find_extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.run.extensions.get()
     }
 
@@ -116,7 +116,7 @@ impl<S: State> Ctx<S> {
     /// Only when the pause could not be recorded: `suspension_persistence_failed`, or
     /// `suspension_resume_payload_invalid` when `on_deadline` names a field that is not declared.
     pub async fn suspend(&self, signal: Signal) -> NodeResult<S> {
-        Err(self.scope.suspend(signal).await)
+        Err(self.scope.request_suspension(signal).await)
     }
 
     /// Saves the session now, as it was before this node (sessions §6.2).
@@ -137,9 +137,9 @@ impl<S: State> Ctx<S> {
             let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
             return Err(Error::Argument { what });
         }
-        let state = self.scope.merge(update.into())?;
+        let state = self.scope.merge_update(update.into())?;
         match run.core.session_state(&state, &run.who.identity) {
-            Some(session) => run.port.save(session).await,
+            Some(session) => run.port.save_session(session).await,
             None => Ok(()),
         }
     }
@@ -152,11 +152,11 @@ impl<S: State> Ctx<S> {
     ///
     /// # Cancellation
     /// Dropping the future reads nothing more.
-    pub async fn items(&self, field: &str, positions: Range<u64>) -> Result<Vec<Item>, Error> {
+    pub async fn read_list_items(&self, field: &str, positions: Range<u64>) -> Result<Vec<Item>, Error> {
         let no_list = || Error::Argument { what: format!("the state has no list '{field}'") };
         let list = self.scope.state.get(field).and_then(FieldContent::as_list).ok_or_else(no_list)?;
         let end = positions.end.min(list.len());
-        let held = list.first_held().clamp(positions.start.min(end), end);
+        let held = list.first_held_position().clamp(positions.start.min(end), end);
         let mut items = Vec::new();
         if positions.start < held {
             // A branch that is a function works on the state of the graph that it is in.
@@ -164,7 +164,7 @@ impl<S: State> Ctx<S> {
                 let what = "what a window does not hold is read by nodes of the outermost graph".into();
                 return Err(Error::Argument { what });
             }
-            items = self.scope.run.port.earlier(field, positions.start..held).await?;
+            items = self.scope.run.port.read_earlier_items(field, positions.start..held).await?;
         }
         let rest = usize::try_from(end.saturating_sub(held)).unwrap_or(usize::MAX);
         items.extend(list.iter_from(held).take(rest).cloned());
@@ -185,13 +185,13 @@ impl<S: State> Ctx<S> {
     /// # Errors
     /// `checkpoint_save_failed`.
     pub async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
-        self.scope.record(name, fact).await
+        self.scope.record_fact(name, fact).await
     }
 
     /// Returns the facts that this node execution has recorded, also before its process died.
     #[must_use]
     pub fn records(&self) -> BTreeMap<String, Item> {
-        self.scope.facts()
+        self.scope.recorded_facts()
     }
 
     /// Waits until observers have seen every event of this invocation that was dispatched by now (graph-engine §6). The
@@ -201,7 +201,7 @@ impl<S: State> Ctx<S> {
     /// Dropping the future changes nothing; so does running into the time limit.
     pub async fn drain_events(&self, timeout: Option<Duration>) -> DrainSummary {
         match &self.scope.run.queue {
-            Some(queue) => queue.backlog().catch_up(timeout).await,
+            Some(queue) => queue.event_backlog().wait_for_delivery(timeout).await,
             None => DrainSummary { undelivered_count: 0, timeout_reached: false },
         }
     }

@@ -60,7 +60,7 @@ impl<'a, T> IndexedFutures<'a, T> {
     }
 
     /// Adds a future; it is first polled in its turn.
-    pub(crate) fn add(&mut self, number: u64, future: BoxFuture<'a, T>) {
+    pub(crate) fn add_future(&mut self, number: u64, future: BoxFuture<'a, T>) {
         let call =
             Arc::new(IndexedWaker { number, noted: AtomicBool::new(false), calls: self.calls.clone() });
         self.members.insert(number, (future, call));
@@ -68,7 +68,7 @@ impl<'a, T> IndexedFutures<'a, T> {
     }
 
     /// Polls until one ends; none when there is none left. Polls no other one as soon as `halted` says so.
-    pub(crate) fn poll_next(
+    pub(crate) fn poll_next_ended(
         &mut self,
         cx: &mut Context<'_>,
         halted: impl Fn() -> bool,
@@ -76,7 +76,7 @@ impl<'a, T> IndexedFutures<'a, T> {
         if self.members.is_empty() {
             return Poll::Ready(None);
         }
-        self.listen(cx.waker());
+        self.register_task_waker(cx.waker());
         while let Some(number) = self.ready.pop_first() {
             if let Some((future, call)) = self.members.get_mut(&number) {
                 // Swapped rather than stored: the swap acquires, so this poll sees the work done before a wake-up that
@@ -94,22 +94,22 @@ impl<'a, T> IndexedFutures<'a, T> {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.hear();
+            self.collect_woken_members();
         }
         Poll::Pending
     }
 
-    fn listen(&mut self, waker: &Waker) {
+    fn register_task_waker(&mut self, waker: &Waker) {
         let mut task = self.calls.task.lock().unwrap_or_else(PoisonError::into_inner);
         if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
             *task = Some(waker.clone());
         }
         drop(task);
-        self.hear();
+        self.collect_woken_members();
     }
 
     /// Takes over who was woken.
-    fn hear(&mut self) {
+    fn collect_woken_members(&mut self) {
         let woken = std::mem::take(&mut *self.calls.woken.lock().unwrap_or_else(PoisonError::into_inner));
         self.ready.extend(woken);
     }

@@ -8,16 +8,18 @@ use singletree_graph::{FramePosition, LineageBoundary, NodeLineage, Snapshot, St
 
 use super::attempt::OpenAttempt;
 use super::branches::{BranchBody, BranchWork, BranchesWork};
-use super::container::{ContainerMember, FanIn, MemberContainer, MemberStage, contributions, records};
+use super::container::{
+    ContainerMember, FanIn, MemberContainer, MemberStage, collect_failure_records, iter_contributions,
+};
 use super::event::{BranchesConfig, ContainerConfig};
 use super::fault::NodeError;
 use super::graph::{GraphCore, NodeBody};
 use super::level::GraphLevel;
 use super::member::{MemberContext, MemberWork};
 use super::members::MemberSet;
-use super::panic::asked;
-use super::scope::{NodeAttempt, merge_into};
-use super::walk::run_body;
+use super::panic::call_state_function;
+use super::scope::{NodeAttempt, merge_node_update};
+use super::walk::run_node_body;
 use crate::error::{Error, NodeLocation};
 use crate::plan::branches::{BranchPlan, BranchesPlan};
 use crate::plan::topology::TopologyNode;
@@ -26,10 +28,13 @@ use crate::plan::topology::TopologyNode;
 ///
 /// # Errors
 /// The error of a condition.
-pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize>, NodeError> {
+pub(crate) fn resolve_dispatched_branches(
+    plan: &BranchesPlan,
+    state: &Snapshot,
+) -> Result<Vec<usize>, NodeError> {
     let mut dispatched = Vec::with_capacity(plan.branches.len());
     for (number, branch) in plan.branches.iter().enumerate() {
-        if branch.when.as_ref().map_or(Ok(true), |when| asked(when, state))? {
+        if branch.when.as_ref().map_or(Ok(true), |when| call_state_function(when, state))? {
             dispatched.push(number);
         }
     }
@@ -37,7 +42,7 @@ pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize
 }
 
 /// Makes the record of one attempt, whose members are the dispatched branches.
-pub(crate) fn container(
+pub(crate) fn make_branches_container(
     plan: &Arc<BranchesPlan>,
     dispatched: &[usize],
     at: (NodeLocation, NodeLineage, u64),
@@ -52,8 +57,9 @@ pub(crate) fn container(
         dispatched.iter().map(|it| LineageBoundary::Branch(plan.branches[*it].name.clone())).collect();
     let (plan, numbers) = (plan.clone(), dispatched.to_vec());
     let fan_in: FanIn = Box::new(move |members: &[ContainerMember]| {
-        let contributed: Vec<_> = contributions(members).map(|(at, update)| (numbers[at], update)).collect();
-        Ok(plan.fan_in(&contributed, records(members)))
+        let contributed: Vec<_> =
+            iter_contributions(members).map(|(at, update)| (numbers[at], update)).collect();
+        Ok(plan.combine_contributions(&contributed, collect_failure_records(members)))
     });
     MemberContainer::new(ContainerConfig::Branches(Arc::new(config)), at, members, fan_in)
 }
@@ -70,92 +76,100 @@ pub(crate) struct BranchesAttempt<'a> {
 
 impl BranchesAttempt<'_> {
     /// Runs the dispatched branches and combines their contributions.
-    pub(crate) async fn run(&self) -> Result<StateUpdate, NodeError> {
+    pub(crate) async fn run_branches(&self) -> Result<StateUpdate, NodeError> {
         let MemberContext { run, container, scope } = self.inside;
         let count = self.dispatched.len() as u64;
         let members = MemberSet { run, container, saves: None, count, limit: usize::MAX };
-        let record = |index, error: &NodeError| (self.dispatch.record)(&self.numbered(index).0.name, error);
-        match members.run(|index| self.branch(index), record).await? {
+        let record = |index, error: &NodeError| {
+            (self.dispatch.record)(&self.branch_plan_and_work(index).0.name, error)
+        };
+        match members.run_members(|index| self.run_branch(index), record).await? {
             Some((index, error)) => {
-                let (place, branch) = (scope.place.clone(), self.numbered(index).0.name.clone());
-                let (source, state) = (Box::new(error.into_fault()), scope.base().clone());
-                Err(NodeError::carry(Error::Branch { place, branch, source, state }))
+                let (place, branch) = (scope.place.clone(), self.branch_plan_and_work(index).0.name.clone());
+                let (source, state) = (Box::new(error.into_fault()), scope.graph_state().clone());
+                Err(NodeError::from_engine_error(Error::Branch { place, branch, source, state }))
             }
-            None => container.gathered(),
+            None => container.combine_contributions(),
         }
     }
 
     /// Returns a member's plan and work.
-    fn numbered(&self, index: u64) -> (&BranchPlan, &BranchWork) {
+    fn branch_plan_and_work(&self, index: u64) -> (&BranchPlan, &BranchWork) {
         let at = usize::try_from(index).expect("members are held in memory");
         let number = self.dispatched[at];
         (&self.plan.branches[number], &self.dispatch.branches[number])
     }
 
     /// One branch with its chain.
-    fn branch(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
+    fn run_branch(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let (plan, work) = self.numbered(index);
-            let start = self.inside.start(|state| plan.start(state))?;
+            let (plan, work) = self.branch_plan_and_work(index);
+            let start = self.inside.make_start_state(|state| plan.make_start_state(state))?;
             match &work.doing {
-                BranchBody::Subgraph(core) => self.walk(index, core, &start).await,
-                BranchBody::Call(body) => self.call(index, body, &start).await,
+                BranchBody::Subgraph(core) => self.run_subgraph_branch(index, core, &start).await,
+                BranchBody::Call(body) => self.run_function_branch(index, body, &start).await,
             }
         })
     }
 
-    fn lineage(&self, plan: &BranchPlan) -> NodeLineage {
-        self.inside.scope.level.lineage.below(LineageBoundary::Branch(plan.name.clone()))
+    fn branch_lineage(&self, plan: &BranchPlan) -> NodeLineage {
+        self.inside.scope.level.lineage.with_inner_boundary(LineageBoundary::Branch(plan.name.clone()))
     }
 
     /// A branch that is a graph.
-    async fn walk(
+    async fn run_subgraph_branch(
         &self,
         index: u64,
         core: &Arc<GraphCore>,
         start: &Snapshot,
     ) -> Result<StateUpdate, NodeError> {
-        let (plan, work) = self.numbered(index);
-        let (inside, lineage) = (self.inside, self.lineage(plan));
-        let level = inside.scope.level.inside(self.node, core, inside.scope);
+        let (plan, work) = self.branch_plan_and_work(index);
+        let (inside, lineage) = (self.inside, self.branch_lineage(plan));
+        let level = inside.scope.level.container_level(self.node, core, inside.scope);
         let walking = SubgraphBranch { inside, plan, index, level, lineage: lineage.clone() };
-        inside.surround(&work.chain, (lineage, Arc::default()), start, &walking).await
+        inside.run_with_chain(&work.chain, (lineage, Arc::default()), start, &walking).await
     }
 
     /// A branch that is a function: one node execution of its own (graph-engine §6), whose update is merged with the
     /// others'. That it can be merged is seen here, where the failure is the branch's.
-    async fn call(&self, index: u64, body: &NodeBody, start: &Snapshot) -> Result<StateUpdate, NodeError> {
-        let (plan, work) = self.numbered(index);
-        let (inside, lineage) = (self.inside, self.lineage(plan));
+    async fn run_function_branch(
+        &self,
+        index: u64,
+        body: &NodeBody,
+        start: &Snapshot,
+    ) -> Result<StateUpdate, NodeError> {
+        let (plan, work) = self.branch_plan_and_work(index);
+        let (inside, lineage) = (self.inside, self.branch_lineage(plan));
         let MemberContext { run, scope, container } = inside;
-        let level = scope.level.calling(self.node, scope, lineage.clone());
-        container.reach(index, MemberStage::InFlight(level.strand.clone()));
+        let level = scope.level.function_member_level(self.node, scope, lineage.clone());
+        container.set_member_stage(index, MemberStage::InFlight(level.strand.clone()));
         let namespace = level.path.iter().cloned().chain([plan.name.clone()]).collect();
         let calling = FunctionBranch {
             inside,
             body,
             place: NodeLocation { node: plan.name.clone(), namespace },
-            step: match run.take_step() {
+            step: match run.take_step_number() {
                 Ok(step) => step,
-                Err(error) => scope.abort(error).await,
+                Err(error) => scope.abort_invocation(error).await,
             },
-            ordinal: level.ordinal(),
+            ordinal: level.take_ordinal(),
             level,
             open: Arc::default(),
         };
-        let returned = inside.surround(&work.chain, (lineage, calling.open.clone()), start, &calling).await;
+        let returned =
+            inside.run_with_chain(&work.chain, (lineage, calling.open.clone()), start, &calling).await;
         let ended = returned.and_then(|update| {
-            let after = merge_into(scope.base(), &calling.place, update.clone());
-            after.map(|after| (update, after)).map_err(NodeError::carry)
+            let after = merge_node_update(scope.graph_state(), &calling.place, update.clone());
+            after.map(|after| (update, after)).map_err(NodeError::from_engine_error)
         });
-        if let Some(open) = calling.open.take() {
+        if let Some(open) = calling.open.take_attempt() {
             match &ended {
-                Ok((_, after)) => open.merged(after),
-                Err(error) => open.ended_with(open.describe(error)),
+                Ok((_, after)) => open.report_merged(after),
+                Err(error) => open.report_failed_with(open.describe_node_error(error)),
             }
         }
         let (update, _) = ended?;
-        run.member_node_completed(|| calling.level.facts(&plan.name, calling.ordinal));
+        run.settle_completed_member_node(|| calling.level.fact_name_prefix(&plan.name, calling.ordinal));
         Ok(update)
     }
 }
@@ -170,14 +184,17 @@ struct SubgraphBranch<'a> {
 }
 
 impl MemberWork for SubgraphBranch<'_> {
-    fn perform<'a>(
+    fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let walked = self.inside.walk(self.index, (&self.level, &self.lineage), state, attempt).await?;
-            Ok(self.plan.contribution(&walked))
+            let walked = self
+                .inside
+                .walk_member_graph(self.index, (&self.level, &self.lineage), state, attempt)
+                .await?;
+            Ok(self.plan.extract_contribution(&walked))
         })
     }
 }
@@ -194,15 +211,15 @@ struct FunctionBranch<'a> {
 }
 
 impl MemberWork for FunctionBranch<'_> {
-    fn perform<'a>(
+    fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
-        let (run, base) = (self.inside.run, self.inside.scope.base());
+        let (run, base) = (self.inside.run, self.inside.scope.graph_state());
         let (lineage, strand) = (self.level.lineage.clone(), self.level.strand.clone());
-        let level = self.level.member(lineage, strand, attempt);
-        level.strand.stand(0, &self.place.node, (FramePosition::Before, attempt), state);
+        let level = self.level.member_level(lineage, strand, attempt);
+        level.strand.set_frame_position(0, &self.place.node, (FramePosition::Before, attempt), state);
         let scope = Arc::new(NodeAttempt {
             run: run.clone(),
             level: Arc::new(level),
@@ -211,12 +228,12 @@ impl MemberWork for FunctionBranch<'_> {
             attempt,
             ordinal: self.ordinal,
             state: state.clone(),
-            base: (!state.same(base)).then(|| base.clone()),
+            base: (!state.is_same_state(base)).then(|| base.clone()),
             container: None,
             ended: AtomicBool::new(false),
         });
-        self.open.begin(&scope);
-        scope.started();
-        Box::pin(async move { run_body(run, self.body, &scope).await })
+        self.open.begin_attempt(&scope);
+        scope.report_started();
+        Box::pin(async move { run_node_body(run, self.body, &scope).await })
     }
 }

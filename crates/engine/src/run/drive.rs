@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use singletree_durable::PositionHistory;
 use singletree_graph::{
     ContainerProgress, FieldFault, Identity, MergeFault, SessionState, Snapshot, StateUpdate, StoredRun,
-    caught,
+    catch_panic,
 };
 
 use super::ambient::{self, CurrentInvocation};
@@ -27,7 +27,7 @@ use super::queue::EventQueue;
 use super::restore;
 use super::scope::{RunContext, RunContextParts, RunObservers};
 use super::suspend::DriverRequest;
-use super::walk::{WalkStart, walk};
+use super::walk::{WalkStart, walk_graph};
 use crate::error::{Error, Result};
 
 /// The starting point of a run.
@@ -42,7 +42,7 @@ struct StartingPoint {
 }
 
 impl StartingPoint {
-    fn at_entry(state: Snapshot) -> Self {
+    fn from_entry_state(state: Snapshot) -> Self {
         let begin = WalkStart::Entry(state);
         Self {
             begin,
@@ -57,18 +57,18 @@ impl StartingPoint {
 }
 
 /// Runs a graph over a port.
-pub(crate) async fn drive(
+pub(crate) async fn drive_run(
     core: &Arc<GraphCore>,
     port: Arc<dyn PersistencePort>,
     start: RunStart,
     options: InvokeOptions,
     watch: &RunMonitor,
 ) -> Result<RunOutcome<Snapshot>> {
-    metadata::check(&options.metadata)?;
-    let opened = open(core, port.as_ref(), start).await.and_then(|mut opening| {
+    metadata::check_metadata(&options.metadata)?;
+    let opened = open_starting_point(core, port.as_ref(), start).await.and_then(|mut opening| {
         let identity = match opening.identity.take() {
             Some(identity) => identity,
-            None => identify(core, options.identity)?,
+            None => make_identity(core, options.identity)?,
         };
         Ok((opening, Arc::new(identity)))
     });
@@ -77,14 +77,14 @@ pub(crate) async fn drive(
         Err(error) => {
             // Nothing ran. The port gets the outcome; an error of the port's own is dropped, since this one is
             // returned.
-            drop(port.end(RunEnding::Errored { error: &error, progress: None }).await);
+            drop(port.record_ending(RunEnding::Errored { error: &error, progress: None }).await);
             return Err(error);
         }
     };
     let who = CurrentInvocation { identity, metadata: Arc::new(options.metadata) };
-    let observers = RunObservers::collect(core, options.observers);
+    let observers = RunObservers::collect_observers(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
-        EventQueue::start(
+        EventQueue::start_with_worker(
             who.clone(),
             core.limits.observer_backlog,
             core.clock.clone(),
@@ -92,7 +92,7 @@ pub(crate) async fn drive(
         )
     });
     if let Some(queue) = &queue {
-        core.watch(queue.backlog());
+        core.track_backlog(queue.event_backlog());
     }
     let run = Arc::new(RunContext::new(RunContextParts {
         who: who.clone(),
@@ -107,9 +107,9 @@ pub(crate) async fn drive(
         containers: opening.containers,
         completed: opening.completed,
     }));
-    watch.set(&run);
+    watch.set_run_context(&run);
     let over = QueueCloser(&run);
-    let outcome = ambient::within(who, finish(&run, opening.begin)).await;
+    let outcome = ambient::run_in_invocation(who, run_and_record_ending(&run, opening.begin)).await;
     drop(over);
     outcome
 }
@@ -119,15 +119,15 @@ struct QueueCloser<'a>(&'a RunContext);
 
 impl Drop for QueueCloser<'_> {
     fn drop(&mut self) {
-        self.0.requests.close();
+        self.0.requests.close_requests();
         if let Some(queue) = &self.0.queue {
-            queue.close();
+            queue.close_queue();
         }
     }
 }
 
-fn identify(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
-    let fresh = || core.ids.uuid();
+fn make_identity(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
+    let fresh = || core.ids.generate_uuid();
     let invocation_id = match asked.invocation_id {
         Some(id) => id,
         None => fresh()
@@ -139,10 +139,10 @@ fn identify(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
 }
 
 /// Runs to an end and records it.
-async fn finish(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunOutcome<Snapshot>> {
-    let ended = match run_to_end(run, begin).await {
+async fn run_and_record_ending(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunOutcome<Snapshot>> {
+    let ended = match run_until_stop(run, begin).await {
         Ok(RunStop::Suspended(outcome)) => return Ok(RunOutcome::Suspended(*outcome)),
-        Ok(RunStop::Reached(state)) => match state.validate() {
+        Ok(RunStop::Reached(state)) => match state.validate_fields() {
             Ok(()) => Ok(state),
             Err(source) => Err(Error::Validation { place: None, source, state: Some(state) }),
         },
@@ -150,8 +150,8 @@ async fn finish(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunOutcome<Sn
     };
     match ended {
         Ok(state) => {
-            let session = auto_saved(run, &state);
-            let recorded = run.port.end(RunEnding::Completed { state: &state, session }).await;
+            let session = auto_saved_session(run, &state);
+            let recorded = run.port.record_ending(RunEnding::Completed { state: &state, session }).await;
             let completed = CompletedRun { identity: run.who.identity.as_ref().clone(), state };
             match recorded {
                 Ok(()) => Ok(RunOutcome::Completed(completed)),
@@ -163,13 +163,15 @@ async fn finish(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunOutcome<Sn
             }
         }
         Err(error) => {
-            run.port.end(RunEnding::Errored { error: &error, progress: run.progress() }).await?;
+            run.port
+                .record_ending(RunEnding::Errored { error: &error, progress: run.capture_progress() })
+                .await?;
             Err(error)
         }
     }
 }
 
-pub(crate) fn auto_saved(run: &RunContext, state: &Snapshot) -> Option<SessionState> {
+pub(crate) fn auto_saved_session(run: &RunContext, state: &Snapshot) -> Option<SessionState> {
     if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
@@ -184,12 +186,12 @@ enum DriverEvent {
     Asked(DriverRequest),
 }
 
-async fn run_to_end(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunStop> {
-    let level = Arc::new(GraphLevel::outermost(run));
-    let mut walking = pin!(walk(run, level, begin));
+async fn run_until_stop(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunStop> {
+    let level = Arc::new(GraphLevel::for_outermost_graph(run));
+    let mut walking = pin!(walk_graph(run, level, begin));
     loop {
         let polled = poll_fn(|cx| {
-            if let Some(request) = run.requests.take(cx.waker()) {
+            if let Some(request) = run.requests.take_request(cx.waker()) {
                 return Poll::Ready(DriverEvent::Asked(request));
             }
             if let Poll::Ready(ended) = walking.as_mut().poll(cx) {
@@ -197,52 +199,62 @@ async fn run_to_end(run: &Arc<RunContext>, begin: WalkStart) -> Result<RunStop> 
             }
             // A node may have asked during this very poll.
             run.requests
-                .take(cx.waker())
+                .take_request(cx.waker())
                 .map_or(Poll::Pending, |requests| Poll::Ready(DriverEvent::Asked(requests)))
         });
         match polled.await {
             DriverEvent::Ended(ended) => return ended.map(RunStop::Reached),
             DriverEvent::Asked(DriverRequest::Abort(abort)) => {
                 for scope in &abort.scopes {
-                    scope.failed(&abort.error);
+                    scope.report_failed(&abort.error);
                 }
                 return Err(abort.error);
             }
-            DriverEvent::Asked(DriverRequest::Pause(request)) => match pause::pause(run, &request).await {
-                Ok(outcome) => {
-                    pause::tell(&request);
-                    return Ok(RunStop::Suspended(Box::new(outcome)));
-                }
-                // The node hears of it and may go on (suspension §3).
-                Err(error) => {
-                    if let Some((scope, error)) = request.refuse(error) {
-                        scope.failed(&error);
-                        scope.level.containers().iter().for_each(|container| container.failed(&error));
-                        return Err(error);
+            DriverEvent::Asked(DriverRequest::Pause(request)) => {
+                match pause::record_suspension(run, &request).await {
+                    Ok(outcome) => {
+                        pause::report_suspension(&request);
+                        return Ok(RunStop::Suspended(Box::new(outcome)));
+                    }
+                    // The node hears of it and may go on (suspension §3).
+                    Err(error) => {
+                        if let Some((scope, error)) = request.refuse_suspension(error) {
+                            scope.report_failed(&error);
+                            scope
+                                .level
+                                .enclosing_containers()
+                                .iter()
+                                .for_each(|container| container.report_failed(&error));
+                            return Err(error);
+                        }
                     }
                 }
-            },
+            }
         }
     }
 }
 
-async fn open(core: &Arc<GraphCore>, port: &dyn PersistencePort, start: RunStart) -> Result<StartingPoint> {
-    match (start, port.enter().await?) {
+async fn open_starting_point(
+    core: &Arc<GraphCore>,
+    port: &dyn PersistencePort,
+    start: RunStart,
+) -> Result<StartingPoint> {
+    match (start, port.load_entry().await?) {
         (RunStart::Fresh { initial, hook }, RunEntry::Fresh(loaded)) => {
-            let state = initial_state(core, loaded, initial, hook)?;
-            Ok(StartingPoint::at_entry(state))
+            let state = make_initial_state(core, loaded, initial, hook)?;
+            Ok(StartingPoint::from_entry_state(state))
         }
         (RunStart::Resume { payload }, RunEntry::Standing(standing)) => {
-            let opening = standing_open(core, standing, Some(&payload))?;
-            port.claim().await?;
+            let opening = open_stored_run(core, standing, Some(&payload))?;
+            port.claim_suspended_run().await?;
             Ok(opening)
         }
-        (RunStart::Recover, RunEntry::Standing(standing)) => standing_open(core, standing, None),
+        (RunStart::Recover, RunEntry::Standing(standing)) => open_stored_run(core, standing, None),
         (start, _) => Err(Error::Argument { what: format!("the port cannot begin a run as {start:?}") }),
     }
 }
 
-fn standing_open(
+fn open_stored_run(
     core: &Arc<GraphCore>,
     standing: StoredRun,
     payload: Option<&Map<String, Value>>,
@@ -257,15 +269,16 @@ fn standing_open(
         // A crash is no suspension: attempts begin anew (pipeline-utilities §10.6).
         standing.cursor.frames.iter_mut().for_each(|frame| frame.attempt = 0);
     }
-    let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
-        // The error of a resume names the paused record, not the position.
-        (Error::Position { reason }, Some(it)) if payload.is_some() => {
-            Error::SuspensionRecord { invocation: it.invocation_id.to_string(), reason }
-        }
-        (error, _) => error,
-    })?;
+    let mut points =
+        restore::restore_standpoints(core, standing).map_err(|error| match (error, &identity) {
+            // The error of a resume names the paused record, not the position.
+            (Error::Position { reason }, Some(it)) if payload.is_some() => {
+                Error::SuspensionRecord { invocation: it.invocation_id.to_string(), reason }
+            }
+            (error, _) => error,
+        })?;
     if let Some(payload) = payload {
-        restore::overlay(&mut points, payload)?;
+        restore::overlay_payload(&mut points, payload)?;
     }
     let begin = WalkStart::Standing(points.into_iter());
     Ok(StartingPoint {
@@ -283,7 +296,7 @@ fn standing_open(
 ///
 /// A field that the caller sets passes its reducer only where the session has a value for it; elsewhere it is the
 /// value.
-fn initial_state(
+fn make_initial_state(
     core: &GraphCore,
     loaded: Option<SessionState>,
     initial: StateUpdate,
@@ -301,20 +314,20 @@ fn initial_state(
     for (name, slot) in initial.into_entries() {
         let at = topology
             .schema
-            .index(&name)
+            .find_field_index(&name)
             .ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
         // A second contribution to a field is an update of the first.
         if set.iter().any(|(it, _)| *it == at) {
             merged = merged.with(name, slot);
         } else {
             topology.schema.fields()[at]
-                .check_slot(&slot)
+                .check_content(&slot)
                 .map_err(|error| invalid(FieldFault::new(name.as_ref(), error)))?;
             set.push((at, slot));
         }
     }
-    let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
-    let hooked = caught(|| hook.map_or_else(StateUpdate::new, |hook| hook(&state)));
+    let state = Snapshot::from_defaults_with(&topology.schema, set).map_err(invalid)?;
+    let hooked = catch_panic(|| hook.map_or_else(StateUpdate::new, |hook| hook(&state)));
     let hooked = hooked.map_err(|what| Error::Argument { what: format!("the entry hook {what}") })?;
     let entry = |fault: MergeFault| match fault {
         MergeFault::Invalid(source) => invalid(source),
@@ -322,8 +335,8 @@ fn initial_state(
             invalid(FieldFault::new(field, format!("{reducer} could not merge the initial value: {fault}")))
         }
     };
-    let merge = || state.merge(hooked).and_then(|merge| merge.merge(merged)).map_err(entry);
-    let state = caught(merge).map_err(|error| invalid(FieldFault::new("initial state", error)))??;
-    state.validate().map_err(invalid)?;
+    let merge = || state.merge_update(hooked).and_then(|merge| merge.merge_update(merged)).map_err(entry);
+    let state = catch_panic(merge).map_err(|error| invalid(FieldFault::new("initial state", error)))??;
+    state.validate_fields().map_err(invalid)?;
     Ok(state)
 }

@@ -156,7 +156,7 @@ pub struct CheckpointEvent {
     pub started_at: Timestamp,
     /// When it answered.
     pub at: Timestamp,
-    /// The kind of store ([`Checkpointer::backend`](singletree_durable::Checkpointer::backend)).
+    /// The kind of store ([`Checkpointer::backend_name`](singletree_durable::Checkpointer::backend_name)).
     pub backend: Arc<str>,
     /// The node whose execution had ended, and so was saved; for the end of an instance, its fan-out.
     pub node_name: Arc<str>,
@@ -187,7 +187,7 @@ impl NodeEvent {
 
     /// Returns the failure, when the attempt failed.
     #[must_use]
-    pub fn error(&self) -> Option<&EventError> {
+    pub fn attempt_error(&self) -> Option<&EventError> {
         match &self.end {
             Some(AttemptEnd::Failed(error)) => Some(error),
             Some(AttemptEnd::Merged(_)) | None => None,
@@ -248,7 +248,7 @@ impl GraphEvent {
         }
     }
 
-    pub(crate) fn phase(&self) -> Option<AttemptPhase> {
+    pub(crate) fn attempt_phase(&self) -> Option<AttemptPhase> {
         match self {
             Self::Node(event) => Some(event.phase),
             Self::FailureIsolated(_) | Self::CheckpointSaved(_) => None,

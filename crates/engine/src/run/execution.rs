@@ -18,7 +18,7 @@ use super::fault::NodeError;
 use super::graph::{GraphCore, NodeBody, NodeWork};
 use super::member::MemberContext;
 use super::scope::NodeAttempt;
-use super::walk::{GraphWalker, InnerStandpoints, NodeStep, run_body};
+use super::walk::{GraphWalker, InnerStandpoints, NodeStep, run_node_body};
 use crate::error::{NodeLocation, Result};
 use crate::plan::topology::{TopologyNode, TopologyNodeKind};
 
@@ -42,7 +42,7 @@ struct NodeExecutionUnit<'a> {
 }
 
 /// Executes a node with its chain: its attempts, then one merge and one edge.
-pub(crate) fn execute<'a>(
+pub(crate) fn execute_node<'a>(
     walker: &'a GraphWalker<'a>,
     at: usize,
     state: &'a Snapshot,
@@ -53,17 +53,17 @@ pub(crate) fn execute<'a>(
         let (node, work) = (&core.topology.nodes[at], &core.works[at]);
         let first = resumed.unwrap_or(walker.level.attempt);
         let position = if below.is_some() { FramePosition::Inside } else { FramePosition::Before };
-        walker.stand(node, (position, first), state);
+        walker.set_graph_position(node, (position, first), state);
         let step = match work {
             NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_) => {
-                Some(walker.take_step().await)
+                Some(walker.take_step_number().await)
             }
             NodeWork::Subgraph(_) => None,
         };
         let seat = UnitContext {
             run: walker.run.clone(),
             level: walker.level.clone(),
-            place: walker.level.place(node),
+            place: walker.level.node_location(node),
             lineage: walker.level.lineage.clone(),
             first,
             resumed: AtomicBool::new(resumed.is_some()),
@@ -72,46 +72,52 @@ pub(crate) fn execute<'a>(
             open: Arc::new(OpenAttempt::default()),
         };
         let (below, reached, performed) = (Mutex::new(below), AtomicBool::new(false), AtomicU32::new(first));
-        let ordinal = walker.level.ordinal();
+        let ordinal = walker.level.take_ordinal();
         let base = state;
         let execution =
             NodeExecutionUnit { walker, node, work, base, step, ordinal, seat, below, reached, performed };
-        execution.run(&core.chains[at]).await
+        execution.run_chain(&core.chains[at]).await
     })
 }
 
 impl NodeExecutionUnit<'_> {
-    async fn run(&self, chain: &[Arc<dyn super::middleware::Middleware>]) -> Result<NodeStep> {
+    async fn run_chain(&self, chain: &[Arc<dyn super::middleware::Middleware>]) -> Result<NodeStep> {
         let (walker, place) = (self.walker, &self.seat.place);
-        let returned = Next::outermost(chain, self, self.base).run(self.base).await;
+        let returned = Next::begin_chain(chain, self, self.base).run(self.base).await;
         let led = match returned {
-            Ok(update) => walker.merge(self.node, place, self.base, update),
-            Err(error) => Err(error.leave(place, self.base)),
+            Ok(update) => walker.merge_and_route(self.node, place, self.base, update),
+            Err(error) => Err(error.into_graph_error(place, self.base)),
         };
         // An attempt whose end no middleware reported is reported with the outcome of the chain (R5).
-        let open = self.seat.open.take();
+        let open = self.seat.open.take_attempt();
         let (after, target) = match led {
             Ok(led) => led,
             Err(error) => {
                 if let Some(open) = &open {
-                    open.failed(&error);
+                    open.report_failed(&error);
                 }
-                self.captured().await;
+                self.save_failed_attempt().await;
                 return Err(error);
             }
         };
         if let Some(open) = &open {
-            open.merged(&after);
+            open.report_merged(&after);
         }
         if self.step.is_none() && !self.reached.load(Ordering::Relaxed) {
             // A subgraph that its chain never enters counts as a step: without one a cycle of them had no bound.
-            walker.take_step().await;
+            walker.take_step_number().await;
         }
         let led = (after, target);
         match self.work {
-            NodeWork::Subgraph(_) => walker.stand(self.node, (FramePosition::After, 0), &led.0),
+            NodeWork::Subgraph(_) => walker.set_graph_position(self.node, (FramePosition::After, 0), &led.0),
             NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_) => {
-                walker.completed(self.node, &led, (|| self.over(), self.ordinal)).await;
+                walker
+                    .record_completed_node(
+                        self.node,
+                        &led,
+                        (|| self.describe_ended_execution(), self.ordinal),
+                    )
+                    .await;
             }
         }
         Ok(led)
@@ -119,23 +125,26 @@ impl NodeExecutionUnit<'_> {
 
     /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no
     /// step.
-    async fn captured(&self) {
+    async fn save_failed_attempt(&self) {
         if matches!(self.work, NodeWork::Function(_)) && self.reached.load(Ordering::Relaxed) {
-            let failed = || EndedExecution { attempt: self.performed.load(Ordering::Relaxed), ..self.over() };
-            self.walker.level.checkpoint(self.walker.run, failed).await;
+            let failed = || EndedExecution {
+                attempt: self.performed.load(Ordering::Relaxed),
+                ..self.describe_ended_execution()
+            };
+            self.walker.level.save_checkpoint_or_abort(self.walker.run, failed).await;
         }
     }
 
     /// Describes the ended execution for a save: its last attempt is the one that counts.
-    fn over(&self) -> EndedExecution {
+    fn describe_ended_execution(&self) -> EndedExecution {
         let (place, lineage) = (self.seat.place.clone(), self.seat.lineage.clone());
         let attempt = self.seat.last.load(Ordering::Relaxed);
         EndedExecution { place, lineage, step: self.step.unwrap_or_default(), attempt }
     }
 
     /// Begins an attempt that has events.
-    fn begin(&self, state: &Snapshot, attempt: u32) -> NodeAttempt {
-        self.walker.stand(self.node, (FramePosition::Before, attempt), self.base);
+    fn make_attempt(&self, state: &Snapshot, attempt: u32) -> NodeAttempt {
+        self.walker.set_graph_position(self.node, (FramePosition::Before, attempt), self.base);
         NodeAttempt {
             run: self.walker.run.clone(),
             level: self.walker.level.clone(),
@@ -144,31 +153,31 @@ impl NodeExecutionUnit<'_> {
             attempt,
             ordinal: self.ordinal,
             state: state.clone(),
-            base: (!state.same(self.base)).then(|| self.base.clone()),
+            base: (!state.is_same_state(self.base)).then(|| self.base.clone()),
             container: None,
             ended: AtomicBool::new(false),
         }
     }
 
     /// Tells that an attempt has begun.
-    fn started(&self, scope: NodeAttempt) -> Arc<NodeAttempt> {
+    fn register_started_attempt(&self, scope: NodeAttempt) -> Arc<NodeAttempt> {
         let scope = Arc::new(scope);
-        self.seat.open.begin(&scope);
-        scope.started();
+        self.seat.open.begin_attempt(&scope);
+        scope.report_started();
         scope
     }
 
-    async fn call(
+    async fn call_function_body(
         &self,
         body: &NodeBody,
         state: &Snapshot,
         attempt: u32,
     ) -> std::result::Result<StateUpdate, NodeError> {
-        let scope = self.started(self.begin(state, attempt));
-        run_body(self.walker.run, body, &scope).await
+        let scope = self.register_started_attempt(self.make_attempt(state, attempt));
+        run_node_body(self.walker.run, body, &scope).await
     }
 
-    async fn fan_out(
+    async fn run_fan_out(
         &self,
         fan: &FanOutWork,
         state: &Snapshot,
@@ -177,34 +186,37 @@ impl NodeExecutionUnit<'_> {
         let TopologyNodeKind::FanOut { plan } = &self.node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        let scope = self.begin(state, attempt);
-        let resolved = match fan::resolve(plan, state) {
+        let scope = self.make_attempt(state, attempt);
+        let resolved = match fan::resolve_fan_out(plan, state) {
             Ok(resolved) => resolved,
             // A fan-out that could not be resolved has no configuration to report (R22).
             Err(error) => {
-                self.started(scope);
-                self.walker.level.checkpoint(self.walker.run, || self.over()).await;
+                self.register_started_attempt(scope);
+                self.walker
+                    .level
+                    .save_checkpoint_or_abort(self.walker.run, || self.describe_ended_execution())
+                    .await;
                 return Err(error);
             }
         };
         let run = self.walker.run;
-        if let Err(error) = run.core.limits.check_instances(resolved.count()) {
-            return self.walker.abort(error).await;
+        if let Err(error) = run.core.limits.check_instance_count(resolved.instance_count()) {
+            return self.walker.abort_invocation(error).await;
         }
-        let container = resolved.container(plan, self.at());
-        if let Err(error) = run.restore(&container) {
+        let container = resolved.make_fan_out_container(plan, self.execution_location());
+        if let Err(error) = run.restore_container(&container) {
             // A record that does not fit the graph ends the invocation (pipeline-utilities §10.11).
-            return self.walker.abort(error).await;
+            return self.walker.abort_invocation(error).await;
         }
-        let (scope, container) = self.contain(scope, container);
-        let _contained = run.contains(&container);
-        let level = self.walker.level.inside(self.node, &fan.core, &scope);
+        let (scope, container) = self.begin_container_attempt(scope, container);
+        let _contained = run.register_container(&container);
+        let level = self.walker.level.container_level(self.node, &fan.core, &scope);
         let inside = MemberContext { run, scope: &scope, container: &container };
-        let outcome = FanOutAttempt { inside, fan, plan, level }.run(&resolved).await;
-        self.ended(outcome).await
+        let outcome = FanOutAttempt { inside, fan, plan, level }.run_instances(&resolved).await;
+        self.save_container_failure(outcome).await
     }
 
-    async fn dispatch(
+    async fn run_branches(
         &self,
         dispatch: &BranchesWork,
         state: &Snapshot,
@@ -213,69 +225,75 @@ impl NodeExecutionUnit<'_> {
         let TopologyNodeKind::Branches { plan } = &self.node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        let scope = self.begin(state, attempt);
-        let resolved = dispatch::resolve(plan, state);
+        let scope = self.make_attempt(state, attempt);
+        let resolved = dispatch::resolve_dispatched_branches(plan, state);
         // When a condition fails, no branch is dispatched; events still carry the declared branches (graph-engine §6).
         let numbers = resolved.as_deref().unwrap_or_default();
-        let (scope, container) = self.contain(scope, dispatch::container(plan, numbers, self.at()));
+        let (scope, container) = self.begin_container_attempt(
+            scope,
+            dispatch::make_branches_container(plan, numbers, self.execution_location()),
+        );
         let dispatched = match resolved {
             Ok(dispatched) => dispatched,
-            Err(error) => return self.ended(Err(error)).await,
+            Err(error) => return self.save_container_failure(Err(error)).await,
         };
         let run = self.walker.run;
-        let _contained = run.contains(&container);
+        let _contained = run.register_container(&container);
         let inside = MemberContext { run, scope: &scope, container: &container };
         let dispatching =
             BranchesAttempt { inside, node: self.node, dispatch, plan, dispatched: &dispatched };
-        let outcome = dispatching.run().await;
-        self.ended(outcome).await
+        let outcome = dispatching.run_branches().await;
+        self.save_container_failure(outcome).await
     }
 
     /// Saves that an attempt of a container has failed, while the contributions of its members are still held.
-    async fn ended<T>(
+    async fn save_container_failure<T>(
         &self,
         outcome: std::result::Result<T, NodeError>,
     ) -> std::result::Result<T, NodeError> {
         if outcome.is_err() {
-            self.walker.level.checkpoint(self.walker.run, || self.over()).await;
+            self.walker
+                .level
+                .save_checkpoint_or_abort(self.walker.run, || self.describe_ended_execution())
+                .await;
         }
         outcome
     }
 
     /// Which execution of which node it is.
-    fn at(&self) -> (NodeLocation, NodeLineage, u64) {
+    fn execution_location(&self) -> (NodeLocation, NodeLineage, u64) {
         (self.seat.place.clone(), self.seat.lineage.clone(), self.ordinal)
     }
 
     /// Tells that an attempt of a container has begun.
-    fn contain(
+    fn begin_container_attempt(
         &self,
         mut scope: NodeAttempt,
         container: MemberContainer,
     ) -> (Arc<NodeAttempt>, Arc<MemberContainer>) {
         let container = Arc::new(container);
         scope.container = Some(container.clone());
-        (self.started(scope), container)
+        (self.register_started_attempt(scope), container)
     }
 
-    async fn enter(
+    async fn enter_subgraph(
         &self,
         child: &Arc<GraphCore>,
         state: &Snapshot,
         attempt: u32,
     ) -> std::result::Result<StateUpdate, NodeError> {
         let walker = self.walker;
-        walker.stand(self.node, (FramePosition::Inside, attempt), self.base);
-        let mut level = walker.level.below(walker.run, self.node, child, self.base);
+        walker.set_graph_position(self.node, (FramePosition::Inside, attempt), self.base);
+        let mut level = walker.level.subgraph_level(walker.run, self.node, child, self.base);
         level.attempt = attempt;
         let below = self.below.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = walker.walk_subgraph(self.node, level, (state, below), &self.seat.place).await;
-        ended.map_err(NodeError::carry)
+        ended.map_err(NodeError::from_engine_error)
     }
 }
 
 impl ExecutionUnit for NodeExecutionUnit<'_> {
-    fn perform<'a>(
+    fn perform_attempt<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
@@ -283,25 +301,25 @@ impl ExecutionUnit for NodeExecutionUnit<'_> {
         let again = self.reached.swap(true, Ordering::Relaxed);
         Box::pin(async move {
             if again {
-                self.captured().await;
+                self.save_failed_attempt().await;
             }
             self.performed.store(attempt, Ordering::Relaxed);
             let outcome = match self.work {
-                NodeWork::Function(body) => self.call(body, state, attempt).await,
-                NodeWork::Subgraph(child) => self.enter(child, state, attempt).await,
-                NodeWork::FanOut(fan) => self.fan_out(fan, state, attempt).await,
-                NodeWork::Branches(branches) => self.dispatch(branches, state, attempt).await,
+                NodeWork::Function(body) => self.call_function_body(body, state, attempt).await,
+                NodeWork::Subgraph(child) => self.enter_subgraph(child, state, attempt).await,
+                NodeWork::FanOut(fan) => self.run_fan_out(fan, state, attempt).await,
+                NodeWork::Branches(branches) => self.run_branches(branches, state, attempt).await,
             };
-            self.seat.open.ended(&outcome);
+            self.seat.open.record_outcome(&outcome);
             outcome
         })
     }
 
-    fn settle(&self) {
-        self.seat.open.settle();
+    fn settle_attempt(&self) {
+        self.seat.open.settle_attempt();
     }
 
-    fn seat(&self) -> &UnitContext {
+    fn unit_context(&self) -> &UnitContext {
         &self.seat
     }
 }

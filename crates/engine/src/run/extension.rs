@@ -12,7 +12,7 @@ pub struct Extensions(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 impl Extensions {
     /// Adds a value, in place of an earlier one of its type.
     #[must_use]
-    pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+    pub fn with_value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.0.insert(TypeId::of::<T>(), Arc::new(value));
         self
     }

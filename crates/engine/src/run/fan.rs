@@ -5,14 +5,16 @@ use std::sync::Arc;
 use singletree_durable::BoxFuture;
 use singletree_graph::{LineageBoundary, NodeLineage, Snapshot, StateUpdate};
 
-use super::container::{ContainerMember, FanIn, MemberContainer, contributions, records};
+use super::container::{
+    ContainerMember, FanIn, MemberContainer, collect_failure_records, iter_contributions,
+};
 use super::event::{ContainerConfig, FanOutConfig};
 use super::fan_out::FanOutWork;
 use super::fault::NodeError;
 use super::level::GraphLevel;
 use super::member::{MemberContext, MemberWork};
 use super::members::MemberSet;
-use super::panic::asked;
+use super::panic::call_state_function;
 use crate::error::{Error, NodeLocation};
 use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutPlan, FixedOrComputed, InstanceSource};
 
@@ -36,7 +38,7 @@ impl FanOutRefusal {
         }
     }
 
-    fn error(self) -> NodeError {
+    fn into_node_error(self) -> NodeError {
         let category = self.category();
         NodeError::from(self).with_category(category)
     }
@@ -49,37 +51,38 @@ pub(crate) struct ResolvedFanOut {
 }
 
 /// Resolves a fan-out against the state that it received. Functions are called once.
-pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<ResolvedFanOut, NodeError> {
+pub(crate) fn resolve_fan_out(plan: &FanOutPlan, state: &Snapshot) -> Result<ResolvedFanOut, NodeError> {
     let count = match &plan.source {
         InstanceSource::Items { from, .. } => {
-            let list = state.slot(*from).as_list();
-            list.map_or(0, |list| list.len() - list.first_held())
+            let list = state.field_content_at(*from).as_list();
+            list.map_or(0, |list| list.len() - list.first_held_position())
         }
         InstanceSource::Count(count) => {
-            let count = number(count, state)?;
-            u64::try_from(count).map_err(|_| FanOutRefusal::Count(count).error())?
+            let count = evaluate_number(count, state)?;
+            u64::try_from(count).map_err(|_| FanOutRefusal::Count(count).into_node_error())?
         }
     };
-    let limit = number(&plan.concurrency, state)?;
+    let limit = evaluate_number(&plan.concurrency, state)?;
     let positive = |it: i64| u64::try_from(it).ok().filter(|it| *it > 0);
-    let limit = limit.map(|limit| positive(limit).ok_or_else(|| FanOutRefusal::Concurrency(limit).error()));
+    let limit =
+        limit.map(|limit| positive(limit).ok_or_else(|| FanOutRefusal::Concurrency(limit).into_node_error()));
     Ok(ResolvedFanOut { count, limit: limit.transpose()? })
 }
 
-fn number<T: Clone>(by: &FixedOrComputed<T>, state: &Snapshot) -> Result<T, NodeError> {
+fn evaluate_number<T: Clone>(by: &FixedOrComputed<T>, state: &Snapshot) -> Result<T, NodeError> {
     match by {
         FixedOrComputed::Fixed(number) => Ok(number.clone()),
-        FixedOrComputed::Function(function) => asked(function, state),
+        FixedOrComputed::Function(function) => call_state_function(function, state),
     }
 }
 
 impl ResolvedFanOut {
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn instance_count(&self) -> u64 {
         self.count
     }
 
     /// Makes the record of one attempt.
-    pub(crate) fn container(
+    pub(crate) fn make_fan_out_container(
         &self,
         plan: &Arc<FanOutPlan>,
         at: (NodeLocation, NodeLineage, u64),
@@ -92,8 +95,8 @@ impl ResolvedFanOut {
         };
         let (plan, count) = (plan.clone(), self.count);
         let fan_in: FanIn = Box::new(move |members: &[ContainerMember]| {
-            let contributed: Vec<_> = contributions(members).map(|(_, update)| update).collect();
-            Ok(plan.fan_in(&contributed, records(members), count)?)
+            let contributed: Vec<_> = iter_contributions(members).map(|(_, update)| update).collect();
+            Ok(plan.combine_contributions(&contributed, collect_failure_records(members), count)?)
         });
         let config = ContainerConfig::FanOut(Arc::new(config));
         let members = (0..self.count).map(LineageBoundary::Instance);
@@ -112,30 +115,30 @@ pub(crate) struct FanOutAttempt<'a> {
 
 impl FanOutAttempt<'_> {
     /// Runs all instances and combines their contributions.
-    pub(crate) async fn run(&self, resolved: &ResolvedFanOut) -> Result<StateUpdate, NodeError> {
+    pub(crate) async fn run_instances(&self, resolved: &ResolvedFanOut) -> Result<StateUpdate, NodeError> {
         if resolved.count == 0 && self.plan.on_empty == EmptyFanOutPolicy::Raise {
-            return Err(FanOutRefusal::Empty.error());
+            return Err(FanOutRefusal::Empty.into_node_error());
         }
         let MemberContext { run, container, scope } = self.inside;
         let limit = resolved.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let members = MemberSet { run, container, saves: Some(&self.level), count: resolved.count, limit };
         let record = |index, error: &NodeError| (self.fan.record)(index, error);
-        match members.run(|index| self.instance(index), record).await? {
+        match members.run_members(|index| self.run_instance(index), record).await? {
             Some((_, error)) => {
-                let (place, state) = (scope.place.clone(), scope.base().clone());
-                Err(NodeError::carry(Error::Node { place, source: error.into_fault(), state }))
+                let (place, state) = (scope.place.clone(), scope.graph_state().clone());
+                Err(NodeError::from_engine_error(Error::Node { place, source: error.into_fault(), state }))
             }
-            None => container.gathered(),
+            None => container.combine_contributions(),
         }
     }
 
     /// One instance with its chain.
-    fn instance(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
+    fn run_instance(&self, index: u64) -> BoxFuture<'_, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let start = self.inside.start(|state| self.plan.start(state, index))?;
-            let lineage = self.level.lineage.below(LineageBoundary::Instance(index));
+            let start = self.inside.make_start_state(|state| self.plan.make_start_state(state, index))?;
+            let lineage = self.level.lineage.with_inner_boundary(LineageBoundary::Instance(index));
             let instance = FanOutInstance { fanning: self, index, lineage: lineage.clone() };
-            self.inside.surround(&self.fan.chain, (lineage, Arc::default()), &start, &instance).await
+            self.inside.run_with_chain(&self.fan.chain, (lineage, Arc::default()), &start, &instance).await
         })
     }
 }
@@ -148,15 +151,15 @@ struct FanOutInstance<'a> {
 }
 
 impl MemberWork for FanOutInstance<'_> {
-    fn perform<'a>(
+    fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let FanOutAttempt { inside, plan, level, .. } = self.fanning;
-            let walked = inside.walk(self.index, (level, &self.lineage), state, attempt).await?;
-            Ok(plan.contribution(&walked))
+            let walked = inside.walk_member_graph(self.index, (level, &self.lineage), state, attempt).await?;
+            Ok(plan.extract_contribution(&walked))
         })
     }
 }

@@ -10,7 +10,7 @@ use singletree_graph::{Snapshot, State};
 
 use super::fault::NodeError;
 use super::graph::{Graph, GraphCore};
-use super::members::error_record;
+use super::members::make_error_record;
 use super::middleware::{Middleware, MiddlewareChain};
 use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutDraft, FixedOrComputed};
 use crate::plan::policy::ErrorPolicy;
@@ -75,7 +75,7 @@ pub(crate) struct FanOutWork {
 }
 
 impl<S: State> FanOut<S> {
-    /// Starts a fan-out of this graph. Its own stores are not used. For a single function, see [`Graph::single`].
+    /// Starts a fan-out of this graph. Its own stores are not used. For a single function, see [`Graph::single_node`].
     #[must_use]
     pub fn over<C>(graph: &Graph<C>) -> Self {
         let draft = FanOutDraft {
@@ -91,7 +91,7 @@ impl<S: State> FanOut<S> {
             count_field: None,
         };
         let record: ErrorRecord =
-            Arc::new(|index, error| error_record("fan_out_index", &index.to_string(), error));
+            Arc::new(|index, error| make_error_record("fan_out_index", &index.to_string(), error));
         let work = FanOutWork { core: graph.core.clone(), chain: Arc::new([]), record };
         Self { draft, work, state: PhantomData }
     }
@@ -117,7 +117,7 @@ impl<S: State> FanOut<S> {
         mut self,
         count: impl Fn(&S) -> Result<i64, E> + Send + Sync + 'static,
     ) -> Self {
-        let count = move |state: &Snapshot| count(&*state.view::<S>()?).map_err(Into::into);
+        let count = move |state: &Snapshot| count(&*state.typed_view::<S>()?).map_err(Into::into);
         self.draft.count = Some(FixedOrComputed::Function(Arc::new(count)));
         self
     }
@@ -165,7 +165,7 @@ impl<S: State> FanOut<S> {
         mut self,
         limit: impl Fn(&S) -> Result<Option<i64>, E> + Send + Sync + 'static,
     ) -> Self {
-        let limit = move |state: &Snapshot| limit(&*state.view::<S>()?).map_err(Into::into);
+        let limit = move |state: &Snapshot| limit(&*state.typed_view::<S>()?).map_err(Into::into);
         self.draft.concurrency = FixedOrComputed::Function(Arc::new(limit));
         self
     }

@@ -37,19 +37,19 @@ impl NodeFault {
     /// Returns the category of the failure, when it has one; looked for below the engine's wrappers.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
-        match self.engine() {
-            Some(engine) if self.repeats() => classify::category(engine),
+        match self.engine_error() {
+            Some(engine) if self.only_repeats_cause() => classify::find_error_category(engine),
             _ => self.own_category(),
         }
     }
 
     /// Returns the error that the node failed with, when it was one.
     #[must_use]
-    pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+    pub fn original_error(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref().map(|cause| cause as _)
     }
 
-    /// Tells whether the node said that trying again may help ([`NodeError::transient`]).
+    /// Tells whether the node said that trying again may help ([`NodeError::mark_transient`]).
     #[must_use]
     pub fn is_transient(&self) -> bool {
         self.transient
@@ -61,20 +61,20 @@ impl NodeFault {
     }
 
     /// Returns the error of the engine's that caused this, if one did.
-    pub(crate) fn engine(&self) -> Option<&Error> {
-        self.cause().and_then(|cause| cause.downcast_ref())
+    pub(crate) fn engine_error(&self) -> Option<&Error> {
+        self.original_error().and_then(|cause| cause.downcast_ref())
     }
 
     /// Tells whether this says nothing that its cause does not say.
-    pub(crate) fn repeats(&self) -> bool {
+    pub(crate) fn only_repeats_cause(&self) -> bool {
         self.wraps != CauseRelation::Not && self.category.is_none()
     }
 
     /// Tells whether the node passed on that its pause could not be recorded.
     pub(crate) fn is_failed_suspension(&self) -> bool {
-        match self.engine() {
+        match self.engine_error() {
             Some(Error::SuspensionPersistence { .. }) => true,
-            Some(other) => other.wrapped().is_some_and(Self::is_failed_suspension),
+            Some(other) => other.wrapped_fault().is_some_and(Self::is_failed_suspension),
             None => false,
         }
     }
@@ -135,7 +135,7 @@ impl NodeError {
     /// Says that trying again may help, whatever the category: the default classifier of
     /// [`Retry`](crate::Retry) then tries again (pipeline-utilities §6.1).
     #[must_use]
-    pub fn transient(mut self) -> Self {
+    pub fn mark_transient(mut self) -> Self {
         self.0.transient = true;
         self
     }
@@ -145,9 +145,9 @@ impl NodeError {
     /// For the category of the underlying failure use [`NodeError::classify`].
     #[must_use]
     pub fn category(&self) -> Option<&str> {
-        match self.0.engine() {
+        match self.0.engine_error() {
             Some(engine) if self.0.wraps == CauseRelation::Carried => Some(engine.surface_category()),
-            Some(engine) if self.0.repeats() => Some(engine.derived_category()),
+            Some(engine) if self.0.only_repeats_cause() => Some(engine.derived_category()),
             _ => self.0.own_category(),
         }
     }
@@ -155,17 +155,17 @@ impl NodeError {
     /// Classifies the error through the wrappers that the engine added (pipeline-utilities §6.4).
     #[must_use]
     pub fn classify(&self) -> Classification {
-        classify::classify(&self.0)
+        classify::classify_error(&self.0)
     }
 
     /// Returns the failure as an error with its causes.
     #[must_use]
-    pub fn fault(&self) -> &NodeFault {
+    pub fn as_node_fault(&self) -> &NodeFault {
         &self.0
     }
 
     /// Takes an error of the engine's into a chain, out of which it comes as it is.
-    pub(crate) fn carry(error: Error) -> Self {
+    pub(crate) fn from_engine_error(error: Error) -> Self {
         let message = error.to_string();
         let cause: Option<BoxError> = Some(Box::new(error));
         Self(NodeFault { category: None, message, cause, wraps: CauseRelation::Carried, transient: false })
@@ -186,7 +186,7 @@ impl NodeError {
     }
 
     /// Leaves the chain of a node: a carried error is unwrapped, any other error becomes the node's failure.
-    pub(crate) fn leave(self, place: &NodeLocation, state: &Snapshot) -> Error {
+    pub(crate) fn into_graph_error(self, place: &NodeLocation, state: &Snapshot) -> Error {
         let mut fault = self.0;
         if fault.wraps == CauseRelation::Carried
             && let Some(cause) = fault.cause.take()

@@ -18,7 +18,7 @@ use super::limit::Limits;
 use super::middleware::MiddlewareChain;
 use super::migrate::migrate_frames;
 use super::observe::{DrainSummary, ObserverId, Subscription};
-use super::queue::{EventBacklog, OnObserverFailure, within};
+use super::queue::{EventBacklog, OnObserverFailure, wait_with_timeout};
 use super::restore;
 use super::scope::{NodeAttempt, RegisteredObservers};
 use super::stores::GraphStores;
@@ -88,7 +88,7 @@ pub(crate) struct GraphCoreParts {
 impl GraphCore {
     pub(crate) fn new(parts: GraphCoreParts) -> Self {
         Self {
-            digest: digest(&parts.topology, &parts.works),
+            digest: compute_digest(&parts.topology, &parts.works),
             topology: parts.topology,
             works: parts.works,
             chains: parts.chains,
@@ -111,27 +111,27 @@ impl GraphCore {
     }
 
     /// Returns the observers attached to this graph, in the order of registration.
-    pub(crate) fn attached(&self) -> RegisteredObservers {
+    pub(crate) fn attached_observers(&self) -> RegisteredObservers {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
-    pub(crate) fn watch(&self, backlog: &Arc<EventBacklog>) {
+    pub(crate) fn track_backlog(&self, backlog: &Arc<EventBacklog>) {
         let mut backlogs = self.backlogs.lock().unwrap_or_else(PoisonError::into_inner);
-        backlogs.retain(|backlog| !backlog.is_done());
+        backlogs.retain(|backlog| !backlog.is_worker_done());
         backlogs.push(backlog.clone());
     }
 
-    fn backlogs(&self) -> Vec<Arc<EventBacklog>> {
+    fn tracked_backlogs(&self) -> Vec<Arc<EventBacklog>> {
         self.backlogs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn check_session(&self, loaded: &SessionState) -> Result<()> {
-        let checked = self.topology.session.check(&self.topology.schema, &loaded.fields);
+    pub(crate) fn check_session_state(&self, loaded: &SessionState) -> Result<()> {
+        let checked = self.topology.session.check_stored_fields(&self.topology.schema, &loaded.fields);
         checked.map_err(|source| Error::Validation { place: None, source, state: None })
     }
 
     /// Brings the states of a stored run to the graph's version.
-    pub(crate) fn bring(
+    pub(crate) fn migrate_stored_run(
         &self,
         standing: StoredRun,
         from: &str,
@@ -145,16 +145,25 @@ impl GraphCore {
     pub(crate) fn session_state(&self, state: &Snapshot, identity: &Identity) -> Option<SessionState> {
         identity.session_id.as_ref()?;
         let plan = &self.topology.session;
-        let fields = plan.fields.iter().map(|(name, at)| (name.clone(), state.slot(*at).clone())).collect();
+        let fields = plan
+            .fields
+            .iter()
+            .map(|(name, at)| (name.clone(), state.field_content_at(*at).clone()))
+            .collect();
         Some(SessionState { schema_version: plan.version.clone(), fields })
     }
 }
 
 /// Describes a graph's structure and digests the description; cursors depend on it (D28). Bodies are not part of it.
-fn digest(topology: &GraphTopology, works: &[NodeWork]) -> String {
+fn compute_digest(topology: &GraphTopology, works: &[NodeWork]) -> String {
     let mut hash = Sha256::new();
     for field in topology.schema.fields() {
-        hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
+        hash.update(format!(
+            "field {}: {} by {}\n",
+            field.name(),
+            field.shape(),
+            field.effective_reducer().name()
+        ));
     }
     for (node, work) in topology.nodes.iter().zip(works) {
         let inner = match work {
@@ -184,7 +193,7 @@ pub struct Graph<S> {
 }
 
 impl<S> Graph<S> {
-    pub(crate) fn of(core: GraphCore) -> Self {
+    pub(crate) fn from_core(core: GraphCore) -> Self {
         Self { core: Arc::new(core), state: PhantomData }
     }
 
@@ -217,8 +226,8 @@ impl<S> Graph<S> {
     ///
     /// # Errors
     /// `state_validation_error`.
-    pub fn check_session(&self, loaded: &SessionState) -> Result<()> {
-        self.core.check_session(loaded)
+    pub fn check_session_state(&self, loaded: &SessionState) -> Result<()> {
+        self.core.check_session_state(loaded)
     }
 
     /// Migrates the states of a run that was stored under another version of the state's schema to the graph's version,
@@ -228,7 +237,7 @@ impl<S> Graph<S> {
     ///
     /// # Errors
     /// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`, `state_validation_error`.
-    pub fn migrate_standing(
+    pub fn migrate_stored_run(
         &self,
         standing: StoredRun,
         from: &str,
@@ -237,8 +246,8 @@ impl<S> Graph<S> {
         if from == self.schema().version() {
             return Ok(standing);
         }
-        let standing = self.core.bring(standing, from, migrations)?;
-        restore::check(&self.core, &standing)?;
+        let standing = self.core.migrate_stored_run(standing, from, migrations)?;
+        restore::check_stored_states(&self.core, &standing)?;
         Ok(standing)
     }
 
@@ -255,7 +264,7 @@ impl<S> Graph<S> {
     }
 
     /// Attaches an observer to every invocation that begins from now on, also where this graph is a subgraph.
-    pub fn attach(&self, observer: impl Into<Subscription>) -> ObserverId {
+    pub fn attach_observer(&self, observer: impl Into<Subscription>) -> ObserverId {
         let mut attached = self.core.observers.lock().unwrap_or_else(PoisonError::into_inner);
         let id = attached.next;
         attached.next += 1;
@@ -264,7 +273,7 @@ impl<S> Graph<S> {
     }
 
     /// Takes an observer off, for invocations that begin from now on; false when it was not attached.
-    pub fn detach(&self, observer: ObserverId) -> bool {
+    pub fn detach_observer(&self, observer: ObserverId) -> bool {
         let mut attached = self.core.observers.lock().unwrap_or_else(PoisonError::into_inner);
         let before = attached.list.len();
         attached.list = attached.list.iter().filter(|(id, _)| *id != observer.0).cloned().collect();
@@ -279,8 +288,8 @@ impl<S> Graph<S> {
     /// # Errors
     /// `invalid_argument` inside an invocation, which would wait for itself.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<DrainSummary> {
-        let backlogs = self.core.backlogs();
-        if let Some(current) = ambient::current()
+        let backlogs = self.core.tracked_backlogs();
+        if let Some(current) = ambient::current_identity()
             && backlogs.iter().any(|backlog| backlog.invocation == current.invocation_id)
         {
             let what = "drain was called inside an invocation of the same graph; use drain_events".into();
@@ -288,12 +297,12 @@ impl<S> Graph<S> {
         }
         let wait = async {
             for backlog in &backlogs {
-                backlog.ended().await;
+                backlog.wait_for_worker_end().await;
             }
         };
-        let timeout_reached = within(timeout, wait).await;
+        let timeout_reached = wait_with_timeout(timeout, wait).await;
         let undelivered =
-            |it: &Arc<EventBacklog>| if timeout_reached { it.abort() } else { it.undelivered() };
+            |it: &Arc<EventBacklog>| if timeout_reached { it.abort_worker() } else { it.undelivered_count() };
         Ok(DrainSummary { undelivered_count: backlogs.iter().map(undelivered).sum(), timeout_reached })
     }
 
@@ -305,11 +314,15 @@ impl<S> Graph<S> {
         invocation: &InvocationId,
         timeout: Option<Duration>,
     ) -> DrainSummary {
-        let backlogs: Vec<_> =
-            self.core.backlogs().into_iter().filter(|backlog| backlog.invocation == *invocation).collect();
+        let backlogs: Vec<_> = self
+            .core
+            .tracked_backlogs()
+            .into_iter()
+            .filter(|backlog| backlog.invocation == *invocation)
+            .collect();
         let mut summary = DrainSummary { undelivered_count: 0, timeout_reached: false };
         for backlog in backlogs {
-            let one = backlog.catch_up(timeout).await;
+            let one = backlog.wait_for_delivery(timeout).await;
             summary.undelivered_count += one.undelivered_count;
             summary.timeout_reached |= one.timeout_reached;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
-use singletree_graph::{FieldFault, RunProgress, Snapshot, State, StateUpdate, caught};
+use singletree_graph::{FieldFault, RunProgress, Snapshot, State, StateUpdate, catch_panic};
 
 use super::drive;
 use super::extension::Extensions;
@@ -128,11 +128,11 @@ pub struct RunMonitor(std::sync::OnceLock<Arc<RunContext>>);
 impl RunMonitor {
     /// Returns where the run stands or stood, once it has begun.
     #[must_use]
-    pub fn progress(&self) -> Option<RunProgress> {
-        self.0.get().and_then(|it| it.progress())
+    pub fn capture_progress(&self) -> Option<RunProgress> {
+        self.0.get().and_then(|it| it.capture_progress())
     }
 
-    pub(crate) fn set(&self, run: &Arc<RunContext>) {
+    pub(crate) fn set_run_context(&self, run: &Arc<RunContext>) {
         drop(self.0.set(run.clone()));
     }
 }
@@ -151,7 +151,7 @@ impl<S: State> Graph<S> {
     ///
     /// # Errors
     /// By category: those of graph-engine §4, sessions §10, suspension §9; `invocation_limit_exceeded`. An error
-    /// carries the state that can be recovered ([`Error::state`]).
+    /// carries the state that can be recovered ([`Error::recoverable_state`]).
     ///
     /// # Cancellation
     /// Dropping the future ends the run at its next await. A suspension or save that had begun has happened or has not.
@@ -160,9 +160,11 @@ impl<S: State> Graph<S> {
         initial: impl Into<StateUpdate>,
         options: InvokeOptions,
     ) -> Result<RunOutcome<S>> {
-        let port = Arc::new(StorePort::fresh(&self.core, options.identity.session_id.clone()));
+        let port = Arc::new(StorePort::for_new_run(&self.core, options.identity.session_id.clone()));
         let start = RunStart::Fresh { initial: initial.into(), hook: None };
-        self.typed(drive::drive(&self.core, port, start, options, &RunMonitor::default()).await?)
+        self.read_typed_outcome(
+            drive::drive_run(&self.core, port, start, options, &RunMonitor::default()).await?,
+        )
     }
 
     /// Resumes a suspended invocation with the payload of its signal (suspension §6, §7).
@@ -180,9 +182,12 @@ impl<S: State> Graph<S> {
         payload: Map<String, Value>,
         options: InvokeOptions,
     ) -> Result<RunOutcome<S>> {
-        let port = StorePort::resume(&self.core, invocation.clone(), options.identity.session_id.clone());
+        let port =
+            StorePort::for_paused_run(&self.core, invocation.clone(), options.identity.session_id.clone());
         let start = RunStart::Resume { payload };
-        self.typed(drive::drive(&self.core, Arc::new(port), start, options, &RunMonitor::default()).await?)
+        self.read_typed_outcome(
+            drive::drive_run(&self.core, Arc::new(port), start, options, &RunMonitor::default()).await?,
+        )
     }
 
     /// Goes on with an invocation that failed or died, where its checkpoint says that it stood (pipeline-utilities
@@ -199,8 +204,10 @@ impl<S: State> Graph<S> {
     /// instances now; `checkpoint_state_migration_*` when its state is of another version.
     pub async fn recover(&self, invocation: &InvocationId, options: InvokeOptions) -> Result<RunOutcome<S>> {
         let session = options.identity.session_id.clone();
-        let port = Arc::new(StorePort::recover(&self.core, invocation.clone(), session));
-        self.typed(drive::drive(&self.core, port, RunStart::Recover, options, &RunMonitor::default()).await?)
+        let port = Arc::new(StorePort::for_checkpoint(&self.core, invocation.clone(), session));
+        self.read_typed_outcome(
+            drive::drive_run(&self.core, port, RunStart::Recover, options, &RunMonitor::default()).await?,
+        )
     }
 
     /// Runs the graph over a port of the caller's own, which keeps the run. Harnesses build on this call.
@@ -210,19 +217,19 @@ impl<S: State> Graph<S> {
     ///
     /// # Cancellation
     /// As [`Graph::invoke`]; `watch` tells where a dropped run stood.
-    pub async fn invoke_kept(
+    pub async fn invoke_with_port(
         &self,
         port: Arc<dyn PersistencePort>,
         start: RunStart,
         options: InvokeOptions,
         watch: &RunMonitor,
     ) -> Result<RunOutcome<Snapshot>> {
-        drive::drive(&self.core, port, start, options, watch).await
+        drive::drive_run(&self.core, port, start, options, watch).await
     }
 
-    fn typed(&self, outcome: RunOutcome<Snapshot>) -> Result<RunOutcome<S>> {
-        outcome.try_map(|state| {
-            let read = caught(|| S::read(&state))
+    fn read_typed_outcome(&self, outcome: RunOutcome<Snapshot>) -> Result<RunOutcome<S>> {
+        outcome.try_map_state(|state| {
+            let read = catch_panic(|| S::read(&state))
                 .unwrap_or_else(|caught| Err(FieldFault::new("final state", caught)));
             read.map_err(|source| Error::Validation { place: None, source, state: Some(state) })
         })

@@ -42,8 +42,8 @@ pub(crate) struct GraphLevel {
 
 impl GraphLevel {
     /// The outermost graph of a run.
-    pub(crate) fn outermost(run: &RunContext) -> Self {
-        let attached: Arc<[_]> = run.observers.attached_to(&run.core).collect();
+    pub(crate) fn for_outermost_graph(run: &RunContext) -> Self {
+        let attached: Arc<[_]> = run.observers.observers_attached_to(&run.core).collect();
         Self {
             core: run.core.clone(),
             path: Arc::new([]),
@@ -60,7 +60,7 @@ impl GraphLevel {
     }
 
     /// A graph below a node of this one, which stands at `state`, entered as a plain subgraph on the same strand.
-    pub(crate) fn below(
+    pub(crate) fn subgraph_level(
         &self,
         run: &RunContext,
         node: &TopologyNode,
@@ -68,65 +68,70 @@ impl GraphLevel {
         state: &Snapshot,
     ) -> Self {
         let attached: Arc<[_]> =
-            self.attached.iter().cloned().chain(run.observers.attached_to(core)).collect();
+            self.attached.iter().cloned().chain(run.observers.observers_attached_to(core)).collect();
         Self {
             core: core.clone(),
             // Observers attached to a graph see events of the graphs below it, before observers attached further in
             // (graph-engine §6).
             observers: attached.iter().chain(&run.observers.own).cloned().collect(),
             attached,
-            ..self.nested(node, state)
+            ..self.nested_level(node, state)
         }
     }
 
     /// The same graph, seen from below a node of its own, which stands at `state`.
-    fn nested(&self, node: &TopologyNode, state: &Snapshot) -> Self {
+    fn nested_level(&self, node: &TopologyNode, state: &Snapshot) -> Self {
         Self {
             path: self.path.iter().cloned().chain([node.name.clone()]).collect(),
-            lineage: self.lineage.below(LineageBoundary::Subgraph),
+            lineage: self.lineage.with_inner_boundary(LineageBoundary::Subgraph),
             parents: self.parents.iter().cloned().chain([state.clone()]).collect(),
             ..self.clone()
         }
     }
 
     /// A graph that several inner runs of a container walk, each with a lineage, a strand and an attempt of its own.
-    pub(crate) fn inside(
+    pub(crate) fn container_level(
         &self,
         node: &TopologyNode,
         core: &Arc<GraphCore>,
         scope: &Arc<NodeAttempt>,
     ) -> Self {
-        let below = self.below(&scope.run, node, core, scope.base());
+        let below = self.subgraph_level(&scope.run, node, core, scope.graph_state());
         Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
     }
 
     /// The level of a function that is a member of a container: it has no graph of its own, and no observers of one.
-    pub(crate) fn calling(
+    pub(crate) fn function_member_level(
         &self,
         node: &TopologyNode,
         scope: &Arc<NodeAttempt>,
         lineage: NodeLineage,
     ) -> Self {
-        let nested = self.nested(node, scope.base());
+        let nested = self.nested_level(node, scope.graph_state());
         let (base, within) = (nested.path.len(), Some(scope.clone()));
         Self { lineage, strand: Arc::default(), base, within, ..nested }
     }
 
     /// The graph as one inner run walks it.
-    pub(crate) fn member(&self, lineage: NodeLineage, strand: Arc<SequentialWalk>, attempt: u32) -> Self {
+    pub(crate) fn member_level(
+        &self,
+        lineage: NodeLineage,
+        strand: Arc<SequentialWalk>,
+        attempt: u32,
+    ) -> Self {
         let saves = self.saves && !matches!(lineage.boundaries().last(), Some(LineageBoundary::Branch(_)));
         Self { lineage, strand, attempt, saves, ..self.clone() }
     }
 
     /// Numbers a node execution among those of its strand; the number tells the facts of members apart. The main
     /// strand's executions need no numbers, since it runs one node at a time.
-    pub(crate) fn ordinal(&self) -> u64 {
-        if self.is_main() { 0 } else { self.strand.count() }
+    pub(crate) fn take_ordinal(&self) -> u64 {
+        if self.is_on_main_walk() { 0 } else { self.strand.take_execution_number() }
     }
 
     /// Returns the prefix for the names of facts that a node execution records; empty on the main strand.
-    pub(crate) fn facts(&self, node: &str, ordinal: u64) -> String {
-        if self.is_main() {
+    pub(crate) fn fact_name_prefix(&self, node: &str, ordinal: u64) -> String {
+        if self.is_on_main_walk() {
             return String::new();
         }
         let mut path = String::new();
@@ -142,17 +147,17 @@ impl GraphLevel {
     }
 
     /// Returns how many graphs of the strand contain this one.
-    pub(crate) fn depth(&self) -> usize {
+    pub(crate) fn depth_in_walk(&self) -> usize {
         self.path.len() - self.base
     }
 
     /// Tells whether the graph is walked on the run's main strand, whose place is the run's.
-    pub(crate) fn is_main(&self) -> bool {
+    pub(crate) fn is_on_main_walk(&self) -> bool {
         self.within.is_none()
     }
 
     /// Returns the place of a node of the graph.
-    pub(crate) fn place(&self, node: &TopologyNode) -> NodeLocation {
+    pub(crate) fn node_location(&self, node: &TopologyNode) -> NodeLocation {
         let namespace = if self.path.is_empty() {
             node.alone.clone()
         } else {
@@ -162,12 +167,12 @@ impl GraphLevel {
     }
 
     /// Returns the attempts of the containers that the graph is inside of, innermost first.
-    pub(crate) fn containers(&self) -> Vec<Arc<NodeAttempt>> {
-        outwards(self.within.clone())
+    pub(crate) fn enclosing_containers(&self) -> Vec<Arc<NodeAttempt>> {
+        containers_outwards(self.within.clone())
     }
 }
 
 /// Returns a container's attempt and those of the containers around it, innermost first.
-pub(crate) fn outwards(within: Option<Arc<NodeAttempt>>) -> Vec<Arc<NodeAttempt>> {
+pub(crate) fn containers_outwards(within: Option<Arc<NodeAttempt>>) -> Vec<Arc<NodeAttempt>> {
     std::iter::successors(within, |it| it.level.within.clone()).collect()
 }

@@ -21,7 +21,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(crate) fn check_instances(&self, count: u64) -> Result<()> {
+    pub(crate) fn check_instance_count(&self, count: u64) -> Result<()> {
         let max = self.instances;
         if count <= max { Ok(()) } else { Err(Error::Limit { limit: "instances", max }) }
     }

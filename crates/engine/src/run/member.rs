@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use singletree_durable::BoxFuture;
-use singletree_graph::{FieldFault, NodeLineage, Snapshot, StateUpdate, caught};
+use singletree_graph::{FieldFault, NodeLineage, Snapshot, StateUpdate, catch_panic};
 
 use super::attempt::OpenAttempt;
 use super::chain::{ExecutionUnit, Next, UnitContext};
@@ -14,7 +14,7 @@ use super::level::GraphLevel;
 use super::middleware::MiddlewareChain;
 use super::scope::{NodeAttempt, RunContext};
 use super::strand::SequentialWalk;
-use super::walk::{WalkStart, walk_below};
+use super::walk::{WalkStart, walk_inner_graph};
 use crate::error::Error;
 
 /// The data that the members of one attempt of a container share.
@@ -28,7 +28,7 @@ pub(crate) struct MemberContext<'a> {
 
 /// The work of a member, performed each time that its chain reaches it.
 pub(crate) trait MemberWork: Send + Sync {
-    fn perform<'a>(
+    fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
@@ -37,19 +37,19 @@ pub(crate) trait MemberWork: Send + Sync {
 
 impl MemberContext<'_> {
     /// Makes the state that a member starts with.
-    pub(crate) fn start(
+    pub(crate) fn make_start_state(
         &self,
         make: impl FnOnce(&Snapshot) -> Result<Snapshot, FieldFault>,
     ) -> Result<Snapshot, NodeError> {
-        let made = caught(|| make(&self.scope.state)).map_err(NodeError::new)?;
+        let made = catch_panic(|| make(&self.scope.state)).map_err(NodeError::new)?;
         made.map_err(|source| {
-            let (place, state) = (Some(self.scope.place.clone()), Some(self.scope.base().clone()));
-            NodeError::carry(Error::Validation { place, source, state })
+            let (place, state) = (Some(self.scope.place.clone()), Some(self.scope.graph_state().clone()));
+            NodeError::from_engine_error(Error::Validation { place, source, state })
         })
     }
 
     /// Runs a member with its chain. The attempt is the one that the work itself opens, if it has events of its own.
-    pub(crate) async fn surround(
+    pub(crate) async fn run_with_chain(
         &self,
         chain: &MiddlewareChain,
         (lineage, open): (NodeLineage, Arc<OpenAttempt>),
@@ -58,7 +58,7 @@ impl MemberContext<'_> {
     ) -> Result<StateUpdate, NodeError> {
         let scope = self.scope;
         if chain.is_empty() {
-            return work.perform(start, scope.attempt).await;
+            return work.perform_member(start, scope.attempt).await;
         }
         let seat = UnitContext {
             run: self.run.clone(),
@@ -71,11 +71,11 @@ impl MemberContext<'_> {
             within: Some(scope.clone()),
             open,
         };
-        Next::outermost(chain, &WrappedMember { work, seat }, start).run(start).await
+        Next::begin_chain(chain, &WrappedMember { work, seat }, start).run(start).await
     }
 
     /// Walks an inner graph once, from its entry, on a strand of its own.
-    pub(crate) async fn walk(
+    pub(crate) async fn walk_member_graph(
         &self,
         index: u64,
         (level, lineage): (&GraphLevel, &NodeLineage),
@@ -83,10 +83,10 @@ impl MemberContext<'_> {
         attempt: u32,
     ) -> Result<Snapshot, NodeError> {
         let strand = Arc::new(SequentialWalk::default());
-        self.container.reach(index, MemberStage::InFlight(strand.clone()));
-        let level = level.member(lineage.clone(), strand, attempt);
-        let ended = walk_below(self.run, Arc::new(level), WalkStart::Entry(start.clone())).await;
-        ended.map_err(NodeError::carry)
+        self.container.set_member_stage(index, MemberStage::InFlight(strand.clone()));
+        let level = level.member_level(lineage.clone(), strand, attempt);
+        let ended = walk_inner_graph(self.run, Arc::new(level), WalkStart::Entry(start.clone())).await;
+        ended.map_err(NodeError::from_engine_error)
     }
 }
 
@@ -97,24 +97,24 @@ struct WrappedMember<'a> {
 }
 
 impl ExecutionUnit for WrappedMember<'_> {
-    fn perform<'a>(
+    fn perform_attempt<'a>(
         &'a self,
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let outcome = self.work.perform(state, attempt).await;
-            self.seat.open.ended(&outcome);
+            let outcome = self.work.perform_member(state, attempt).await;
+            self.seat.open.record_outcome(&outcome);
             outcome
         })
     }
 
-    fn settle(&self) {
+    fn settle_attempt(&self) {
         // The nodes of an inner graph have told their attempts' ends themselves: nothing is open then.
-        self.seat.open.settle();
+        self.seat.open.settle_attempt();
     }
 
-    fn seat(&self) -> &UnitContext {
+    fn unit_context(&self) -> &UnitContext {
         &self.seat
     }
 }

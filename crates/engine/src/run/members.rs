@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
-use singletree_graph::{Item, StateUpdate, caught};
+use singletree_graph::{Item, StateUpdate, catch_panic};
 
 use super::container::{MemberContainer, MemberStage};
 use super::crew::IndexedFutures;
@@ -36,20 +36,20 @@ impl MemberSet<'_> {
     ///
     /// # Errors
     /// The error of making the record of a failure.
-    pub(crate) async fn run<'b>(
+    pub(crate) async fn run_members<'b>(
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<StateUpdate, NodeError>>,
         record: impl Fn(u64, &NodeError) -> Value + Sync,
     ) -> Result<Option<(u64, NodeError)>, NodeError> {
         let mut crew = IndexedFutures::new();
         let (mut next, mut ended) = (0, 0_u64);
-        let halted = || self.run.requests.any();
+        let halted = || self.run.requests.has_requests();
         loop {
             let polled = poll_fn(|cx| {
                 loop {
                     // One that has begun goes on before another one begins: few are in memory that need not be.
-                    let polled = crew.poll_next(cx, halted);
-                    while next < self.count && self.container.has_ended(next) {
+                    let polled = crew.poll_next_ended(cx, halted);
+                    while next < self.count && self.container.has_member_ended(next) {
                         next += 1;
                     }
                     let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
@@ -61,7 +61,7 @@ impl MemberSet<'_> {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    crew.add(next, self.member(next, start(next), &record));
+                    crew.add_future(next, self.run_member(next, start(next), &record));
                     next += 1;
                 }
             });
@@ -78,7 +78,7 @@ impl MemberSet<'_> {
 
     /// One member: its run, the handling of its outcome, and the checkpoint of it. Contribution and checkpoint come
     /// together, so that a record that calls a member completed has its contribution (pipeline-utilities §10.11).
-    fn member<'b>(
+    fn run_member<'b>(
         &'b self,
         number: u64,
         running: BoxFuture<'b, Result<StateUpdate, NodeError>>,
@@ -89,13 +89,13 @@ impl MemberSet<'_> {
                 (Ok(update), _) => MemberStage::Contributed(update),
                 (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
                 (Err(error), ErrorPolicy::Collect) => {
-                    let record = caught(|| record(number, &error)).map_err(NodeError::new)?;
+                    let record = catch_panic(|| record(number, &error)).map_err(NodeError::new)?;
                     MemberStage::Failed(Item::from_json(record))
                 }
             };
-            self.container.reach(number, reached);
+            self.container.set_member_stage(number, reached);
             if let Some(level) = self.saves {
-                level.checkpoint(self.run, || level.member_ended(number)).await;
+                level.save_checkpoint_or_abort(self.run, || level.describe_ended_member(number)).await;
             }
             Ok(None)
         })
@@ -103,13 +103,13 @@ impl MemberSet<'_> {
 }
 
 /// Records a failed member; texts only, so that a list of maps of texts can hold it (R26).
-pub(crate) fn error_record(key: &str, member: &str, error: &NodeError) -> Value {
+pub(crate) fn make_error_record(key: &str, member: &str, error: &NodeError) -> Value {
     let mut record = json!({
         key: member,
         "category": error.surface_category(),
         "message": error.classify().message,
     });
-    if let Some(cause) = error.fault().category() {
+    if let Some(cause) = error.as_node_fault().category() {
         record["cause"] = cause.into();
     }
     record

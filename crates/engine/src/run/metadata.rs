@@ -44,14 +44,14 @@ const NAMESPACES: [&str; 2] = ["openarmature.", "gen_ai."];
 ///
 /// # Errors
 /// `invalid_argument`, which names the key.
-pub(crate) fn check(metadata: &Map<String, Value>) -> Result<()> {
+pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<()> {
     metadata.iter().try_for_each(|(key, value)| {
-        let wrong = wrong_key(key).or_else(|| wrong_value(value));
+        let wrong = find_key_problem(key).or_else(|| find_value_problem(value));
         wrong.map_or(Ok(()), |why| Err(Error::Argument { what: format!("metadata '{key}' {why}") }))
     })
 }
 
-fn wrong_key(key: &str) -> Option<&'static str> {
+fn find_key_problem(key: &str) -> Option<&'static str> {
     if key.is_empty() {
         return Some("has an empty key");
     }
@@ -59,12 +59,13 @@ fn wrong_key(key: &str) -> Option<&'static str> {
     reserved.then_some("has a reserved key")
 }
 
-fn wrong_value(value: &Value) -> Option<&'static str> {
+fn find_value_problem(value: &Value) -> Option<&'static str> {
     let Value::Array(items) = value else {
-        return kind(value).is_none().then_some("is neither a scalar nor an array of scalars");
+        return scalar_kind(value).is_none().then_some("is neither a scalar nor an array of scalars");
     };
     let first = items.first()?;
-    let same = kind(first).is_some() && items.iter().all(|item| kind(item) == kind(first));
+    let same =
+        scalar_kind(first).is_some() && items.iter().all(|item| scalar_kind(item) == scalar_kind(first));
     (!same).then_some("is not an array of scalars of one kind")
 }
 
@@ -76,7 +77,7 @@ enum MetadataValueKind {
     Text,
 }
 
-fn kind(value: &Value) -> Option<MetadataValueKind> {
+fn scalar_kind(value: &Value) -> Option<MetadataValueKind> {
     match value {
         Value::Bool(_) => Some(MetadataValueKind::Bool),
         Value::Number(number) if number.is_f64() => Some(MetadataValueKind::Fraction),

@@ -51,7 +51,7 @@ pub trait Middleware: Send + Sync {
     ///
     /// # Errors
     /// Why it cannot stand there: a problem of the graph.
-    fn place(
+    fn bind_to_site(
         &self,
         site: &MiddlewareSite<'_>,
     ) -> std::result::Result<Option<Arc<dyn Middleware>>, GraphProblem> {
@@ -59,9 +59,9 @@ pub trait Middleware: Send + Sync {
         Ok(None)
     }
 
-    /// Tells whether the middleware numbers attempts ([`Next::attempt`]). After a suspension the innermost one that
-    /// does goes on with the number of the attempt that suspended ([`Next::first_attempt`]).
-    fn reattempts(&self) -> bool {
+    /// Tells whether the middleware numbers attempts ([`Next::run_attempt`]). After a suspension the innermost one that
+    /// does goes on with the number of the attempt that suspended ([`Next::first_attempt_number`]).
+    fn numbers_attempts(&self) -> bool {
         false
     }
 
@@ -106,7 +106,7 @@ pub enum MiddlewareSite<'a> {
 impl MiddlewareSite<'_> {
     /// Returns the name of the surrounded work: the branch's for a branch, else the node's.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn surrounded_name(&self) -> &str {
         match self {
             Self::Graph { node } | Self::Node { node } | Self::Instance { node, .. } => node,
             Self::Branch { branch, .. } => branch,
@@ -124,15 +124,15 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
         self.as_ref().call(state, next)
     }
 
-    fn place(
+    fn bind_to_site(
         &self,
         site: &MiddlewareSite<'_>,
     ) -> std::result::Result<Option<Arc<dyn Middleware>>, GraphProblem> {
-        self.as_ref().place(site)
+        self.as_ref().bind_to_site(site)
     }
 
-    fn reattempts(&self) -> bool {
-        self.as_ref().reattempts()
+    fn numbers_attempts(&self) -> bool {
+        self.as_ref().numbers_attempts()
     }
 
     fn name(&self) -> &str {
@@ -144,14 +144,14 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
 pub(crate) type MiddlewareChain = Arc<[Arc<dyn Middleware>]>;
 
 /// Puts middleware at a site; a middleware that cannot stand there is a problem.
-pub(crate) fn place<'a>(
+pub(crate) fn place_middleware<'a>(
     middleware: impl IntoIterator<Item = &'a Arc<dyn Middleware>>,
     site: &MiddlewareSite<'_>,
     problems: &mut Vec<GraphProblem>,
 ) -> Vec<Arc<dyn Middleware>> {
     let mut placed = Vec::new();
     for each in middleware {
-        match each.place(site) {
+        match each.bind_to_site(site) {
             Ok(bound) => placed.push(bound.unwrap_or_else(|| each.clone())),
             Err(problem) => problems.push(problem),
         }

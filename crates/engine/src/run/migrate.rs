@@ -44,7 +44,8 @@ pub(crate) fn migrate_frames(
         return Ok(frames);
     }
     let unreadable = |it| Error::Position { reason: format!("its state cannot be read: {it}") };
-    let one = |fields| migrated(fields, |state| migrate_state(state, (from, to), migrations), unreadable);
+    let one =
+        |fields| migrate_fields(fields, |state| migrate_state(state, (from, to), migrations), unreadable);
     frames.into_iter().map(one).collect()
 }
 
@@ -66,13 +67,13 @@ pub fn migrate_session(loaded: SessionState, to: &str, migrations: &StateMigrati
         })
     };
     let unreadable = |it: serde_json::Error| Error::SessionLoad { source: it.into() };
-    let fields = migrated(loaded.fields, migrate, unreadable)?;
+    let fields = migrate_fields(loaded.fields, migrate, unreadable)?;
     Ok(SessionState { schema_version: to.to_owned(), fields })
 }
 
 /// Migrates fields to another version. A field that the chain leaves unchanged keeps its slot: a list that nothing
 /// rewrote still extends the stored list (INV-4).
-fn migrated(
+fn migrate_fields(
     fields: Fields,
     migrate: impl FnOnce(State) -> Result<State>,
     unreadable: impl FnOnce(serde_json::Error) -> Error,

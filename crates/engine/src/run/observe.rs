@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 /// A drain with a time limit may drop the future.
 pub trait Observer: Send + Sync {
     /// Takes an event.
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, std::result::Result<(), BoxError>>;
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent)
+    -> BoxFuture<'a, std::result::Result<(), BoxError>>;
 }
 
 /// An observer with the phases it wants; all three unless it says otherwise (R4).
@@ -30,12 +31,12 @@ pub struct Subscription {
 impl Subscription {
     /// Subscribes an observer to all phases.
     pub fn new(observer: impl Observer + 'static) -> Self {
-        Self::shared(Arc::new(observer))
+        Self::from_shared_observer(Arc::new(observer))
     }
 
     /// Subscribes a shared observer to all phases.
     #[must_use]
-    pub fn shared(observer: Arc<dyn Observer>) -> Self {
+    pub fn from_shared_observer(observer: Arc<dyn Observer>) -> Self {
         Self { observer, phases: [true; 3] }
     }
 
@@ -43,7 +44,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `invalid_argument` when there is none: such an observer would never see anything.
-    pub fn phases(mut self, phases: impl IntoIterator<Item = AttemptPhase>) -> Result<Self> {
+    pub fn limit_to_phases(mut self, phases: impl IntoIterator<Item = AttemptPhase>) -> Result<Self> {
         self.phases = [false; 3];
         for phase in phases {
             self.phases[phase as usize] = true;
@@ -55,7 +56,7 @@ impl Subscription {
         }
     }
 
-    pub(crate) fn wants(&self, phase: Option<AttemptPhase>) -> bool {
+    pub(crate) fn wants_phase(&self, phase: Option<AttemptPhase>) -> bool {
         phase.is_none_or(|phase| self.phases[phase as usize])
     }
 }

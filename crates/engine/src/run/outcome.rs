@@ -31,7 +31,7 @@ pub struct SuspendedRun<S> {
 impl<S> SuspendedRun<S> {
     /// Returns the node of the outermost graph that is suspended as a consequence (R15).
     #[must_use]
-    pub fn outer_node(&self) -> &str {
+    pub fn outermost_node_name(&self) -> &str {
         self.namespace.first().unwrap_or(&self.node_name)
     }
 }
@@ -64,7 +64,7 @@ impl<S> RunOutcome<S> {
         }
     }
 
-    pub(crate) fn try_map<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<RunOutcome<T>, E> {
+    pub(crate) fn try_map_state<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<RunOutcome<T>, E> {
         Ok(match self {
             Self::Completed(it) => {
                 RunOutcome::Completed(CompletedRun { identity: it.identity, state: map(it.state)? })

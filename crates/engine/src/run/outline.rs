@@ -30,22 +30,24 @@ impl<S> Graph<S> {
     /// ```
     #[must_use]
     pub fn outline(&self) -> GraphOutline {
-        outline(&self.core)
+        describe_graph(&self.core)
     }
 }
 
-fn outline(core: &GraphCore) -> GraphOutline {
+fn describe_graph(core: &GraphCore) -> GraphOutline {
     let topology = &core.topology;
     let parts = topology.nodes.iter().zip(&core.works).zip(&core.chains);
     GraphOutline {
         state: topology.schema.name().to_owned(),
         digest: core.digest().to_owned(),
         entry: topology.nodes[topology.entry].name.as_ref().to_owned(),
-        nodes: parts.map(|((node, work), chain)| node_outline(&topology.schema, node, work, chain)).collect(),
+        nodes: parts
+            .map(|((node, work), chain)| describe_node(&topology.schema, node, work, chain))
+            .collect(),
     }
 }
 
-fn node_outline(
+fn describe_node(
     schema: &StateSchema,
     node: &TopologyNode,
     work: &NodeWork,
@@ -53,8 +55,8 @@ fn node_outline(
 ) -> NodeOutline {
     NodeOutline {
         name: node.name.as_ref().to_owned(),
-        kind: kind(schema, node, work),
-        middleware: names(chain),
+        kind: describe_node_kind(schema, node, work),
+        middleware: middleware_names(chain),
         next: match &node.edge {
             Some(GraphEdge::Static(to)) => EdgeOutline::Always { to: to.clone() },
             Some(GraphEdge::Conditional { targets: Some(targets), .. }) => {
@@ -66,26 +68,26 @@ fn node_outline(
     }
 }
 
-fn kind(schema: &StateSchema, node: &TopologyNode, work: &NodeWork) -> NodeKind {
+fn describe_node_kind(schema: &StateSchema, node: &TopologyNode, work: &NodeWork) -> NodeKind {
     match (work, &node.kind) {
-        (NodeWork::Subgraph(core), _) => NodeKind::Subgraph { graph: outline(core) },
+        (NodeWork::Subgraph(core), _) => NodeKind::Subgraph { graph: describe_graph(core) },
         (NodeWork::FanOut(fan), TopologyNodeKind::FanOut { plan }) => NodeKind::FanOut {
-            over: over(schema, plan),
+            over: describe_instance_source(schema, plan),
             concurrency: match &plan.concurrency {
                 FixedOrComputed::Fixed(limit) => limit.map_or(CountOutline::Unbounded, CountOutline::Fixed),
                 FixedOrComputed::Function(_) => CountOutline::ByFunction,
             },
             error_policy: plan.error_policy,
-            instance_middleware: names(&fan.chain),
-            graph: outline(&fan.core),
+            instance_middleware: middleware_names(&fan.chain),
+            graph: describe_graph(&fan.core),
         },
         (NodeWork::Branches(dispatch), TopologyNodeKind::Branches { plan }) => {
             let branches = dispatch.branches.iter().zip(&plan.branches).map(|(work, plan)| BranchOutline {
                 name: work.name.clone(),
                 conditional: plan.when.is_some(),
-                middleware: names(&work.chain),
+                middleware: middleware_names(&work.chain),
                 graph: match &work.doing {
-                    BranchBody::Subgraph(core) => Some(outline(core)),
+                    BranchBody::Subgraph(core) => Some(describe_graph(core)),
                     BranchBody::Call(_) => None,
                 },
             });
@@ -96,7 +98,7 @@ fn kind(schema: &StateSchema, node: &TopologyNode, work: &NodeWork) -> NodeKind 
     }
 }
 
-fn over(schema: &StateSchema, plan: &FanOutPlan) -> InstanceSourceOutline {
+fn describe_instance_source(schema: &StateSchema, plan: &FanOutPlan) -> InstanceSourceOutline {
     match &plan.source {
         InstanceSource::Items { from, .. } => {
             InstanceSourceOutline::Items(schema.fields()[*from].name().to_owned())
@@ -110,6 +112,6 @@ fn over(schema: &StateSchema, plan: &FanOutPlan) -> InstanceSourceOutline {
     }
 }
 
-fn names(chain: &MiddlewareChain) -> Vec<String> {
+fn middleware_names(chain: &MiddlewareChain) -> Vec<String> {
     chain.iter().map(|it| it.name().to_owned()).collect()
 }

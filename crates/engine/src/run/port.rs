@@ -59,10 +59,10 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
     fn keeps_steps(&self) -> bool;
 
     /// Loads the stored session state or the stored run.
-    fn enter(&self) -> BoxFuture<'_, Result<RunEntry>>;
+    fn load_entry(&self) -> BoxFuture<'_, Result<RunEntry>>;
 
     /// Takes the suspended run for this resume: of several, one gets it.
-    fn claim(&self) -> BoxFuture<'_, Result<()>>;
+    fn claim_suspended_run(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Called when the next node is about to run, before each node execution at every durability level. Returns an
     /// error when the run has used up its allowance. Counts only, never waits. The work executed before it is over,
@@ -70,16 +70,16 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `invocation_limit_exceeded` ([`Error::Exhausted`]), with the cause.
-    fn begin(&self, is_member: bool) -> Result<()> {
+    fn begin_node_execution(&self, is_member: bool) -> Result<()> {
         let _ = is_member;
         Ok(())
     }
 
     /// Saves the session in the middle of a run (sessions §6.2).
-    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
+    fn save_session(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
 
     /// Records that a node has completed and where the run stands now.
-    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<()>>;
+    fn record_step(&self, progress: RunProgress) -> BoxFuture<'_, Result<()>>;
 
     /// Tells whether `checkpoint` is to be called at the end of each node execution, also of a failed one, and also
     /// inside of fan-outs (pipeline-utilities §10.3).
@@ -95,22 +95,26 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
 
     /// Records where the run stands when a node execution has ended. The run goes on when it is durable. Returns when
     /// the record says that it was saved.
-    fn checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
+    fn save_checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(std::future::ready(Ok(checkpoint.at)))
     }
 
     /// Records a fact of the node that runs; forgotten when it completes (D7).
-    fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;
+    fn record_fact<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;
 
     /// Reads items of a list of the outermost state that a window does not hold (D22): all those at these positions.
     /// Only asked of ports that hand out windows.
-    fn earlier<'a>(&'a self, field: &'a str, positions: Range<u64>) -> BoxFuture<'a, Result<Vec<Item>>> {
+    fn read_earlier_items<'a>(
+        &'a self,
+        field: &'a str,
+        positions: Range<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Item>>> {
         let what = format!("positions {positions:?} of '{field}' are not kept");
         Box::pin(std::future::ready(Err(Error::Argument { what })))
     }
 
     /// Records how the run ends.
-    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>>;
+    fn record_ending<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>>;
 }
 
 /// Who a run is to be, as far as the caller says.

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use singletree_durable::InvocationId;
 use singletree_env::Clock;
-use singletree_graph::caught;
+use singletree_graph::catch_panic;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::ambient::{self, CurrentInvocation};
 use super::event::GraphEvent;
 use super::observe::{DrainSummary, Subscription};
-use super::panic::caught_future;
+use super::panic::catch_future_panic;
 use crate::error::ObserverFailure;
 
 /// Where mishaps are reported.
@@ -44,35 +44,35 @@ pub(crate) struct EventBacklog {
 
 impl EventBacklog {
     /// Tells whether the worker has ended.
-    pub(crate) fn is_done(&self) -> bool {
+    pub(crate) fn is_worker_done(&self) -> bool {
         self.reached.borrow().done || self.worker.is_finished()
     }
 
     /// Waits until all events that are dispatched by now were delivered, as far as they will be.
-    pub(crate) async fn catch_up(&self, timeout: Option<Duration>) -> DrainSummary {
+    pub(crate) async fn wait_for_delivery(&self, timeout: Option<Duration>) -> DrainSummary {
         let dispatched = self.dispatched.load(Ordering::Acquire);
         let sent = self.sent.load(Ordering::Acquire);
         let mut reached = self.reached.subscribe();
-        let timeout_reached = if ambient::observes(&self.invocation) {
+        let timeout_reached = if ambient::is_in_observer_of(&self.invocation) {
             // An observer cannot wait for the event that it is being handed.
             false
         } else {
             let wait =
                 async { drop(reached.wait_for(|reached| reached.delivered >= sent || reached.done).await) };
-            within(timeout, wait).await
+            wait_with_timeout(timeout, wait).await
         };
         let undelivered_count = dispatched.saturating_sub(self.reached.borrow().delivered);
         DrainSummary { undelivered_count, timeout_reached }
     }
 
     /// Waits until the worker has ended.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_for_worker_end(&self) {
         let mut reached = self.reached.subscribe();
         drop(reached.wait_for(|reached| reached.done).await);
     }
 
     /// Ends the worker and tells how many events it leaves.
-    pub(crate) fn abort(&self) -> u64 {
+    pub(crate) fn abort_worker(&self) -> u64 {
         self.worker.abort();
         let reached = *self.reached.borrow();
         self.reached.send_modify(|reached| reached.done = true);
@@ -80,13 +80,13 @@ impl EventBacklog {
     }
 
     /// Tells how many events are not delivered.
-    pub(crate) fn undelivered(&self) -> u64 {
+    pub(crate) fn undelivered_count(&self) -> u64 {
         self.dispatched.load(Ordering::Acquire).saturating_sub(self.reached.borrow().delivered)
     }
 }
 
 /// Runs a wait with an optional limit; true when the limit was hit.
-pub(crate) async fn within(timeout: Option<Duration>, wait: impl Future<Output = ()>) -> bool {
+pub(crate) async fn wait_with_timeout(timeout: Option<Duration>, wait: impl Future<Output = ()>) -> bool {
     match timeout {
         None => {
             wait.await;
@@ -109,7 +109,7 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     /// Starts a queue with its worker, which ends when the queue is closed and everything is delivered.
-    pub(crate) fn start(
+    pub(crate) fn start_with_worker(
         who: CurrentInvocation,
         max: u64,
         clock: Arc<dyn Clock>,
@@ -118,7 +118,7 @@ impl EventQueue {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (reached, _) = watch::channel(DeliveryProgress::default());
         let invocation = who.identity.invocation_id.clone();
-        let work = deliver(receiver, reached.clone(), who, on_mishap.clone());
+        let work = deliver_events(receiver, reached.clone(), who, on_mishap.clone());
         let worker = tokio::spawn(work).abort_handle();
         let (dispatched, sent) = (AtomicU64::new(0), AtomicU64::new(0));
         let backlog = Arc::new(EventBacklog { invocation, dispatched, sent, reached, worker });
@@ -126,21 +126,24 @@ impl EventQueue {
         Self { sender, backlog, max, overflowed: AtomicBool::new(false), clock, on_mishap }
     }
 
-    pub(crate) fn backlog(&self) -> &Arc<EventBacklog> {
+    pub(crate) fn event_backlog(&self) -> &Arc<EventBacklog> {
         &self.backlog
     }
 
     /// Puts an event in the queue. Never waits; beyond the bound the event counts as undelivered.
-    pub(crate) fn dispatch(&self, event: GraphEvent, observers: Arc<[Subscription]>) {
+    pub(crate) fn dispatch_event(&self, event: GraphEvent, observers: Arc<[Subscription]>) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = sender.as_ref() else { return };
         self.backlog.dispatched.fetch_add(1, Ordering::AcqRel);
         if self.overflowed.load(Ordering::Relaxed) {
             return;
         }
-        if self.backlog.undelivered() > self.max {
+        if self.backlog.undelivered_count() > self.max {
             self.overflowed.store(true, Ordering::Relaxed);
-            report(&self.on_mishap, ObserverFailure::Backlog { at: self.clock.now(), max: self.max });
+            report_observer_failure(
+                &self.on_mishap,
+                ObserverFailure::Backlog { at: self.clock.now(), max: self.max },
+            );
             return;
         }
         // The receiver is gone only after a drain gave the queue up.
@@ -150,33 +153,36 @@ impl EventQueue {
     }
 
     /// Takes no more events: the run is over, whoever may still hold a part of it.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close_queue(&self) {
         drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 /// Reports a mishap; a listener that panics harms neither run nor queue.
-fn report(on_mishap: &OnObserverFailure, mishap: ObserverFailure) {
-    drop(caught(|| on_mishap(mishap)));
+fn report_observer_failure(on_mishap: &OnObserverFailure, mishap: ObserverFailure) {
+    drop(catch_panic(|| on_mishap(mishap)));
 }
 
-async fn deliver(
+async fn deliver_events(
     mut receiver: mpsc::UnboundedReceiver<QueuedEvent>,
     reached: watch::Sender<DeliveryProgress>,
     who: CurrentInvocation,
     on_mishap: OnObserverFailure,
 ) {
-    ambient::within_observer(who, async {
+    ambient::run_in_observer(who, async {
         while let Some(QueuedEvent { event, observers }) = receiver.recv().await {
-            for subscription in observers.iter().filter(|observer| observer.wants(event.phase())) {
+            for subscription in
+                observers.iter().filter(|observer| observer.wants_phase(event.attempt_phase()))
+            {
                 let seen =
-                    caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
+                    catch_future_panic(Box::pin(async { subscription.observer.observe_event(&event).await }))
+                        .await;
                 let error = match seen {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error,
                     Err(panicked) => panicked.into(),
                 };
-                report(&on_mishap, ObserverFailure::Observer { error });
+                report_observer_failure(&on_mishap, ObserverFailure::Observer { error });
             }
             reached.send_modify(|reached| reached.delivered += 1);
         }

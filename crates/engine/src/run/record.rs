@@ -15,7 +15,7 @@ use singletree_graph::{
 
 use super::fan_out::FanOutWork;
 use super::graph::{GraphCore, NodeWork};
-use super::stores::encode;
+use super::stores::encode_content;
 use crate::plan::fan_out::FanOutPlan;
 use crate::plan::topology::TopologyNodeKind;
 
@@ -23,15 +23,15 @@ use crate::plan::topology::TopologyNodeKind;
 ///
 /// # Errors
 /// A typed value that cannot be represented in JSON.
-pub(crate) fn record(
+pub(crate) fn make_checkpoint_record(
     core: &GraphCore,
     checkpoint: &RunCheckpoint,
     last_saved_at: Timestamp,
 ) -> serde_json::Result<CheckpointRecord> {
     let identity = &checkpoint.identity;
     let progress = &checkpoint.progress;
-    let mut states = progress.frames.iter().map(state).collect::<serde_json::Result<Vec<_>>>()?;
-    let fan_outs = progress.containers.iter().filter_map(|container| fan_out(core, container));
+    let mut states = progress.frames.iter().map(encode_state).collect::<serde_json::Result<Vec<_>>>()?;
+    let fan_outs = progress.containers.iter().filter_map(|container| describe_fan_out(core, container));
     Ok(CheckpointRecord {
         invocation_id: identity.invocation_id.clone(),
         correlation_id: identity.correlation_id.clone(),
@@ -42,26 +42,26 @@ pub(crate) fn record(
         completed_positions: checkpoint.completed.clone(),
         fan_out_progress: fan_outs.collect::<serde_json::Result<_>>()?,
         last_saved_at,
-        cursor: Some(JsonDocument::of(&progress.cursor)?),
+        cursor: Some(JsonDocument::from_serializable(&progress.cursor)?),
     })
 }
 
-fn state(snapshot: &Snapshot) -> serde_json::Result<CheckpointState> {
-    snapshot.fields().map(|(name, slot)| Ok((name.to_owned(), encode(slot)?))).collect()
+fn encode_state(snapshot: &Snapshot) -> serde_json::Result<CheckpointState> {
+    snapshot.iter_fields().map(|(name, slot)| Ok((name.to_owned(), encode_content(slot)?))).collect()
 }
 
 /// Finds the fan-out of a namespace, its own name last.
-fn plan<'a>(core: &'a GraphCore, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<FanOutPlan>> {
+fn find_fan_out_plan<'a>(core: &'a GraphCore, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<FanOutPlan>> {
     let (own, containing) = namespace.split_last()?;
     let mut core = core;
     for name in containing {
-        core = match &core.works[core.topology.index(name.as_ref())?] {
+        core = match &core.works[core.topology.find_node_index(name.as_ref())?] {
             NodeWork::Subgraph(inner) | NodeWork::FanOut(FanOutWork { core: inner, .. }) => inner,
             // Branches have several graphs, and nothing in them is recorded.
             NodeWork::Function(_) | NodeWork::Branches(_) => return None,
         };
     }
-    match &core.topology.nodes[core.topology.index(own.as_ref())?].kind {
+    match &core.topology.nodes[core.topology.find_node_index(own.as_ref())?].kind {
         TopologyNodeKind::FanOut { plan } => Some(plan),
         _ => None,
     }
@@ -69,12 +69,15 @@ fn plan<'a>(core: &'a GraphCore, namespace: &[impl AsRef<str>]) -> Option<&'a Ar
 
 /// Describes a fan-out. Returns nothing for branches, and for fan-outs inside of them, since branches begin again as a
 /// whole.
-fn fan_out(core: &GraphCore, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
+fn describe_fan_out(
+    core: &GraphCore,
+    container: &ContainerProgress,
+) -> Option<serde_json::Result<FanOutProgress>> {
     let boundaries = container.lineage.boundaries();
     if boundaries.iter().any(|boundary| matches!(boundary, LineageBoundary::Branch(_))) {
         return None;
     }
-    let plan = plan(core, &container.namespace)?;
+    let plan = find_fan_out_plan(core, &container.namespace)?;
     let names: Vec<String> = container.namespace.iter().map(|it| it.as_ref().to_owned()).collect();
     let (own, containing) = names.split_last()?;
     let enclosing = boundaries.iter().enumerate().filter_map(|(at, boundary)| match boundary {
@@ -85,7 +88,7 @@ fn fan_out(core: &GraphCore, container: &ContainerProgress) -> Option<serde_json
         }),
         LineageBoundary::Subgraph | LineageBoundary::Branch(_) => None,
     });
-    let instances = container.members.iter().map(|(_, it)| instance(plan, it));
+    let instances = container.members.iter().map(|(_, it)| describe_instance(plan, it));
     Some(instances.collect::<serde_json::Result<Vec<_>>>().map(|instances| FanOutProgress {
         fan_out_node_name: own.clone(),
         namespace: containing.to_vec(),
@@ -96,27 +99,27 @@ fn fan_out(core: &GraphCore, container: &ContainerProgress) -> Option<serde_json
     }))
 }
 
-fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<InstanceProgress> {
+fn describe_instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<InstanceProgress> {
     Ok(match progress {
-        MemberProgress::NotStarted => InstanceProgress::at(InstanceState::NotStarted),
+        MemberProgress::NotStarted => InstanceProgress::with_state(InstanceState::NotStarted),
         MemberProgress::InFlight { completed, .. } => InstanceProgress {
             completed_inner_positions: completed.to_vec(),
-            ..InstanceProgress::at(InstanceState::InFlight)
+            ..InstanceProgress::with_state(InstanceState::InFlight)
         },
         MemberProgress::Contributed(update) => {
-            let (collected, extra) = plan.stored(update)?;
-            let text = |it: Item| Ok(JsonDocument::from_text(it.text()?));
+            let (collected, extra) = plan.split_contribution(update)?;
+            let text = |it: Item| Ok(JsonDocument::from_text(it.json_text()?));
             let extra = extra.into_iter().map(|(name, it)| Ok((name.to_owned(), text(it)?)));
             InstanceProgress {
                 result: collected.map(text).transpose()?,
                 extra_outputs: extra.collect::<serde_json::Result<_>>()?,
-                ..InstanceProgress::at(InstanceState::Completed)
+                ..InstanceProgress::with_state(InstanceState::Completed)
             }
         }
         MemberProgress::Failed(record) => InstanceProgress {
-            result: Some(JsonDocument::from_text(record.text()?)),
+            result: Some(JsonDocument::from_text(record.json_text()?)),
             result_is_error: true,
-            ..InstanceProgress::at(InstanceState::Completed)
+            ..InstanceProgress::with_state(InstanceState::Completed)
         },
     })
 }
@@ -125,16 +128,19 @@ fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<
 ///
 /// # Errors
 /// Why the record is not one, in words.
-pub(crate) fn standing(core: &GraphCore, record: &CheckpointRecord) -> Result<StoredRun, String> {
+pub(crate) fn stored_run_from_record(
+    core: &GraphCore,
+    record: &CheckpointRecord,
+) -> Result<StoredRun, String> {
     let cursor = match &record.cursor {
         Some(json) => json.decode().map_err(|error| format!("its cursor is damaged: {error}"))?,
-        None => derived(core, record)?,
+        None => derive_cursor(core, record)?,
     };
     // Somebody else may have saved the state of an instance, too, which begins again from its entry: the states are
     // those of the graphs around the fan-out, and then that one (R19).
-    let states = record.parent_states.iter().chain([&record.state]).map(fields);
+    let states = record.parent_states.iter().chain([&record.state]).map(decode_fields);
     let kept = if record.cursor.is_some() { usize::MAX } else { cursor.frames.len() };
-    let containers = record.fan_out_progress.iter().map(|it| container(core, it));
+    let containers = record.fan_out_progress.iter().map(|it| restore_container(core, it));
     Ok(StoredRun {
         identity: None,
         cursor,
@@ -145,7 +151,7 @@ pub(crate) fn standing(core: &GraphCore, record: &CheckpointRecord) -> Result<St
     })
 }
 
-pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
+pub(crate) fn decode_fields(state: &CheckpointState) -> Result<Fields, String> {
     let field = |(name, json): (&String, &JsonDocument)| {
         let value: Value =
             json.decode().map_err(|error| format!("its field '{name}' is damaged: {error}"))?;
@@ -157,7 +163,7 @@ pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
 /// Says where a run stands of which only the specification's fields are stored: before the fan-out that was under way,
 /// or after the node that completed last, in the graph that contains it. The place is that of one node, not of a set of
 /// them, so that cycles are no special case.
-fn derived(core: &GraphCore, record: &CheckpointRecord) -> Result<GraphCursor, String> {
+fn derive_cursor(core: &GraphCore, record: &CheckpointRecord) -> Result<GraphCursor, String> {
     let positions = record.completed_positions.to_vec();
     let next_step = positions.iter().map(|position| position.step + 1).max().unwrap_or(0);
     let depth = record.parent_states.len();
@@ -168,7 +174,7 @@ fn derived(core: &GraphCore, record: &CheckpointRecord) -> Result<GraphCursor, S
     };
     // Nodes that completed inside of an instance do not tell where the run stood.
     let last = positions.iter().rfind(|position| position.fan_out_index.is_none());
-    if let Some(fan_out) = under_way(core, record, last) {
+    if let Some(fan_out) = find_unmerged_fan_out(core, record, last) {
         let node = &fan_out.fan_out_node_name;
         if fan_out.namespace.len() > depth {
             let around = fan_out.namespace.len();
@@ -195,12 +201,12 @@ fn derived(core: &GraphCore, record: &CheckpointRecord) -> Result<GraphCursor, S
 }
 
 /// The outermost fan-out that had not merged. One whose instances have all completed may have, as its position says.
-fn under_way<'a>(
+fn find_unmerged_fan_out<'a>(
     core: &GraphCore,
     record: &'a CheckpointRecord,
     last: Option<&NodePosition>,
 ) -> Option<&'a FanOutProgress> {
-    let on_main = record.fan_out_progress.iter().filter(|it| is_on_main(core, it));
+    let on_main = record.fan_out_progress.iter().filter(|it| is_on_main_walk(core, it));
     let outermost = on_main.min_by_key(|it| it.namespace.len())?;
     let merged = outermost.instances.iter().all(|instance| instance.state == InstanceState::Completed)
         && last.is_some_and(|last| {
@@ -211,34 +217,36 @@ fn under_way<'a>(
 
 /// Tells whether only subgraphs contain a fan-out. An entry without lineage may be of one inside of another all the
 /// same, from when there were no lineages: it says nothing (§10.11).
-fn is_on_main(core: &GraphCore, stored: &FanOutProgress) -> bool {
+fn is_on_main_walk(core: &GraphCore, stored: &FanOutProgress) -> bool {
     let mut core = core;
     stored.enclosing_fan_out_lineage.is_empty()
-        && stored.namespace.iter().all(|it| match core.topology.index(it).map(|at| &core.works[at]) {
-            Some(NodeWork::Subgraph(inner)) => {
-                core = inner;
-                true
+        && stored.namespace.iter().all(|it| {
+            match core.topology.find_node_index(it).map(|at| &core.works[at]) {
+                Some(NodeWork::Subgraph(inner)) => {
+                    core = inner;
+                    true
+                }
+                Some(NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)) | None => false,
             }
-            Some(NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)) | None => false,
         })
 }
 
 /// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it
 /// runs again (§10.11: never a wrong skip).
-fn container(core: &GraphCore, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
+fn restore_container(core: &GraphCore, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
     let node = &stored.fan_out_node_name;
     if stored.instances.len() as u64 != stored.instance_count {
         let (has, says) = (stored.instances.len(), stored.instance_count);
         return Err(format!("fan-out '{node}' has {has} instances, and says {says}"));
     }
     let namespace: Vec<&str> = stored.namespace.iter().chain([node]).map(String::as_str).collect();
-    let Some(plan) = plan(core, &namespace) else {
+    let Some(plan) = find_fan_out_plan(core, &namespace) else {
         return Err(format!("the graph has no fan-out '{}'", namespace.join("/")));
     };
-    let Some(lineage) = lineage(stored) else { return Ok(None) };
+    let Some(lineage) = restore_lineage(stored) else { return Ok(None) };
     let members = stored.instances.iter().enumerate().map(|(index, it)| {
         let progress =
-            member(plan, it).map_err(|why| format!("instance {index} of fan-out '{node}' {why}"))?;
+            restore_member(plan, it).map_err(|why| format!("instance {index} of fan-out '{node}' {why}"))?;
         Ok((LineageBoundary::Instance(index as u64), progress))
     });
     Ok(Some(ContainerProgress {
@@ -251,7 +259,7 @@ fn container(core: &GraphCore, stored: &FanOutProgress) -> Result<Option<Contain
 
 /// Returns the boundaries of a stored lineage: an instance where it names one, subgraphs elsewhere. Returns nothing
 /// when it names an instance of a node that does not contain the fan-out.
-fn lineage(stored: &FanOutProgress) -> Option<NodeLineage> {
+fn restore_lineage(stored: &FanOutProgress) -> Option<NodeLineage> {
     let enclosing = &stored.enclosing_fan_out_lineage;
     let boundary = |at: usize| {
         let named = |it: &&EnclosingInstance| {
@@ -267,7 +275,7 @@ fn lineage(stored: &FanOutProgress) -> Option<NodeLineage> {
     (found == enclosing.len()).then(|| NodeLineage::new(boundaries))
 }
 
-fn member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress, String> {
+fn restore_member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress, String> {
     let damaged = |it: serde_json::Error| format!("has a damaged result: {it}");
     let value = |json: &JsonDocument| json.decode::<Value>().map_err(damaged);
     Ok(match (stored.state, stored.result_is_error) {
@@ -279,7 +287,7 @@ fn member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress
             let collected = stored.result.as_ref().map(value).transpose()?;
             let extra = stored.extra_outputs.iter().map(|(name, it)| Ok((name.as_str(), value(it)?)));
             let extra = extra.collect::<Result<BTreeMap<_, _>, String>>()?;
-            MemberProgress::Contributed(plan.restored(collected, extra)?)
+            MemberProgress::Contributed(plan.restore_contribution(collected, extra)?)
         }
         (InstanceState::InFlight, _) => MemberProgress::InFlight {
             frames: Vec::new(),

@@ -25,12 +25,12 @@ struct LoadedCheckpoint<'a> {
 }
 
 impl LoadedCheckpoint<'_> {
-    fn invalid(&self, reason: impl Into<String>) -> Error {
-        invalid(self.invocation, reason)
+    fn invalid_record_error(&self, reason: impl Into<String>) -> Error {
+        invalid_checkpoint_error(self.invocation, reason)
     }
 }
 
-fn invalid(invocation: &InvocationId, reason: impl Into<String>) -> Error {
+fn invalid_checkpoint_error(invocation: &InvocationId, reason: impl Into<String>) -> Error {
     Error::CheckpointRecord { invocation: invocation.to_string(), reason: reason.into(), source: None }
 }
 
@@ -40,20 +40,20 @@ impl StorePort {
         let stores = &self.core.stores;
         let Some(checkpointer) = &stores.checkpoints else { return Ok(checkpoint.at) };
         let at = {
-            let mut memory = self.memory();
+            let mut memory = self.lock_port_state();
             // Clocks are set back sometimes.
             let at = memory.last_saved_at.map_or(checkpoint.at, |saved_at| saved_at.max(checkpoint.at));
             memory.last_saved_at = Some(at);
             at
         };
-        let record = record::record(&self.core, checkpoint, at);
+        let record = record::make_checkpoint_record(&self.core, checkpoint, at);
         let record = record.map_err(|source| Error::Record { source: source.into() })?;
         let saved = checkpointer.save(&stores.tenant, &record).await;
         saved.map(|()| at).map_err(|source| Error::Record { source: source.into() })
     }
 
     /// Loads the record of an invocation and brings it to the present graph.
-    pub(crate) async fn enter_checkpoint(&self, invocation: &InvocationId) -> Result<RunEntry> {
+    pub(crate) async fn load_checkpoint_entry(&self, invocation: &InvocationId) -> Result<RunEntry> {
         let missing = || Error::CheckpointNotFound { invocation: invocation.to_string() };
         let stores = &self.core.stores;
         let checkpointer = stores.checkpoints.as_ref().ok_or_else(missing)?;
@@ -72,15 +72,19 @@ impl StorePort {
             }
             (its, asked) => its.clone().or_else(|| asked.clone()),
         };
-        migrate(&mut loaded, self.core.topology.schema.version(), (checkpointer, &stores.state_migrations))?;
-        let mut standing =
-            record::standing(&self.core, &loaded.record).map_err(|reason| loaded.invalid(reason))?;
-        let checked = restore::check(&self.core, &standing);
-        checked.and_then(|()| restore::fits(&self.core, &standing)).map_err(|source| {
+        migrate_checkpoint(
+            &mut loaded,
+            self.core.topology.schema.version(),
+            (checkpointer, &stores.state_migrations),
+        )?;
+        let mut standing = record::stored_run_from_record(&self.core, &loaded.record)
+            .map_err(|reason| loaded.invalid_record_error(reason))?;
+        let checked = restore::check_stored_states(&self.core, &standing);
+        checked.and_then(|()| restore::check_fits_graph(&self.core, &standing)).map_err(|source| {
             let (invocation, reason) = (invocation.to_string(), "it does not fit the graph".into());
             Error::CheckpointRecord { invocation, reason, source: Some(source.into()) }
         })?;
-        let fresh = self.core.ids.uuid();
+        let fresh = self.core.ids.generate_uuid();
         let fresh =
             InvocationId::parse(&fresh).map_err(|error| Error::Argument { what: error.to_string() })?;
         standing.identity = Some(Identity {
@@ -88,9 +92,9 @@ impl StorePort {
             correlation_id: loaded.record.correlation_id.clone(),
             session_id: session.clone(),
         });
-        self.memory().session = session;
-        self.know_session().await?;
-        let mut memory = self.memory();
+        self.lock_port_state().session = session;
+        self.remember_session().await?;
+        let mut memory = self.lock_port_state();
         memory.last_saved_at = Some(loaded.record.last_saved_at);
         drop(memory);
         Ok(RunEntry::Standing(standing))
@@ -99,7 +103,7 @@ impl StorePort {
 
 /// Brings the states of a record to the present version; where it has that version, the registry is not consulted
 /// (§10.12.3).
-fn migrate(
+fn migrate_checkpoint(
     loaded: &mut LoadedCheckpoint<'_>,
     to: &str,
     (checkpointer, migrations): (&Arc<dyn Checkpointer>, &StateMigrations),
@@ -108,18 +112,19 @@ fn migrate(
     if from == to {
         return Ok(());
     }
-    if !checkpointer.supports_state_migration() && migrations.count() > 0 {
+    if !checkpointer.supports_state_migration() && migrations.count_registered() > 0 {
         let reason = format!(
             "its state is of version '{from}', the graph's is '{to}', and the checkpointer cannot show states to migrations"
         );
-        return Err(loaded.invalid(reason));
+        return Err(loaded.invalid_record_error(reason));
     }
     let invocation = loaded.invocation;
     let one = |state: &CheckpointState| -> Result<CheckpointState> {
         let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
         let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
-        let decoded =
-            decoded.map_err(|error| invalid(invocation, format!("its state is damaged: {error}")))?;
+        let decoded = decoded.map_err(|error| {
+            invalid_checkpoint_error(invocation, format!("its state is damaged: {error}"))
+        })?;
         let migrated = migrate_state(decoded, (&from, to), migrations)?;
         Ok(migrated.iter().map(|(name, value)| (name.clone(), JsonDocument::from(value))).collect())
     };

@@ -14,7 +14,10 @@ use crate::error::{Error, Result};
 /// # Errors
 /// `checkpoint_record_invalid` when the cursor names a node that the graph does not have, `state_validation_error` when
 /// a state does not match its schema.
-pub(crate) fn standpoints(core: &Arc<GraphCore>, standing: StoredRun) -> Result<Vec<LevelStandpoint>> {
+pub(crate) fn restore_standpoints(
+    core: &Arc<GraphCore>,
+    standing: StoredRun,
+) -> Result<Vec<LevelStandpoint>> {
     let misfit = |reason: String| Error::Position { reason };
     let count = standing.cursor.frames.len();
     if count == 0 || count != standing.frames.len() {
@@ -23,9 +26,9 @@ pub(crate) fn standpoints(core: &Arc<GraphCore>, standing: StoredRun) -> Result<
     let mut core = core.clone();
     let mut points = Vec::with_capacity(count);
     for (depth, (frame, fields)) in standing.cursor.frames.into_iter().zip(standing.frames).enumerate() {
-        let node = core.topology.index(&frame.node);
+        let node = core.topology.find_node_index(&frame.node);
         let node = node.ok_or_else(|| misfit(format!("the graph has no node '{}'", frame.node)))?;
-        let state = snapshot(&core.topology.schema, fields).map_err(invalid)?;
+        let state = restore_snapshot(&core.topology.schema, fields).map_err(invalid_state_error)?;
         let inside = depth + 1 < count;
         if inside != (frame.at == FramePosition::Inside) {
             return Err(misfit(format!("frame {depth} stands {:?} of {count} frames", frame.at)));
@@ -47,7 +50,7 @@ pub(crate) fn standpoints(core: &Arc<GraphCore>, standing: StoredRun) -> Result<
     Ok(points)
 }
 
-fn invalid(source: FieldFault) -> Error {
+fn invalid_state_error(source: FieldFault) -> Error {
     Error::Validation { place: None, source, state: None }
 }
 
@@ -55,13 +58,15 @@ fn invalid(source: FieldFault) -> Error {
 ///
 /// # Errors
 /// `state_validation_error`. Frames that do not fit the graph are left to [`standpoints`].
-pub(crate) fn check(core: &GraphCore, standing: &StoredRun) -> Result<()> {
+pub(crate) fn check_stored_states(core: &GraphCore, standing: &StoredRun) -> Result<()> {
     let mut core = core;
     for (frame, fields) in standing.cursor.frames.iter().zip(&standing.frames) {
         let schema = &core.topology.schema;
-        let mut declared = fields.iter().filter(|(name, _)| schema.index(name).is_some());
-        declared.try_for_each(|(name, slot)| schema.check(name, slot)).map_err(invalid)?;
-        match core.topology.index(&frame.node).map(|at| &core.works[at]) {
+        let mut declared = fields.iter().filter(|(name, _)| schema.find_field_index(name).is_some());
+        declared
+            .try_for_each(|(name, slot)| schema.check_field_content(name, slot))
+            .map_err(invalid_state_error)?;
+        match core.topology.find_node_index(&frame.node).map(|at| &core.works[at]) {
             Some(NodeWork::Subgraph(child)) => core = child,
             Some(NodeWork::Function(_) | NodeWork::FanOut(_) | NodeWork::Branches(_)) | None => break,
         }
@@ -73,15 +78,16 @@ pub(crate) fn check(core: &GraphCore, standing: &StoredRun) -> Result<()> {
 ///
 /// # Errors
 /// As [`standpoints`].
-pub(crate) fn fits(core: &Arc<GraphCore>, standing: &StoredRun) -> Result<()> {
-    standpoints(core, standing.clone()).map(drop)
+pub(crate) fn check_fits_graph(core: &Arc<GraphCore>, standing: &StoredRun) -> Result<()> {
+    restore_standpoints(core, standing.clone()).map(drop)
 }
 
 /// Reads a state off stored fields. Fields that the schema no longer has are dropped; new ones take their default.
-fn snapshot(schema: &Arc<StateSchema>, fields: Fields) -> Result<Snapshot, FieldFault> {
-    let set = fields.into_iter().filter_map(|(name, slot)| schema.index(&name).map(|at| (at, slot)));
-    let state = Snapshot::start(schema, set.collect())?;
-    state.validate()?;
+fn restore_snapshot(schema: &Arc<StateSchema>, fields: Fields) -> Result<Snapshot, FieldFault> {
+    let set =
+        fields.into_iter().filter_map(|(name, slot)| schema.find_field_index(&name).map(|at| (at, slot)));
+    let state = Snapshot::from_defaults_with(schema, set.collect())?;
+    state.validate_fields()?;
     Ok(state)
 }
 
@@ -90,7 +96,7 @@ fn snapshot(schema: &Arc<StateSchema>, fields: Fields) -> Result<Snapshot, Field
 ///
 /// # Errors
 /// `suspension_resume_payload_invalid`.
-pub(crate) fn overlay(points: &mut [LevelStandpoint], payload: &Map<String, Value>) -> Result<()> {
+pub(crate) fn overlay_payload(points: &mut [LevelStandpoint], payload: &Map<String, Value>) -> Result<()> {
     let last = points.len() - 1;
     for at in if last == 0 { vec![0] } else { vec![0, last] } {
         points[at].state = points[at]

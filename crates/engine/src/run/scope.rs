@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use singletree_durable::PositionHistory;
 use singletree_graph::{
-    ContainerProgress, Descriptor, GraphCursor, Item, RunProgress, Snapshot, StateUpdate, caught,
+    ContainerProgress, Descriptor, GraphCursor, Item, RunProgress, Snapshot, StateUpdate, catch_panic,
 };
 
 use super::ambient::CurrentInvocation;
@@ -79,7 +79,7 @@ impl RunContext {
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
-            main: Arc::new(SequentialWalk::after(parts.completed)),
+            main: Arc::new(SequentialWalk::from_completed_positions(parts.completed)),
             containers: Mutex::default(),
             saved: Mutex::new(parts.containers),
             saving: tokio::sync::Mutex::default(),
@@ -87,27 +87,31 @@ impl RunContext {
     }
 
     /// Returns where the run stands, once it has begun.
-    pub(crate) fn progress(&self) -> Option<RunProgress> {
-        let (frames, states) = self.main.frames();
+    pub(crate) fn capture_progress(&self) -> Option<RunProgress> {
+        let (frames, states) = self.main.copy_frames_and_states();
         if frames.is_empty() {
             return None;
         }
         let cursor = GraphCursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
-        let containers = self.containers().iter().map(|container| container.progress()).collect();
+        let containers =
+            self.lock_containers().iter().map(|container| container.capture_progress()).collect();
         Some(RunProgress { cursor, frames: states, containers })
     }
 
-    fn containers(&self) -> MutexGuard<'_, Vec<Arc<MemberContainer>>> {
+    fn lock_containers(&self) -> MutexGuard<'_, Vec<Arc<MemberContainer>>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a running container, until the returned guard is dropped.
-    pub(crate) fn contains<'a>(&'a self, container: &'a Arc<MemberContainer>) -> ContainerGuard<'a> {
-        self.containers().push(container.clone());
+    pub(crate) fn register_container<'a>(
+        &'a self,
+        container: &'a Arc<MemberContainer>,
+    ) -> ContainerGuard<'a> {
+        self.lock_containers().push(container.clone());
         ContainerGuard { run: self, container }
     }
 
-    fn saved(&self) -> MutexGuard<'_, Vec<ContainerProgress>> {
+    fn lock_saved_progress(&self) -> MutexGuard<'_, Vec<ContainerProgress>> {
         self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,34 +119,34 @@ impl RunContext {
     ///
     /// # Errors
     /// `checkpoint_record_invalid` when the container has other members now.
-    pub(crate) fn restore(&self, container: &MemberContainer) -> Result<(), Error> {
+    pub(crate) fn restore_container(&self, container: &MemberContainer) -> Result<(), Error> {
         let saved = {
-            let mut all = self.saved();
-            let at = all.iter().position(|item| container.is(item));
+            let mut all = self.lock_saved_progress();
+            let at = all.iter().position(|item| container.matches_progress(item));
             at.map(|at| all.swap_remove(at))
         };
-        saved.map_or(Ok(()), |saved| container.restore(saved))
+        saved.map_or(Ok(()), |saved| container.restore_members(saved))
     }
 
     /// Numbers the next node execution.
-    pub(crate) fn take_step(&self) -> Result<u64, Error> {
+    pub(crate) fn take_step_number(&self) -> Result<u64, Error> {
         let step = self.next_step.fetch_add(1, Ordering::Relaxed);
         let max = self.core.limits.steps;
         if step < max { Ok(step) } else { Err(Error::Limit { limit: "steps", max }) }
     }
 
-    fn records(&self) -> MutexGuard<'_, BTreeMap<String, Item>> {
+    fn lock_records(&self) -> MutexGuard<'_, BTreeMap<String, Item>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a node of the main strand has completed: its facts, and those of the nodes inside it, are part of the
     /// state now.
-    pub(crate) fn node_completed(&self) {
+    pub(crate) fn settle_completed_node(&self) {
         self.recovering.store(false, Ordering::Relaxed);
         // The saved progress belongs to the node at which the run was resumed; a cycle that comes back to it begins
         // anew.
-        self.saved().clear();
-        let mut records = self.records();
+        self.lock_saved_progress().clear();
+        let mut records = self.lock_records();
         if !records.is_empty() {
             records.clear();
         }
@@ -150,8 +154,8 @@ impl RunContext {
 
     /// Notes that a node inside of a container has completed. Durable records stay until the container has completed:
     /// the container runs again after a crash.
-    pub(crate) fn member_node_completed(&self, facts: impl FnOnce() -> String) {
-        let mut records = self.records();
+    pub(crate) fn settle_completed_member_node(&self, facts: impl FnOnce() -> String) {
+        let mut records = self.lock_records();
         if !records.is_empty() {
             let facts = facts();
             records.retain(|name, _| !name.starts_with(&facts));
@@ -167,7 +171,7 @@ pub(crate) struct ContainerGuard<'a> {
 
 impl Drop for ContainerGuard<'_> {
     fn drop(&mut self) {
-        self.run.containers().retain(|container| !Arc::ptr_eq(container, self.container));
+        self.run.lock_containers().retain(|container| !Arc::ptr_eq(container, self.container));
     }
 }
 
@@ -185,23 +189,25 @@ pub(crate) struct RunObservers {
 
 impl RunObservers {
     /// Takes down who is attached to a graph and to those inside it.
-    pub(crate) fn collect(core: &Arc<GraphCore>, own: Vec<Subscription>) -> Self {
+    pub(crate) fn collect_observers(core: &Arc<GraphCore>, own: Vec<Subscription>) -> Self {
         let mut observers = Self { graphs: Vec::new(), own };
-        observers.add(core);
+        observers.add_graph_observers(core);
         observers
     }
 
-    fn add(&mut self, core: &Arc<GraphCore>) {
-        let attached = core.attached();
+    fn add_graph_observers(&mut self, core: &Arc<GraphCore>) {
+        let attached = core.attached_observers();
         if !attached.is_empty() {
             self.graphs.push((core.clone(), attached));
         }
         for work in &core.works {
             match work {
                 NodeWork::Subgraph(inner) | NodeWork::FanOut(FanOutWork { core: inner, .. }) => {
-                    self.add(inner)
+                    self.add_graph_observers(inner)
                 }
-                NodeWork::Branches(dispatch) => dispatch.cores().for_each(|core| self.add(core)),
+                NodeWork::Branches(dispatch) => {
+                    dispatch.subgraph_cores().for_each(|core| self.add_graph_observers(core))
+                }
                 NodeWork::Function(_) => {}
             }
         }
@@ -211,7 +217,7 @@ impl RunObservers {
         self.graphs.is_empty() && self.own.is_empty()
     }
 
-    pub(crate) fn attached_to(&self, core: &Arc<GraphCore>) -> impl Iterator<Item = Subscription> {
+    pub(crate) fn observers_attached_to(&self, core: &Arc<GraphCore>) -> impl Iterator<Item = Subscription> {
         let found = self.graphs.iter().find(|(it, _)| Arc::ptr_eq(it, core));
         found.into_iter().flat_map(|(_, it)| it.iter().map(|(_, it)| it.clone()))
     }
@@ -238,86 +244,96 @@ pub(crate) struct NodeAttempt {
 
 impl NodeAttempt {
     /// Asks the driver to suspend; returns only when that could not be recorded.
-    pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
+    pub(crate) async fn request_suspension(self: &Arc<Self>, signal: Signal) -> NodeError {
         let collects = |it: &Arc<Self>| {
             it.container.as_ref().is_some_and(|container| container.error_policy() == ErrorPolicy::Collect)
         };
         // Who asks too late hears of that, as everywhere.
-        let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_over();
-        if in_time && self.level.containers().iter().any(collects) {
+        let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_run_over();
+        if in_time && self.level.enclosing_containers().iter().any(collects) {
             // An ordinary error would be collected (R28).
             let context = "in a fan-out or branches that collect errors".into();
-            return self.abort(Error::SuspensionContext { context, state: Some(self.base().clone()) }).await;
+            return self
+                .abort_invocation(Error::SuspensionContext {
+                    context,
+                    state: Some(self.graph_state().clone()),
+                })
+                .await;
         }
-        self.run.requests.ask(self.clone(), signal).await
+        self.run.requests.request_suspension(self.clone(), signal).await
     }
 
     /// Returns the state that the graph has, into which updates are merged.
-    pub(crate) fn base(&self) -> &Snapshot {
+    pub(crate) fn graph_state(&self) -> &Snapshot {
         self.base.as_ref().unwrap_or(&self.state)
     }
 
     /// Merges an update into the state that the graph has.
-    pub(crate) fn merge(&self, update: StateUpdate) -> Result<Snapshot, Error> {
-        merge_into(self.base(), &self.place, update)
+    pub(crate) fn merge_update(&self, update: StateUpdate) -> Result<Snapshot, Error> {
+        merge_node_update(self.graph_state(), &self.place, update)
     }
 
     /// Ends the invocation with an error that nobody catches; this attempt and its containers end with it.
-    pub(crate) async fn abort<T>(self: &Arc<Self>, error: Error) -> T {
-        let scopes = std::iter::once(self.clone()).chain(self.level.containers()).collect();
-        self.run.requests.abort(AbortRequest { error, scopes }).await
+    pub(crate) async fn abort_invocation<T>(self: &Arc<Self>, error: Error) -> T {
+        let scopes = std::iter::once(self.clone()).chain(self.level.enclosing_containers()).collect();
+        self.run.requests.request_abort(AbortRequest { error, scopes }).await
     }
 
     /// Records a fact of the node execution durably (D7).
-    pub(crate) async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
+    pub(crate) async fn record_fact(&self, name: &str, fact: Item) -> Result<(), Error> {
         let run = &self.run;
-        let name = self.level.facts(&self.place.node, self.ordinal) + name;
+        let name = self.level.fact_name_prefix(&self.place.node, self.ordinal) + name;
         if run.port.keeps_steps() {
-            run.port.record(&name, fact.clone()).await?;
+            run.port.record_fact(&name, fact.clone()).await?;
         }
-        run.records().insert(name, fact);
+        run.lock_records().insert(name, fact);
         Ok(())
     }
 
     /// Returns the facts of the node execution.
-    pub(crate) fn facts(&self) -> BTreeMap<String, Item> {
-        let facts = self.level.facts(&self.place.node, self.ordinal);
+    pub(crate) fn recorded_facts(&self) -> BTreeMap<String, Item> {
+        let facts = self.level.fact_name_prefix(&self.place.node, self.ordinal);
         let own =
             |(name, fact): (&String, &Item)| Some((name.strip_prefix(&facts)?.to_owned(), fact.clone()));
-        self.run.records().iter().filter_map(own).collect()
+        self.run.lock_records().iter().filter_map(own).collect()
     }
 
     /// Describes an error of this attempt that has not left its chain.
-    pub(crate) fn describe(&self, error: &NodeError) -> EventError {
-        let (category, message) = match error.fault().engine() {
-            Some(engine) if error.is_carried() => (engine.surface_category(), chain(engine)),
-            _ => ("node_exception", format!("node '{}' failed: {}", self.place.node, chain(error.fault()))),
+    pub(crate) fn describe_node_error(&self, error: &NodeError) -> EventError {
+        let (category, message) = match error.as_node_fault().engine_error() {
+            Some(engine) if error.is_carried() => (engine.surface_category(), format_error_chain(engine)),
+            _ => (
+                "node_exception",
+                format!("node '{}' failed: {}", self.place.node, format_error_chain(error.as_node_fault())),
+            ),
         };
-        let derived_category = error.fault().category().unwrap_or(category).to_owned();
+        let derived_category = error.as_node_fault().category().unwrap_or(category).to_owned();
         EventError { category, derived_category, message }
     }
 
-    pub(crate) fn started(&self) {
-        self.dispatch(AttemptPhase::Started, || (None, None));
+    pub(crate) fn report_started(&self) {
+        self.dispatch_node_event(AttemptPhase::Started, || (None, None));
     }
 
-    pub(crate) fn merged(&self, state: &Snapshot) {
-        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Merged(state.clone())), None));
+    pub(crate) fn report_merged(&self, state: &Snapshot) {
+        self.dispatch_node_event(AttemptPhase::Completed, || (Some(AttemptEnd::Merged(state.clone())), None));
     }
 
-    pub(crate) fn failed(&self, error: &Error) {
-        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Failed(event_error(error))), None));
+    pub(crate) fn report_failed(&self, error: &Error) {
+        self.dispatch_node_event(AttemptPhase::Completed, || {
+            (Some(AttemptEnd::Failed(describe_graph_error(error))), None)
+        });
     }
 
-    pub(crate) fn ended_with(&self, error: EventError) {
-        self.dispatch(AttemptPhase::Completed, || (Some(AttemptEnd::Failed(error)), None));
+    pub(crate) fn report_failed_with(&self, error: EventError) {
+        self.dispatch_node_event(AttemptPhase::Completed, || (Some(AttemptEnd::Failed(error)), None));
     }
 
-    pub(crate) fn suspended(&self, descriptor: &Descriptor) {
-        self.dispatch(AttemptPhase::Suspended, || (None, Some(descriptor.clone())));
+    pub(crate) fn report_suspended(&self, descriptor: &Descriptor) {
+        self.dispatch_node_event(AttemptPhase::Suspended, || (None, Some(descriptor.clone())));
     }
 
-    fn dispatch(
+    fn dispatch_node_event(
         &self,
         phase: AttemptPhase,
         parts: impl FnOnce() -> (Option<AttemptEnd>, Option<Descriptor>),
@@ -339,33 +355,33 @@ impl NodeAttempt {
             lineage: self.level.lineage.clone(),
             container: self.container.as_ref().map(|container| container.config.clone()),
         };
-        queue.dispatch(GraphEvent::Node(event), self.level.observers.clone());
+        queue.dispatch_event(GraphEvent::Node(event), self.level.observers.clone());
     }
 }
 
 /// Merges the update that a node returned into a state.
-pub(crate) fn merge_into(
+pub(crate) fn merge_node_update(
     base: &Snapshot,
     place: &NodeLocation,
     update: StateUpdate,
 ) -> Result<Snapshot, Error> {
-    let merged = caught(|| base.merge(update));
-    let merged = merged.map_err(|error| NodeError::new(error).leave(place, base))?;
-    merged.map_err(|error| Error::of_merge(error, place, base))
+    let merged = catch_panic(|| base.merge_update(update));
+    let merged = merged.map_err(|error| NodeError::new(error).into_graph_error(place, base))?;
+    merged.map_err(|error| Error::from_merge_fault(error, place, base))
 }
 
 /// Describes an error as events carry it.
-pub(crate) fn event_error(error: &Error) -> EventError {
+pub(crate) fn describe_graph_error(error: &Error) -> EventError {
     EventError {
         category: error.surface_category(),
         derived_category: error.derived_category().to_owned(),
-        message: chain(error),
+        message: format_error_chain(error),
     }
 }
 
 /// Writes an error with its causes, each once.
 #[must_use]
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -92,28 +92,28 @@ impl std::fmt::Debug for StorePort {
     }
 }
 
-fn load_failed(source: impl Into<BoxError>) -> Error {
+fn session_load_error(source: impl Into<BoxError>) -> Error {
     Error::SessionLoad { source: source.into() }
 }
 
-fn save_failed(source: StoreError) -> Error {
+fn session_save_error(source: StoreError) -> Error {
     match source {
         StoreError::Conflict { .. } => Error::SessionConflict { source: source.into() },
         source => Error::SessionSave { source: source.into(), completed: None },
     }
 }
 
-fn pause_failed(source: impl Into<BoxError>) -> Error {
+fn suspension_save_error(source: impl Into<BoxError>) -> Error {
     Error::SuspensionPersistence { source: source.into() }
 }
 
 impl StorePort {
-    pub(crate) fn fresh(core: &Arc<GraphCore>, session: Option<SessionId>) -> Self {
+    pub(crate) fn for_new_run(core: &Arc<GraphCore>, session: Option<SessionId>) -> Self {
         let memory = StorePortState { session: session.clone(), ..StorePortState::default() };
         Self { core: core.clone(), origin: RunOrigin::New, asked: session, memory: Mutex::new(memory) }
     }
 
-    pub(crate) fn resume(
+    pub(crate) fn for_paused_run(
         core: &Arc<GraphCore>,
         invocation: InvocationId,
         session: Option<SessionId>,
@@ -126,7 +126,7 @@ impl StorePort {
         }
     }
 
-    pub(crate) fn recover(
+    pub(crate) fn for_checkpoint(
         core: &Arc<GraphCore>,
         invocation: InvocationId,
         session: Option<SessionId>,
@@ -139,45 +139,49 @@ impl StorePort {
         }
     }
 
-    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, StorePortState> {
+    pub(crate) fn lock_port_state(&self) -> std::sync::MutexGuard<'_, StorePortState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn store(&self) -> Option<(&Arc<dyn SessionStore>, SessionKey)> {
-        let session = self.memory().session.clone()?;
+    fn find_session_store(&self) -> Option<(&Arc<dyn SessionStore>, SessionKey)> {
+        let session = self.lock_port_state().session.clone()?;
         let stores = &self.core.stores;
         let store = stores.sessions.as_ref()?;
         Some((store, SessionKey::new(stores.tenant.clone(), session)))
     }
 
-    async fn load(&self) -> Result<Option<SessionState>> {
-        let Some((store, key)) = self.store() else { return Ok(None) };
-        let Some((record, version)) = store.load(&key).await.map_err(load_failed)? else { return Ok(None) };
+    async fn load_session(&self) -> Result<Option<SessionState>> {
+        let Some((store, key)) = self.find_session_store() else { return Ok(None) };
+        let Some((record, version)) = store.load(&key).await.map_err(session_load_error)? else {
+            return Ok(None);
+        };
         let fields = record
             .state
             .iter()
             .map(|(name, json)| Ok((name.as_str().into(), FieldContent::from_json(json.decode()?))));
-        let fields = fields.collect::<serde_json::Result<_>>().map_err(load_failed)?;
+        let fields = fields.collect::<serde_json::Result<_>>().map_err(session_load_error)?;
         let loaded = SessionState { schema_version: record.schema_version.clone(), fields };
         let to = &self.core.topology.session.version;
         let migrated = migrate_session(loaded, to, &self.core.stores.migrations)?;
-        self.core.check_session(&migrated)?;
-        self.memory().known = Some((record, version));
+        self.core.check_session_state(&migrated)?;
+        self.lock_port_state().known = Some((record, version));
         Ok(Some(migrated))
     }
 
     /// Saves the session; returns the stored record and its version, if there is a session.
-    async fn save_session(
+    async fn write_session(
         &self,
         session: SessionState,
     ) -> Result<Option<(SessionRecord, RecordVersion)>, StoreError> {
-        let Some((store, key)) = self.store() else { return Ok(None) };
+        let Some((store, key)) = self.find_session_store() else { return Ok(None) };
         let corrupt = |source: serde_json::Error| StoreError::Corrupt {
             what: "a state that JSON cannot represent".into(),
             source: Some(source.into()),
         };
-        let fields =
-            session.fields.into_iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), encode(&slot)?)));
+        let fields = session
+            .fields
+            .into_iter()
+            .map(|(name, slot)| Ok((name.as_ref().to_owned(), encode_content(&slot)?)));
         let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
         let updated_at = self.core.clock.now();
         let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
@@ -188,12 +192,12 @@ impl StorePort {
     /// Puts the session back as it was before a suspension that could not be recorded whole (suspension §8.6), unless
     /// somebody else wrote it in between.
     async fn restore_session(&self, saved: RecordVersion) -> Result<(), StoreError> {
-        let Some((store, key)) = self.store() else { return Ok(()) };
-        let known = self.memory().known.clone();
+        let Some((store, key)) = self.find_session_store() else { return Ok(()) };
+        let known = self.lock_port_state().known.clone();
         let Some((record, _)) = known else { return store.delete(&key).await };
         match store.save(&key, &record, ExpectedVersion::Exactly(saved)).await {
             Ok(version) => {
-                self.memory().known = Some((record, version));
+                self.lock_port_state().known = Some((record, version));
                 Ok(())
             }
             Err(StoreError::Conflict { .. }) => Ok(()),
@@ -201,13 +205,13 @@ impl StorePort {
         }
     }
 
-    async fn enter_paused(&self, invocation: &InvocationId) -> Result<RunEntry> {
+    async fn load_paused_entry(&self, invocation: &InvocationId) -> Result<RunEntry> {
         let invalid = |reason: &str| Error::SuspensionRecord {
             invocation: invocation.to_string(),
             reason: reason.into(),
         };
         let stores = &self.core.stores;
-        let record = stores.paused.load(&stores.tenant, invocation).await.map_err(pause_failed)?;
+        let record = stores.paused.load(&stores.tenant, invocation).await.map_err(suspension_save_error)?;
         let record = record.ok_or_else(|| invalid("it is not known"))?;
         if record.status != PausedStatus::Suspended {
             return Err(invalid(&format!("it is not suspended but {:?}", record.status).to_lowercase()));
@@ -217,8 +221,8 @@ impl StorePort {
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
-        self.memory().session.clone_from(&body.session_id);
-        self.check_session(body.session_version).await?;
+        self.lock_port_state().session.clone_from(&body.session_id);
+        self.check_session_version(body.session_version).await?;
         let fields = |frame: BTreeMap<String, Value>| {
             frame.into_iter().map(|(name, value)| (name.into(), FieldContent::from_json(value))).collect()
         };
@@ -235,26 +239,29 @@ impl StorePort {
             completed: body.completed_positions,
         };
         // A pause may outlast the schema that it was made under (R36).
-        let standing = self.core.bring(standing, &body.schema_version, &stores.state_migrations)?;
-        restore::check(&self.core, &standing)?;
+        let standing =
+            self.core.migrate_stored_run(standing, &body.schema_version, &stores.state_migrations)?;
+        restore::check_stored_states(&self.core, &standing)?;
         Ok(RunEntry::Standing(standing))
     }
 
     /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension
     /// §8.6).
-    pub(crate) async fn know_session(&self) -> Result<()> {
-        let Some((store, key)) = self.store() else { return Ok(()) };
-        let known = store.load(&key).await.map_err(load_failed)?;
-        self.memory().known = known;
+    pub(crate) async fn remember_session(&self) -> Result<()> {
+        let Some((store, key)) = self.find_session_store() else { return Ok(()) };
+        let known = store.load(&key).await.map_err(session_load_error)?;
+        self.lock_port_state().known = known;
         Ok(())
     }
 
     /// Refuses to resume over a session that somebody wrote since (D1).
-    async fn check_session(&self, expected: Option<RecordVersion>) -> Result<()> {
-        let (Some((store, key)), Some(expected)) = (self.store(), expected) else { return Ok(()) };
-        let loaded = store.load(&key).await.map_err(load_failed)?;
+    async fn check_session_version(&self, expected: Option<RecordVersion>) -> Result<()> {
+        let (Some((store, key)), Some(expected)) = (self.find_session_store(), expected) else {
+            return Ok(());
+        };
+        let loaded = store.load(&key).await.map_err(session_load_error)?;
         let found = loaded.as_ref().map(|(_, version)| *version);
-        self.memory().known = loaded;
+        self.lock_port_state().known = loaded;
         if found == Some(expected) {
             return Ok(());
         }
@@ -262,27 +269,31 @@ impl StorePort {
         Err(Error::SessionConflict { source: conflict.into() })
     }
 
-    async fn suspend(&self, paused: &PausedRun, session: Option<SessionState>) -> Result<()> {
+    async fn write_suspension(&self, paused: &PausedRun, session: Option<SessionState>) -> Result<()> {
         let saved = match session {
-            Some(session) => self.save_session(session).await.map_err(pause_failed)?,
+            Some(session) => self.write_session(session).await.map_err(suspension_save_error)?,
             None => None,
         };
         let version = saved.as_ref().map(|(_, version)| *version);
-        match (self.write_paused(paused, version).await, version) {
+        match (self.write_paused_run(paused, version).await, version) {
             (Ok(()), _) => Ok(()),
             (Err(error), version) => {
                 // The write may have landed although it failed: nobody may resume a run that goes on.
                 let invocation = &paused.identity.invocation_id;
-                drop(self.set_status(invocation, PausedStatus::Errored).await);
+                drop(self.set_paused_status(invocation, PausedStatus::Errored).await);
                 if let Some(version) = version {
-                    self.restore_session(version).await.map_err(pause_failed)?;
+                    self.restore_session(version).await.map_err(suspension_save_error)?;
                 }
                 Err(error)
             }
         }
     }
 
-    async fn write_paused(&self, paused: &PausedRun, session_version: Option<RecordVersion>) -> Result<()> {
+    async fn write_paused_run(
+        &self,
+        paused: &PausedRun,
+        session_version: Option<RecordVersion>,
+    ) -> Result<()> {
         let RunProgress { cursor, frames, containers: _ } = &paused.progress;
         let frames = frames.iter().map(|frame| frame.to_json().map(|json| json.into_iter().collect()));
         let body = PausedBody {
@@ -296,19 +307,23 @@ impl StorePort {
             node_name: paused.node_name.as_ref().to_owned(),
             namespace: paused.namespace.iter().map(|it| it.as_ref().to_owned()).collect(),
             cursor: cursor.clone(),
-            frames: frames.collect::<serde_json::Result<_>>().map_err(pause_failed)?,
+            frames: frames.collect::<serde_json::Result<_>>().map_err(suspension_save_error)?,
             suspended_at: self.core.clock.now(),
             completed_positions: paused.completed.clone(),
         };
         let record = PausedRecord {
             status: PausedStatus::Suspended,
-            body: JsonDocument::of(&body).map_err(pause_failed)?,
+            body: JsonDocument::from_serializable(&body).map_err(suspension_save_error)?,
         };
         let stores = &self.core.stores;
-        stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(pause_failed)
+        stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(suspension_save_error)
     }
 
-    async fn set_status(&self, invocation: &InvocationId, status: PausedStatus) -> Result<(), StoreError> {
+    async fn set_paused_status(
+        &self,
+        invocation: &InvocationId,
+        status: PausedStatus,
+    ) -> Result<(), StoreError> {
         let stores = &self.core.stores;
         stores.paused.close(&stores.tenant, invocation, status).await
     }
@@ -317,24 +332,24 @@ impl StorePort {
     ///
     /// A failure is not passed on: the record stays as claimed, which nobody can resume either, and how the run ended
     /// matters more.
-    async fn close(&self, status: PausedStatus) {
+    async fn close_paused_run(&self, status: PausedStatus) {
         if let RunOrigin::Paused(invocation) = &self.origin
-            && self.memory().claimed
+            && self.lock_port_state().claimed
         {
-            drop(self.set_status(invocation, status).await);
+            drop(self.set_paused_status(invocation, status).await);
         }
     }
 }
 
 /// Encodes a value; the elements of a list keep their texts.
-pub(crate) fn encode(slot: &FieldContent) -> serde_json::Result<JsonDocument> {
-    let FieldContent::Many(list) = slot else { return JsonDocument::of(&slot.to_json()?) };
+pub(crate) fn encode_content(slot: &FieldContent) -> serde_json::Result<JsonDocument> {
+    let FieldContent::Many(list) = slot else { return JsonDocument::from_serializable(&slot.to_json()?) };
     let mut text = String::from("[");
     for (at, item) in list.iter().enumerate() {
         if at > 0 {
             text.push(',');
         }
-        text.push_str(item.text()?);
+        text.push_str(item.json_text()?);
     }
     text.push(']');
     Ok(JsonDocument::from_text(text))
@@ -345,22 +360,23 @@ impl PersistencePort for StorePort {
         false
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<RunEntry>> {
+    fn load_entry(&self) -> BoxFuture<'_, Result<RunEntry>> {
         Box::pin(async {
             match &self.origin {
-                RunOrigin::New => self.load().await.map(RunEntry::Fresh),
-                RunOrigin::Paused(invocation) => self.enter_paused(invocation).await,
-                RunOrigin::Checkpoint(invocation) => self.enter_checkpoint(invocation).await,
+                RunOrigin::New => self.load_session().await.map(RunEntry::Fresh),
+                RunOrigin::Paused(invocation) => self.load_paused_entry(invocation).await,
+                RunOrigin::Checkpoint(invocation) => self.load_checkpoint_entry(invocation).await,
             }
         })
     }
 
-    fn claim(&self) -> BoxFuture<'_, Result<()>> {
+    fn claim_suspended_run(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             let RunOrigin::Paused(invocation) = &self.origin else { return Ok(()) };
             let stores = &self.core.stores;
-            let claimed = stores.paused.claim(&stores.tenant, invocation).await.map_err(pause_failed)?;
-            self.memory().claimed = claimed.is_some();
+            let claimed =
+                stores.paused.claim(&stores.tenant, invocation).await.map_err(suspension_save_error)?;
+            self.lock_port_state().claimed = claimed.is_some();
             claimed.map(drop).ok_or_else(|| Error::SuspensionRecord {
                 invocation: invocation.to_string(),
                 reason: "another resume was quicker".into(),
@@ -368,10 +384,10 @@ impl PersistencePort for StorePort {
         })
     }
 
-    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>> {
+    fn save_session(&self, session: SessionState) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            let saved = self.save_session(session).await.map_err(save_failed)?;
-            self.memory().known = saved;
+            let saved = self.write_session(session).await.map_err(session_save_error)?;
+            self.lock_port_state().known = saved;
             Ok(())
         })
     }
@@ -386,35 +402,37 @@ impl PersistencePort for StorePort {
             .checkpoints
             .as_ref()
             .filter(|_| stores.checkpoint_events)
-            .map(|checkpoints| checkpoints.backend())
+            .map(|checkpoints| checkpoints.backend_name())
     }
 
-    fn checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
+    fn save_checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(async move { self.write_checkpoint(&checkpoint).await })
     }
 
-    fn step(&self, _progress: RunProgress) -> BoxFuture<'_, Result<()>> {
+    fn record_step(&self, _progress: RunProgress) -> BoxFuture<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn record<'a>(&'a self, _name: &'a str, _fact: Item) -> BoxFuture<'a, Result<()>> {
+    fn record_fact<'a>(&'a self, _name: &'a str, _fact: Item) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn end<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>> {
+    fn record_ending<'a>(&'a self, ending: RunEnding<'a>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match ending {
                 RunEnding::Completed { session, .. } => {
                     let saved = match session {
-                        Some(session) => self.save_session(session).await.map(drop).map_err(save_failed),
+                        Some(session) => {
+                            self.write_session(session).await.map(drop).map_err(session_save_error)
+                        }
                         None => Ok(()),
                     };
-                    self.close(PausedStatus::Completed).await;
+                    self.close_paused_run(PausedStatus::Completed).await;
                     saved
                 }
-                RunEnding::Suspended { paused, session } => self.suspend(paused, session).await,
+                RunEnding::Suspended { paused, session } => self.write_suspension(paused, session).await,
                 RunEnding::Errored { .. } => {
-                    self.close(PausedStatus::Errored).await;
+                    self.close_paused_run(PausedStatus::Errored).await;
                     Ok(())
                 }
             }

@@ -27,7 +27,7 @@ pub(crate) struct SuspendRequest {
 impl SuspendRequest {
     /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it:
     /// then it is the run's.
-    pub(crate) fn refuse(self, error: Error) -> Option<(Arc<NodeAttempt>, Error)> {
+    pub(crate) fn refuse_suspension(self, error: Error) -> Option<(Arc<NodeAttempt>, Error)> {
         if self.abandoned {
             return Some((self.scope, error));
         }
@@ -63,15 +63,15 @@ struct PendingRequests {
 }
 
 impl DriverRequests {
-    fn waiting(&self) -> MutexGuard<'_, PendingRequests> {
+    fn lock_pending(&self) -> MutexGuard<'_, PendingRequests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a node's body has returned. Returns true when the body had asked to suspend and did not wait for the
     /// answer: its return value is void then, since asking was its last act (suspension §3). Otherwise it cannot ask
     /// any more.
-    pub(crate) fn settle(&self, scope: &Arc<NodeAttempt>) -> bool {
-        let mut waiting = self.waiting();
+    pub(crate) fn settle_returned_node(&self, scope: &Arc<NodeAttempt>) -> bool {
+        let mut waiting = self.lock_pending();
         match waiting.requests.iter_mut().find(|request| Arc::ptr_eq(&request.scope, scope)) {
             Some(request) => {
                 request.abandoned = true;
@@ -85,10 +85,10 @@ impl DriverRequests {
     }
 
     /// Asks to suspend; returns only when that could not be recorded.
-    pub(crate) async fn ask(&self, scope: Arc<NodeAttempt>, signal: Signal) -> NodeError {
+    pub(crate) async fn request_suspension(&self, scope: Arc<NodeAttempt>, signal: Signal) -> NodeError {
         let (refuse, refused) = oneshot::channel();
         let driver = {
-            let mut waiting = self.waiting();
+            let mut waiting = self.lock_pending();
             if waiting.over || scope.ended.load(Ordering::Relaxed) {
                 return Error::SuspensionContext { context: "after its node ended".into(), state: None }
                     .into();
@@ -109,9 +109,9 @@ impl DriverRequests {
     }
 
     /// Ends the invocation with an error that nobody on the way out can catch. Does not return: the run is dropped.
-    pub(crate) async fn abort<T>(&self, abort: AbortRequest) -> T {
+    pub(crate) async fn request_abort<T>(&self, abort: AbortRequest) -> T {
         let driver = {
-            let mut waiting = self.waiting();
+            let mut waiting = self.lock_pending();
             // The first one is the reason.
             if waiting.abort.is_none() {
                 waiting.abort = Some(abort);
@@ -125,20 +125,20 @@ impl DriverRequests {
     }
 
     /// Tells whether the driver is asked for something: then nothing else of the run goes on.
-    pub(crate) fn any(&self) -> bool {
-        let waiting = self.waiting();
+    pub(crate) fn has_requests(&self) -> bool {
+        let waiting = self.lock_pending();
         waiting.abort.is_some() || !waiting.requests.is_empty()
     }
 
     /// Tells whether nobody takes requests any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.waiting().over
+    pub(crate) fn is_run_over(&self) -> bool {
+        self.lock_pending().over
     }
 
     /// Closes the queue: the run is over. Pending requests are dropped, which tells their nodes.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close_requests(&self) {
         let left = {
-            let mut waiting = self.waiting();
+            let mut waiting = self.lock_pending();
             waiting.over = true;
             std::mem::take(&mut waiting.requests)
         };
@@ -146,8 +146,8 @@ impl DriverRequests {
     }
 
     /// Takes the next request, or stores the waker to call for it. An abort comes before any pause.
-    pub(crate) fn take(&self, driver: &Waker) -> Option<DriverRequest> {
-        let mut waiting = self.waiting();
+    pub(crate) fn take_request(&self, driver: &Waker) -> Option<DriverRequest> {
+        let mut waiting = self.lock_pending();
         let abort = waiting.abort.take().map(DriverRequest::Abort);
         let asked = abort.or_else(|| waiting.requests.pop_front().map(DriverRequest::Pause));
         if asked.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {

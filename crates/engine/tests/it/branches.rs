@@ -136,12 +136,16 @@ impl CustomReducer for Sum {
         "sum"
     }
 
-    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(
+        &self,
+        prior: &FieldContent,
+        update: FieldContent,
+    ) -> Result<FieldContent, ReducerFault> {
         let number = |it: &FieldContent| it.to_json().unwrap().as_i64().unwrap();
         Ok(FieldContent::from_json(json!(number(prior) + number(&update))))
     }
 
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         Some(false)
     }
 }
@@ -235,7 +239,7 @@ async fn a_condition_that_panics_is_the_nodes_failure() {
     let error = outcome.unwrap_err();
     let expected = ("node_exception", Some("fork".to_owned()), Some(all(json!({"a": 3}))));
     assert_eq!(described(&error), expected);
-    assert_eq!(singletree_engine::chain(&error), "node 'fork' failed: panicked: who knows");
+    assert_eq!(singletree_engine::format_error_chain(&error), "node 'fork' failed: panicked: who knows");
     assert_eq!(seen.told(), ["0.0 started fork", "0.0 completed fork node_exception"]);
     let config = json!({"branch_names": ["a", "b"], "branch_count": 0, "error_policy": "fail_fast", "parent_node_name": "fork"});
     assert_eq!([&seen.seen()[0]["branches"], &seen.seen()[1]["branches"]], [&config, &config]);
@@ -251,7 +255,7 @@ async fn conditions_and_functions_see_what_the_node_received() {
             .when(|state| state.get("a").unwrap().to_json().unwrap() == 5),
     );
     let shift = around(|state: Arc<Snapshot>, mut next: Next<'_>| {
-        Box::pin(async move { next.run(&state.with(update(json!({"a": 5})))?).await })
+        Box::pin(async move { next.run(&state.with_replaced_fields(update(json!({"a": 5})))?).await })
     });
     let fields = [int("a"), int("b"), int("c")];
     let graph = over(fields).branches("fork", branches).node_middleware("fork", shift).edge("fork", END);
@@ -268,7 +272,10 @@ async fn a_branch_that_cannot_start_fails() {
     let graph = forking(Branches::new().branch("bad", Branch::new().subgraph(&inner))).compile().unwrap();
     let error = fail(&graph, json!({})).await;
     assert_eq!(error.category(), "parallel_branches_branch_failed");
-    assert_eq!((error.branch_name(), error.derived_category()), (Some("bad"), "state_validation_error"));
+    assert_eq!(
+        (error.failed_branch_name(), error.derived_category()),
+        (Some("bad"), "state_validation_error")
+    );
     let given = Branch::new().subgraph(&inner).input("n", "a").output("b", "n");
     let graph = forking(Branches::new().branch("good", given)).compile().unwrap();
     assert_eq!(run(&graph, json!({"a": 3})).await["b"], 3);
@@ -287,7 +294,7 @@ async fn an_update_that_cannot_be_merged_is_the_branchs_failure() {
         let graph = forking(branches).compile().unwrap();
         let (outcome, seen) = observed(&graph, json!({})).await;
         let error = outcome.unwrap_err();
-        assert_eq!((error.branch_name(), error.derived_category()), (Some("bad"), category));
+        assert_eq!((error.failed_branch_name(), error.derived_category()), (Some("bad"), category));
         let told = seen.told();
         assert_eq!(told[told.len() - 2], format!("2.0 completed fork[bad]/bad {category}"));
     }

@@ -90,7 +90,7 @@ fn middleware_that_cannot_stand_around_a_branch_is_a_problem() {
     check(one(call(json!({})).middleware(FailureIsolation::new("", StateUpdate::new()))), INVALID);
     // spec: pipeline-utilities §11.7: a degraded update may cover as little as it likes.
     check(one(graph(1, "a").middleware(FailureIsolation::new("e", StateUpdate::new()))), &[]);
-    check(one(graph(1, "a").middleware(Timing::each(|_| async { Ok(()) }))), &[]);
+    check(one(graph(1, "a").middleware(Timing::for_each_site(|_| async { Ok(()) }))), &[]);
 }
 
 // spec: pipeline-utilities §11.4; graph-engine §2: a field that goes in and comes back by the same field of a branch.

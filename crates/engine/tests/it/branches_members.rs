@@ -160,7 +160,7 @@ async fn each_branch_has_a_chain_of_its_own() {
                 let at = format!("{name} {} {:?}", next.node_name(), next.lineage());
                 log.lock().unwrap().push(format!("{at} in {}", json!(state.to_json().unwrap())));
                 let returned = next.run(&state).await?;
-                let fields: Vec<_> = returned.entries().map(|(name, _)| name.to_owned()).collect();
+                let fields: Vec<_> = returned.iter_entries().map(|(name, _)| name.to_owned()).collect();
                 log.lock().unwrap().push(format!("{name} out {fields:?}"));
                 Ok(returned)
             })
@@ -214,7 +214,7 @@ async fn timing_around_a_branch_has_its_name() {
     let names: Arc<Mutex<Vec<String>>> = Arc::default();
     let timing = || {
         let names = names.clone();
-        Timing::each(move |record| {
+        Timing::for_each_site(move |record| {
             names.lock().unwrap().push(record.node_name.to_string());
             async { Ok(()) }
         })

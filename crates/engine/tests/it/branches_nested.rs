@@ -152,8 +152,8 @@ async fn observers_of_a_branchs_graph_see_its_nodes() {
         .branch("graph", Branch::new().subgraph(&leaf).output("a", "out"))
         .branch("call", call(json!({"b": 1})));
     let graph = forking(branches).compile().unwrap();
-    leaf.attach(seen.named("inner"));
-    graph.attach(seen.named("outer"));
+    leaf.attach_observer(seen.named("inner"));
+    graph.attach_observer(seen.named("outer"));
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
     let expected = [
@@ -183,9 +183,9 @@ async fn progress_says_how_far_each_branch_is() {
     let watch = RunMonitor::default();
     let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
     let mut running =
-        Box::pin(compiled.invoke_kept(Arc::new(Memory::default()), start, InvokeOptions::new(), &watch));
+        Box::pin(compiled.invoke_with_port(Arc::new(Memory::default()), start, InvokeOptions::new(), &watch));
     assert!(running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let progress = watch.progress().unwrap();
+    let progress = watch.capture_progress().unwrap();
     let container = &progress.containers[0];
     assert_eq!((container.namespace.join("/"), &container.lineage), ("fork".into(), &NodeLineage::default()));
     let frame = |node: &str| vec![CursorFrame { node: node.into(), at: FramePosition::Before, attempt: 0 }];

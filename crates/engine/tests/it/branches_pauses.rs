@@ -8,7 +8,7 @@ use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
     Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, InvokeOptions, Item, NodeResult,
-    Projection, Retry, RunMonitor, RunOutcome, RunStart, Signal, Snapshot, StateUpdate, suspend,
+    Projection, Retry, RunMonitor, RunOutcome, RunStart, Signal, Snapshot, StateUpdate, suspend_invocation,
 };
 
 use crate::branches::{all, call, forking, graph};
@@ -104,7 +104,7 @@ async fn branches_in_a_subgraph_are_gone_on_with_inside_of_it() {
         .compile()
         .unwrap();
     let (paused, _) = pause(&graph, json!({})).await;
-    assert_eq!((paused.namespace.join("/"), paused.outer_node()), ("sub/fork".into(), "sub"));
+    assert_eq!((paused.namespace.join("/"), paused.outermost_node_name()), ("sub/fork".into(), "sub"));
     let resumed =
         graph.resume(&paused.identity.invocation_id, map(json!({"c": 2})), InvokeOptions::new()).await;
     assert_eq!(completed(resumed), json!({"a": 1, "b": 20, "c": 2}));
@@ -203,7 +203,7 @@ async fn a_pause_passes_the_middleware_of_its_branch() {
 async fn the_middleware_of_a_branch_cannot_suspend() {
     let asks = || {
         singletree_engine::around(|_: Arc<Snapshot>, _: singletree_engine::Next<'_>| {
-            Box::pin(async { Err(suspend(Signal::new("go")).await) })
+            Box::pin(async { Err(suspend_invocation(Signal::new("go")).await) })
         })
     };
     for branch in [graph(1, "a"), call(json!({"a": 1}))] {
@@ -298,13 +298,13 @@ async fn after_a_crash_each_branch_finds_its_facts() {
         .unwrap();
     let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
     let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
-    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    let running = graph.invoke_with_port(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
     assert_eq!(facts.keys().collect::<Vec<_>>(), ["fork[call]/call#0:done", "fork[graph]/work#0:done"]);
     port.recall(facts);
     let outcome = graph
-        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .invoke_with_port(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
         .await
         .unwrap();
     let RunOutcome::Completed(done) = outcome else { panic!("it completes") };

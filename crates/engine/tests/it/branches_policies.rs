@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_engine::{
     Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, Retry, RetryBackoff,
-    Snapshot, classify, is_transient,
+    Snapshot, classify_error, is_transient_error,
 };
 
 use crate::branches::{all, call, forking, graph};
@@ -69,8 +69,11 @@ async fn the_first_failure_cancels_the_others() {
     assert_eq!(begun.elapsed(), Duration::from_secs(2));
     let before = all(json!({"log": ["before"]}));
     assert_eq!(described(&error), ("parallel_branches_branch_failed", Some("fork".into()), Some(before)));
-    assert_eq!((error.branch_name(), error.derived_category()), (Some("bad"), "broken"));
-    assert_eq!(singletree_engine::chain(&error), "branch 'bad' of node 'fork' failed: bad is broken");
+    assert_eq!((error.failed_branch_name(), error.derived_category()), (Some("bad"), "broken"));
+    assert_eq!(
+        singletree_engine::format_error_chain(&error),
+        "branch 'bad' of node 'fork' failed: bad is broken"
+    );
     // Cancelled by being dropped, in order.
     assert_eq!(*ended.lock().unwrap(), ["early", "bad", "late", "worse"]);
     let told = [
@@ -91,7 +94,11 @@ async fn the_first_failure_cancels_the_others() {
 #[tokio::test]
 async fn a_failed_branch_is_classified_by_what_failed_in_it() {
     let links = |error: &singletree_engine::Error| {
-        classify(error).chain.into_iter().map(|it| (it.carrier, it.category.unwrap())).collect::<Vec<_>>()
+        classify_error(error)
+            .chain
+            .into_iter()
+            .map(|it| (it.carrier, it.category.unwrap()))
+            .collect::<Vec<_>>()
     };
     let carrier = |it: &str| (true, it.to_owned());
     let branch = Branch::new().subgraph(&failing("broken"));
@@ -99,7 +106,7 @@ async fn a_failed_branch_is_classified_by_what_failed_in_it() {
     let wrapped = carrier("parallel_branches_branch_failed");
     assert_eq!(links(&error), [wrapped.clone(), carrier("node_exception"), (false, "broken".into())]);
     assert_eq!(
-        singletree_engine::chain(&error),
+        singletree_engine::format_error_chain(&error),
         "branch 'x' of node 'fork' failed: node 'work' failed: down 0"
     );
 
@@ -156,7 +163,7 @@ async fn all_branches_may_fail() {
     assert_eq!(completed(outcome)["errors"].as_array().unwrap().len(), 2);
     let panics = branches().error_record(|_, _| panic!("no record"));
     let error = fail(&forking(panics).compile().unwrap(), json!({})).await;
-    assert_eq!(singletree_engine::chain(&error), "node 'fork' failed: panicked: no record");
+    assert_eq!(singletree_engine::format_error_chain(&error), "node 'fork' failed: panicked: no record");
 }
 
 // A branch that panics fails like any other.
@@ -165,7 +172,10 @@ async fn a_branch_that_panics_fails() {
     let panics = |_: Ctx<Snapshot>| async { panic!("oh") };
     let branches = Branches::new().branch("x", call(json!({"a": 1}))).branch("y", Branch::new().call(panics));
     let error = fail(&forking(branches).compile().unwrap(), json!({})).await;
-    assert_eq!((error.category(), error.branch_name()), ("parallel_branches_branch_failed", Some("y")));
+    assert_eq!(
+        (error.category(), error.failed_branch_name()),
+        ("parallel_branches_branch_failed", Some("y"))
+    );
 }
 
 // spec: pipeline-utilities §§11.6, 11.9, 6.1: the node's own retry runs all branches again, since a failed branch is as
@@ -212,7 +222,7 @@ async fn a_failed_branch_inherits_whether_it_is_transient() {
     let note = |seen: &Arc<Mutex<Vec<bool>>>| {
         let seen = seen.clone();
         Retry::new().classifier(move |error, _| {
-            seen.lock().unwrap().push(is_transient(error));
+            seen.lock().unwrap().push(is_transient_error(error));
             false
         })
     };
@@ -238,7 +248,7 @@ async fn a_failed_branch_inherits_whether_it_is_transient() {
         (Branch::new().subgraph(&failing("provider_unavailable")), true),
         (Branch::new().subgraph(&failing("broken")), false),
         (Branch::new().call(flaky("provider_rate_limit", 9, json!({}))), true),
-        (Branch::new().call(|_| async { Err(NodeError::new("odd").transient()) }), true),
+        (Branch::new().call(|_| async { Err(NodeError::new("odd").mark_transient()) }), true),
         (Branch::new().subgraph(&inside), true),
         (Branch::new().subgraph(&nested), false),
     ];

@@ -152,7 +152,7 @@ async fn check(case: Case) {
                 ("parallel_branches_branch_failed", "provider_unavailable")
             );
             let before = json!({"log": ["before"], "last": "before", "errors": []});
-            assert_eq!(error.state().map(crate::rig::state), Some(before));
+            assert_eq!(error.recoverable_state().map(crate::rig::state), Some(before));
         }
         (outcome, expected) => panic!("{outcome:?}, not {expected:?}"),
     }

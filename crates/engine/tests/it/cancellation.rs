@@ -51,7 +51,7 @@ fn caught_all(builder: Builder, heard: &Heard) -> Builder {
             retries.note();
             Box::pin(std::future::ready(Ok(())))
         });
-    let timing = Timing::of("a", move |_| {
+    let timing = Timing::for_node("a", move |_| {
         times.note();
         std::future::ready(Ok(()))
     });

@@ -172,7 +172,7 @@ async fn each_completed_node_is_saved_whole() {
     let stored = Checkpointer::load(&*keeper, &TenantId::single(), &invocation("one")).await.unwrap();
     assert_eq!(stored, Some(last.clone()));
     let listed = keeper.list(&TenantId::single(), &CheckpointFilter::default()).await.unwrap();
-    assert_eq!(listed, [last.summary()]);
+    assert_eq!(listed, [last.to_summary()]);
     assert_eq!(listed[0].completed_node_count, 2);
 }
 
@@ -253,7 +253,7 @@ async fn each_attempt_is_saved_and_the_last_one_has_the_position() {
     let keeper = Keeper::new();
     let graph = over([int("a")])
         .node("only", flaky("provider_unavailable", 2, json!({"a": 1})))
-        .node_middleware("only", Retry::new().backoff(RetryBackoff::by(|_| Duration::ZERO)))
+        .node_middleware("only", Retry::new().backoff(RetryBackoff::single_node(|_| Duration::ZERO)))
         .edge("only", END)
         .entry("only")
         .checkpointer(keeper.clone())

@@ -43,7 +43,7 @@ impl Ledger {
 }
 
 impl Observer for Ledger {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         let line = match event {
             GraphEvent::Node(it) => {
                 let path = path(&it.namespace, &it.lineage);
@@ -264,7 +264,7 @@ async fn nothing_is_told_where_nothing_is_saved_or_nobody_wants_to_know() {
 async fn observers_of_any_phase_are_told() {
     let graph = kept(line());
     let ledger = Ledger::default();
-    let only_ends = Subscription::new(ledger.clone()).phases([AttemptPhase::Completed]).unwrap();
+    let only_ends = Subscription::new(ledger.clone()).limit_to_phases([AttemptPhase::Completed]).unwrap();
     completed(graph.invoke(StateUpdate::new(), InvokeOptions::new().observer(only_ends)).await);
     graph.drain(None).await.unwrap();
     let expected = ["0.0 completed first", "0.0 saved first 1", "1.0 completed second", "1.0 saved second 2"];

@@ -381,7 +381,10 @@ async fn a_budget_of_attempts_begins_anew() {
     };
     let graph = over([int("a")])
         .node("only", work)
-        .node_middleware("only", Retry::new().max_attempts(3).backoff(RetryBackoff::by(|_| Duration::ZERO)))
+        .node_middleware(
+            "only",
+            Retry::new().max_attempts(3).backoff(RetryBackoff::single_node(|_| Duration::ZERO)),
+        )
         .edge("only", END)
         .entry("only")
         .checkpointer(keeper.clone())

@@ -106,7 +106,7 @@ fn projections_and_session_shapes_name_declared_fields() {
         );
     }
     check(
-        one(vec![int("x")]).session_shape(SessionShape::fields(["ghost"])),
+        one(vec![int("x")]).session_shape(SessionShape::from_field_names(["ghost"])),
         GraphProblemKind::MappingReferencesUndeclaredField,
         "mapping_references_undeclared_field",
     );

@@ -78,7 +78,7 @@ impl Heard {
 
     fn isolation(&self) -> FailureIsolation {
         let heard = self.clone();
-        FailureIsolation::by("caught", move |_| {
+        FailureIsolation::single_node("caught", move |_| {
             heard.note();
             Ok(StateUpdate::new())
         })
@@ -205,7 +205,7 @@ async fn a_pause_ends_the_same_wherever_it_is_and_whatever_is_around_it() {
         // Another process goes on, from the record alone.
         let other = combination.graph(&store, &heard);
         let seen = Recorder::default();
-        other.attach(seen.clone());
+        other.attach_observer(seen.clone());
         let id = &paused.identity.invocation_id;
         let ended = other.resume(id, map(json!({"ok": true, "extra": 1})), InvokeOptions::new()).await;
         assert_eq!(completed(ended), combination.ends_with(), "{combination:?}");

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
-    Ctx, DrainSummary, END, Graph, GraphEvent, InvokeOptions, Observer, Snapshot, StateUpdate, current,
+    Ctx, DrainSummary, END, Graph, GraphEvent, InvokeOptions, Observer, Snapshot, StateUpdate,
+    current_identity,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -23,10 +24,10 @@ fn line() -> Builder {
 struct Slow(Duration, Recorder);
 
 impl Observer for Slow {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             sleep(self.0).await;
-            self.1.observe(event).await
+            self.1.observe_event(event).await
         })
     }
 }
@@ -37,7 +38,7 @@ fn millis(count: u64) -> Duration {
 
 fn slow(graph: &Graph<Snapshot>, span: u64) -> Recorder {
     let seen = Recorder::default();
-    graph.attach(Slow(millis(span), seen.clone()));
+    graph.attach_observer(Slow(millis(span), seen.clone()));
     seen
 }
 
@@ -167,7 +168,7 @@ async fn the_graphs_own_drain_is_refused_inside_its_invocations() {
         }
     };
     let graph = over([int("v")]).node("a", drains).edge("a", END).entry("a").compile().unwrap();
-    graph.attach(Recorder::default());
+    graph.attach_observer(Recorder::default());
     assert!(slot.set(graph.clone()).is_ok());
     assert_eq!(run(&graph, json!({})).await, json!({"v": 1}));
 }
@@ -176,11 +177,11 @@ async fn the_graphs_own_drain_is_refused_inside_its_invocations() {
 struct Selfish(Graph<Snapshot>, Recorder);
 
 impl Observer for Selfish {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            let id = &current().ok_or("no invocation")?.invocation_id;
+            let id = &current_identity().ok_or("no invocation")?.invocation_id;
             assert!(!self.0.drain_events_for(id, None).await.timeout_reached);
-            self.1.observe(event).await
+            self.1.observe_event(event).await
         })
     }
 }
@@ -189,7 +190,7 @@ impl Observer for Selfish {
 async fn an_observer_that_drains_does_not_wait_for_itself() {
     let graph = line().compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(Selfish(graph.clone(), seen.clone()));
+    graph.attach_observer(Selfish(graph.clone(), seen.clone()));
     run(&graph, json!({})).await;
     assert_eq!(graph.drain(Some(Duration::from_secs(1))).await.unwrap(), summary(0, false));
     assert_eq!(seen.seen().len(), 6);

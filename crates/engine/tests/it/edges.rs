@@ -49,11 +49,11 @@ async fn an_edge_that_fails_or_panics_is_an_edge_exception_after_the_update() {
     let failing = choosing(|_| Err::<Target, _>("no way"));
     let error = fail(&failing, json!({})).await;
     assert_eq!(described(&error), ("edge_exception", Some("a".into()), after.clone()));
-    assert_eq!(singletree_engine::chain(&error), "the edge of node 'a' failed: no way");
+    assert_eq!(singletree_engine::format_error_chain(&error), "the edge of node 'a' failed: no way");
     let panicking = choosing(|_| -> Target { panic!("lost") });
     let error = fail(&panicking, json!({})).await;
     assert_eq!(described(&error), ("edge_exception", Some("a".into()), after));
-    assert_eq!(singletree_engine::chain(&error), "the edge of node 'a' failed: panicked: lost");
+    assert_eq!(singletree_engine::format_error_chain(&error), "the edge of node 'a' failed: panicked: lost");
 }
 
 // spec: graph-engine §4; R20

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use singletree_engine::{
     CustomReducer, END, Error, FieldContent, FieldShape, FieldSpec, Graph, InvokeOptions, NodeError, Reducer,
-    ReducerFault, Snapshot, StateUpdate, chain,
+    ReducerFault, Snapshot, StateUpdate, format_error_chain,
 };
 
 use crate::rig::{Builder, described, fail, field, int, log, over, run, sets, text, update};
@@ -35,11 +35,11 @@ async fn a_failed_node_leaves_the_state_before_it_and_its_cause() {
         ("node_exception", Some("second".into()), Some(json!({"v": 1, "log": []})))
     );
     assert_eq!(
-        (error.derived_category(), chain(&error)),
+        (error.derived_category(), format_error_chain(&error)),
         ("node_exception", "node 'second' failed: the line is down".into())
     );
     let Error::Node { source, .. } = &error else { panic!("{error:?}") };
-    assert!(source.cause().is_some_and(<dyn std::error::Error>::is::<Down>));
+    assert!(source.original_error().is_some_and(<dyn std::error::Error>::is::<Down>));
 }
 
 #[tokio::test]
@@ -51,14 +51,14 @@ async fn a_node_may_give_its_failure_a_category_and_a_cause() {
     let graph = after_first(vec![]).node("second", failing).compile().unwrap();
     let error = fail(&graph, json!({})).await;
     assert_eq!((error.category(), error.derived_category()), ("node_exception", "provider_unavailable"));
-    assert_eq!(chain(&error), "node 'second' failed: no model: the line is down");
+    assert_eq!(format_error_chain(&error), "node 'second' failed: no model: the line is down");
 }
 
 #[tokio::test]
 async fn a_panic_is_the_nodes_failure_wherever_it_happens() {
     let before_the_future = |_| -> std::future::Ready<Result<StateUpdate, NodeError>> { panic!("early") };
     let graph = after_first(vec![]).node("second", before_the_future).compile().unwrap();
-    assert_eq!(chain(&fail(&graph, json!({})).await), "node 'second' failed: panicked: early");
+    assert_eq!(format_error_chain(&fail(&graph, json!({})).await), "node 'second' failed: panicked: early");
     let inside = |_| async {
         tokio::task::yield_now().await;
         if true {
@@ -68,7 +68,7 @@ async fn a_panic_is_the_nodes_failure_wherever_it_happens() {
     };
     let graph = after_first(vec![]).node("second", inside).compile().unwrap();
     let error = fail(&graph, json!({})).await;
-    assert_eq!(chain(&error), "node 'second' failed: panicked: late");
+    assert_eq!(format_error_chain(&error), "node 'second' failed: panicked: late");
     assert_eq!(
         described(&error),
         ("node_exception", Some("second".into()), Some(json!({"v": 1, "log": []})))
@@ -91,14 +91,14 @@ impl CustomReducer for Moody {
     fn name(&self) -> &'static str {
         "moody"
     }
-    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         match update.to_json()?.as_str() {
             Some("panic") => panic!("not today"),
             Some("refuse") => Err(ReducerFault::new("no")),
             _ => Ok(update),
         }
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         None
     }
 }
@@ -116,7 +116,7 @@ async fn a_custom_reducer_may_refuse_and_even_panic() {
     assert_eq!(described(&panicked).2, Some(json!({"v": 1, "log": [], "m": null})));
     assert_eq!(panicked.category(), "reducer_error");
     assert_eq!(
-        chain(&panicked),
+        format_error_chain(&panicked),
         "reducer moody could not merge what node 'second' returned for field 'm': panicked: not today"
     );
 }
@@ -135,7 +135,7 @@ async fn a_merged_value_of_the_wrong_type_is_a_validation_error() {
     ] {
         let error = fail(&second(after_first(vec![]), value), json!({})).await;
         assert_eq!(described(&error), ("state_validation_error", Some("second".into()), before.clone()));
-        assert!(chain(&error).contains(why), "{}", chain(&error));
+        assert!(format_error_chain(&error).contains(why), "{}", format_error_chain(&error));
     }
 }
 
@@ -159,7 +159,8 @@ async fn the_initial_state_is_checked_before_any_node_runs() {
 async fn a_second_contribution_to_an_initial_field_is_reduced() {
     let graph =
         over([log("log"), text("t")]).node("a", sets(json!({}))).edge("a", END).entry("a").compile().unwrap();
-    let initial = update(json!({"log": ["a"], "t": "x"})).and(update(json!({"log": ["b"], "t": "y"})));
+    let initial =
+        update(json!({"log": ["a"], "t": "x"})).merged_with(update(json!({"log": ["b"], "t": "y"})));
     let ended = graph.invoke(initial, InvokeOptions::new()).await;
     assert_eq!(crate::rig::completed(ended), json!({"log": ["a", "b"], "t": "y"}));
     assert_eq!(run(&graph, json!({"log": ["z"]})).await, json!({"log": ["z"], "t": ""}));

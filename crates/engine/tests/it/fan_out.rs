@@ -118,7 +118,10 @@ async fn what_cannot_be_resolved_is_the_fan_outs_failure() {
         let before = left(json!({"count": 7}), json!({}));
         assert_eq!(described(&error), ("node_exception", Some("each".into()), Some(before)), "{category}");
         assert_eq!(error.derived_category(), category);
-        assert!(singletree_engine::chain(&error).starts_with(&format!("node 'each' failed: {message}")));
+        assert!(
+            singletree_engine::format_error_chain(&error)
+                .starts_with(&format!("node 'each' failed: {message}"))
+        );
         // R22: one pair, also where there is nothing to run.
         assert_eq!(seen.told(), ["0.0 started each", "0.0 completed each node_exception"]);
     }
@@ -278,7 +281,7 @@ async fn a_typed_graph_fans_out_over_a_function() {
         Ok(Word::update().length(cx.state().text.len() as u64))
     }
 
-    let measure = Graph::single("measure", measure).unwrap();
+    let measure = Graph::single_node("measure", measure).unwrap();
     let fan = FanOut::<Text>::over(&measure)
         .items("words", "text")
         .collect("length", "lengths")

@@ -85,8 +85,10 @@ async fn middleware_of_the_fan_out_sees_it_as_one() {
                 let seen = json!({"at": at, "node": next.node_name(), "in": state.get("items").map(|it| it.to_json().unwrap())});
                 book.lock().unwrap().push(seen);
                 let update = next.run(&state).await?;
-                let out: Vec<_> =
-                    update.entries().map(|(name, slot)| json!([name, slot.to_json().unwrap()])).collect();
+                let out: Vec<_> = update
+                    .iter_entries()
+                    .map(|(name, slot)| json!([name, slot.to_json().unwrap()]))
+                    .collect();
                 book.lock().unwrap().push(json!({"at": at, "lineage": next.lineage(), "out": out}));
                 Ok(update)
             })
@@ -134,7 +136,7 @@ fn degrading(isolation: FailureIsolation) -> Graph<Snapshot> {
 async fn a_degraded_instance_contributes_its_degraded_update() {
     let both = FailureIsolation::new("unit", update(json!({"out": -1, "note": "fellback"})));
     let one = FailureIsolation::new("unit", update(json!({"out": -1})));
-    let by = FailureIsolation::by("unit", |state| {
+    let by = FailureIsolation::single_node("unit", |state| {
         let n = state.get("n").unwrap().to_json()?;
         Ok(update(json!({"note": format!("for {n}")})))
     });
@@ -177,7 +179,7 @@ async fn a_strict_reducer_refuses_a_null_slot() {
     let down = |_: Ctx<Snapshot>| async { Err(NodeError::new("down")) };
     let part = || field("out", FieldShape::Int.list(), json!([]));
     let inner = over([part()]).node("work", down).edge("work", END).entry("work").compile().unwrap();
-    let isolation = FailureIsolation::by("unit", |_| Ok(StateUpdate::new()));
+    let isolation = FailureIsolation::single_node("unit", |_| Ok(StateUpdate::new()));
     let fan = FanOut::over(&inner).count(1).collect("out", "results").instance_middleware(isolation);
     let results = field("results", FieldShape::Int.list(), json!([])).reducer(Reducer::ConcatFlatten);
     let graph = over([results]).fan_out("each", fan).edge("each", END).entry("each").compile().unwrap();

@@ -110,8 +110,8 @@ async fn a_subgraph_around_or_inside_a_fan_out_keeps_the_chains_aligned() {
 async fn observers_of_an_inner_graph_see_its_instances() {
     let (leaf, seen) = (tenfold(), Recorder::default());
     let graph = around(each(&leaf)).compile().unwrap();
-    leaf.attach(seen.named("inner"));
-    graph.attach(seen.named("outer"));
+    leaf.attach_observer(seen.named("inner"));
+    graph.attach_observer(seen.named("outer"));
     run(&graph, json!({"items": [1]})).await;
     graph.drain(None).await.unwrap();
     let expected = [
@@ -158,9 +158,9 @@ async fn a_watch_tells_where_each_instance_stands() {
     let graph = around(each(&leaf).concurrency(2)).compile().unwrap();
     let (watch, port) = (RunMonitor::default(), Arc::new(Memory::default()));
     let start = RunStart::Fresh { initial: update(json!({"items": [0, 1, 1, 2]})), hook: None };
-    let mut running = Box::pin(graph.invoke_kept(port, start, InvokeOptions::new(), &watch));
+    let mut running = Box::pin(graph.invoke_with_port(port, start, InvokeOptions::new(), &watch));
     assert!(running.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let progress = watch.progress().unwrap();
+    let progress = watch.capture_progress().unwrap();
     assert_eq!(
         progress.cursor.frames,
         [CursorFrame { node: "each".into(), at: FramePosition::Before, attempt: 0 }]
@@ -174,7 +174,7 @@ async fn a_watch_tells_where_each_instance_stands() {
                 json!([frames, states.iter().map(state).collect::<Vec<_>>()])
             }
             MemberProgress::Contributed(update) => {
-                json!(update.entries().map(|(name, _)| name).collect::<Vec<_>>())
+                json!(update.iter_entries().map(|(name, _)| name).collect::<Vec<_>>())
             }
             MemberProgress::Failed(record) => record.json().unwrap().clone(),
         };
@@ -190,5 +190,5 @@ async fn a_watch_tells_where_each_instance_stands() {
     assert_eq!(container.members.iter().map(member).collect::<Vec<_>>(), expected);
     drop(running);
     // Dropped instances do not run.
-    assert_eq!(watch.progress().unwrap().containers, []);
+    assert_eq!(watch.capture_progress().unwrap().containers, []);
 }

@@ -35,24 +35,25 @@ impl PersistencePort for Memory {
         true
     }
 
-    fn enter(&self) -> BoxFuture<'_, Result<RunEntry, Error>> {
+    fn load_entry(&self) -> BoxFuture<'_, Result<RunEntry, Error>> {
         let standing = self.standing.lock().unwrap().take();
         Box::pin(async { Ok(standing.map_or(RunEntry::Fresh(None), RunEntry::Standing)) })
     }
 
-    fn claim(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn claim_suspended_run(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn save(&self, _: SessionState) -> BoxFuture<'_, Result<(), Error>> {
+    fn save_session(&self, _: SessionState) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), Error>> {
+    fn record_step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), Error>> {
         if self.broken {
             return Box::pin(async { Err(Error::Record { source: "disk full".into() }) });
         }
-        let fields = |it: &Snapshot| it.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
+        let fields =
+            |it: &Snapshot| it.iter_fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         let frames = progress.frames.iter().map(fields).collect();
         let standing = StoredRun {
             identity: None,
@@ -67,12 +68,12 @@ impl PersistencePort for Memory {
         Box::pin(async { Ok(()) })
     }
 
-    fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), Error>> {
+    fn record_fact<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), Error>> {
         self.facts.lock().unwrap().insert(name.to_owned(), fact);
         Box::pin(async { Ok(()) })
     }
 
-    fn end<'a>(&'a self, _: RunEnding<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn record_ending<'a>(&'a self, _: RunEnding<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 }
@@ -171,7 +172,7 @@ async fn a_fan_out_in_a_subgraph_is_gone_on_with_inside_of_it() {
         .compile()
         .unwrap();
     let (paused, _) = pause(&graph, json!({"items": [1]})).await;
-    assert_eq!((paused.namespace.join("/"), paused.outer_node()), ("sub/each".into(), "sub"));
+    assert_eq!((paused.namespace.join("/"), paused.outermost_node_name()), ("sub/each".into(), "sub"));
     let resumed =
         graph.resume(&paused.identity.invocation_id, map(json!({"base": 1})), InvokeOptions::new()).await;
     assert_eq!(completed(resumed)["results"], json!([10]));
@@ -247,7 +248,7 @@ async fn of_two_instances_that_suspend_the_first_is_recorded() {
 #[tokio::test]
 async fn the_middleware_of_an_instance_cannot_suspend() {
     let asks = singletree_engine::around(|_: Arc<Snapshot>, _: singletree_engine::Next<'_>| {
-        Box::pin(async { Err(singletree_engine::suspend(Signal::new("go")).await) })
+        Box::pin(async { Err(singletree_engine::suspend_invocation(Signal::new("go")).await) })
     });
     let graph = around(each(&asking(true)).instance_middleware(asks)).compile().unwrap();
     let (outcome, seen) = crate::rig::observed(&graph, json!({"items": [0, 1]})).await;
@@ -310,14 +311,14 @@ async fn after_a_crash_each_instance_finds_its_facts() {
         .unwrap();
     let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
     let start = RunStart::Fresh { initial: update(json!({"items": [1, 2, 3]})), hook: None };
-    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    let running = graph.invoke_with_port(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
     let names: Vec<_> = facts.keys().cloned().collect();
     assert_eq!(names, ["each[0]/work#0:done", "each[1]/work#0:done"]);
     port.recall(facts);
     let outcome = graph
-        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .invoke_with_port(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
         .await
         .unwrap();
     let RunOutcome::Completed(done) = outcome else { panic!("it completes") };
@@ -341,10 +342,11 @@ async fn facts_are_of_one_execution() {
     let graph = around(each(&leaf)).compile().unwrap();
     let (port, watch) = (Arc::new(Memory::default()), RunMonitor::default());
     let start = RunStart::Fresh { initial: update(json!({"items": [7]})), hook: None };
-    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    let running = graph.invoke_with_port(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let facts = port.facts.lock().unwrap().clone();
-    let told: Vec<_> = facts.iter().map(|(name, fact)| format!("{name} {}", fact.text().unwrap())).collect();
+    let told: Vec<_> =
+        facts.iter().map(|(name, fact)| format!("{name} {}", fact.json_text().unwrap())).collect();
     assert_eq!(told, ["each[0]/work#0:turn 0", "each[0]/work#1:turn 1", "each[0]/work#2:turn 2"]);
 }
 
@@ -360,7 +362,7 @@ async fn a_retried_instance_finds_facts_of_what_had_not_completed_alone() {
         assert_eq!(cx.records().len(), cx.attempt_index() as usize);
         cx.record("turn", Item::from_json(1.into())).await?;
         if cx.attempt_index() == 0 {
-            Err(NodeError::new("x").transient())
+            Err(NodeError::new("x").mark_transient())
         } else {
             Ok(update(json!({"out": 5})))
         }
@@ -382,7 +384,7 @@ async fn after_a_crash_attempts_begin_anew_where_the_run_stood() {
     let halts = |cx: Ctx<Snapshot>| async move {
         match (cx.is_recovering(), cx.attempt_index()) {
             (true, attempt) => return Ok(update(json!({"out": attempt}))),
-            (false, 0) => return Err(NodeError::new("x").transient()),
+            (false, 0) => return Err(NodeError::new("x").mark_transient()),
             (false, _) => std::future::pending::<()>().await,
         }
         unreachable!("it waits for ever")
@@ -399,12 +401,12 @@ async fn after_a_crash_attempts_begin_anew_where_the_run_stood() {
     let port = Arc::new(Memory::default());
     let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
     let watch = RunMonitor::default();
-    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    let running = graph.invoke_with_port(port.clone(), start, InvokeOptions::new(), &watch);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
     let attempts = |it: &StoredRun| it.cursor.frames.iter().map(|it| it.attempt).collect::<Vec<_>>();
     assert_eq!(port.standing.lock().unwrap().as_ref().map(attempts), Some(vec![1, 0]));
     let outcome = graph
-        .invoke_kept(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
+        .invoke_with_port(port, RunStart::Recover, InvokeOptions::new(), &RunMonitor::default())
         .await
         .unwrap();
     assert_eq!(crate::rig::state(outcome.state()), json!({"n": 6, "out": 0}));
@@ -425,7 +427,7 @@ async fn a_failed_step_passes_every_catcher() {
         .unwrap();
     let port = Arc::new(Memory { broken: true, ..Memory::default() });
     let start = RunStart::Fresh { initial: StateUpdate::new(), hook: None };
-    let ended = graph.invoke_kept(port, start, InvokeOptions::new(), &RunMonitor::default()).await;
+    let ended = graph.invoke_with_port(port, start, InvokeOptions::new(), &RunMonitor::default()).await;
     assert_eq!(ended.unwrap_err().category(), "checkpoint_save_failed");
 }
 

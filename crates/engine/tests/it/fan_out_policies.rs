@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_engine::{
-    Ctx, END, ErrorPolicy, FanOut, FieldShape, Graph, NodeError, Reducer, Retry, Snapshot, classify,
+    Ctx, END, ErrorPolicy, FanOut, FieldShape, Graph, NodeError, Reducer, Retry, Snapshot, classify_error,
 };
 
 use crate::fan_out::{around, each, ints, number};
@@ -50,10 +50,14 @@ async fn the_first_failure_cancels_the_others() {
     let before = json!({"items": [2, 1, 5, 9, 7], "results": [0], "count": 0, "base": 0, "more": []});
     assert_eq!(described(&error), ("node_exception", Some("each".into()), Some(before)));
     // 5 fails first; the fourth and fifth instance have not begun. Cancelled ones have cleaned up, in order.
-    assert_eq!(singletree_engine::chain(&error), "node 'each' failed: node 'work' failed: 5 is odd");
+    assert_eq!(
+        singletree_engine::format_error_chain(&error),
+        "node 'each' failed: node 'work' failed: 5 is odd"
+    );
     assert_eq!(begun.elapsed(), Duration::from_secs(95));
     assert_eq!(*dropped.lock().unwrap(), [5, 2, 1]);
-    let links: Vec<_> = classify(&error).chain.into_iter().map(|it| (it.carrier, it.category)).collect();
+    let links: Vec<_> =
+        classify_error(&error).chain.into_iter().map(|it| (it.carrier, it.category)).collect();
     let carrier = (true, Some("node_exception".to_owned()));
     assert_eq!(links, [carrier.clone(), carrier, (false, Some("odd".into()))]);
     let told = [
@@ -127,5 +131,5 @@ async fn panics_inside_are_failures() {
     assert_eq!(completed(outcome)["results"], json!([1, 1]));
     let graph = around(fan().error_record(|_, _| panic!("no record"))).compile().unwrap();
     let error = fail(&graph, json!({"items": [1, 2, 3]})).await;
-    assert_eq!(singletree_engine::chain(&error), "node 'each' failed: panicked: no record");
+    assert_eq!(singletree_engine::format_error_chain(&error), "node 'each' failed: panicked: no record");
 }

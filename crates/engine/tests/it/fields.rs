@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use singletree_engine::{
     Ctx, DeclaredState, END, FieldShape, Graph, InvokeOptions, JsonField, NodeResult, Reducer, RunOutcome,
-    SharedList, StateUpdate, chain,
+    SharedList, StateUpdate, format_error_chain,
 };
 use singletree_macros::State;
 
@@ -99,10 +99,10 @@ async fn defaults_are_what_the_types_say() {
     assert_eq!((fresh.point.0, fresh.long.len()), (Point::default(), 0));
     let schema = Everything::schema();
     assert_eq!(
-        *schema.field("maybe_list").unwrap().shape(),
+        *schema.find_field("maybe_list").unwrap().shape(),
         FieldShape::Optional(Box::new(FieldShape::Str.list()))
     );
-    assert_eq!(schema.field("long").unwrap().merge_by().name(), Reducer::Append.name());
+    assert_eq!(schema.find_field("long").unwrap().effective_reducer().name(), Reducer::Append.name());
 }
 
 // Numbers that JSON cannot hold are refused with the field named, and never stored as null.
@@ -121,15 +121,19 @@ async fn numbers_that_json_cannot_hold_are_refused() {
     for (field, bad) in cases {
         let error = run(bad).await.unwrap_err();
         assert_eq!(error.category(), "state_validation_error");
-        assert!(chain(&error).contains(&format!("field '{field}': ")), "{}", chain(&error));
-        assert!(chain(&error).contains("is no JSON number"), "{}", chain(&error));
+        assert!(
+            format_error_chain(&error).contains(&format!("field '{field}': ")),
+            "{}",
+            format_error_chain(&error)
+        );
+        assert!(format_error_chain(&error).contains("is no JSON number"), "{}", format_error_chain(&error));
     }
     // The same from a node, where the place is named, too.
     let node = |_: Ctx<Everything>| async { Ok(Everything::update().long([point(1.0), point(f64::NAN)])) };
     let graph = Graph::<Everything>::builder().node("a", node).edge("a", END).entry("a").compile().unwrap();
     let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(
-        chain(&error),
+        format_error_chain(&error),
         "the state is not valid after node 'a': field 'long': element 1: NaN is no JSON number"
     );
 }
@@ -155,7 +159,11 @@ async fn values_of_other_types_are_refused_with_the_field_named() {
     ] {
         let error = run(update(bad)).await.unwrap_err();
         assert_eq!(error.category(), "state_validation_error");
-        assert!(chain(&error).contains(&format!("field '{field}': ")), "{}", chain(&error));
+        assert!(
+            format_error_chain(&error).contains(&format!("field '{field}': ")),
+            "{}",
+            format_error_chain(&error)
+        );
     }
     let fine =
         run(update(json!({"maybe": null, "maybe_list": null, "real": 1, "points": []}))).await.unwrap();
@@ -208,7 +216,7 @@ async fn a_type_that_does_not_read_what_it_writes_is_found_at_its_first_write() 
         let graph = builder.edge("a", END).entry("a").compile().unwrap();
         let failed = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
         assert_eq!(failed.category(), "state_validation_error");
-        let told = chain(&failed);
+        let told = format_error_chain(&failed);
         assert!(told.contains("its type does not read what it writes"), "{told}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
     Ctx, END, Graph, GraphEvent, Identity, InvokeOptions, Observer, RunOutcome, Snapshot, StateUpdate,
-    current, current_metadata,
+    current_identity, current_metadata,
 };
 
 use crate::rig::{Builder, Counting, completed, int, invocation, over, session, sets};
@@ -51,14 +51,14 @@ struct Looks(Arc<Mutex<Vec<Value>>>);
 
 impl Looks {
     fn look(&self, at: &str) {
-        let identity = current().map(|it| it.session_id.as_ref().map(ToString::to_string));
+        let identity = current_identity().map(|it| it.session_id.as_ref().map(ToString::to_string));
         let metadata = current_metadata().map(|it| Value::Object((*it).clone()));
         self.0.lock().unwrap().push(json!([at, identity, metadata]));
     }
 }
 
 impl Observer for Looks {
-    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         self.look("observer");
         Box::pin(async { Ok(()) })
     }
@@ -74,7 +74,7 @@ async fn the_running_invocation_can_be_read_where_it_runs_and_nowhere_else() {
         async move {
             tokio::task::yield_now().await;
             looks.look("node");
-            assert_eq!(cx.metadata().get("k"), Some(&json!([1, 2])));
+            assert_eq!(cx.caller_metadata().get("k"), Some(&json!([1, 2])));
             Ok(StateUpdate::new())
         }
     };
@@ -83,7 +83,7 @@ async fn the_running_invocation_can_be_read_where_it_runs_and_nowhere_else() {
         END
     };
     let graph = over([int("v")]).node("a", node).conditional_edge("a", choose).entry("a").compile().unwrap();
-    graph.attach(looks.clone());
+    graph.attach_observer(looks.clone());
     looks.look("before");
     let options = InvokeOptions::new().session(session("s")).metadata("k", json!([1, 2]));
     completed(graph.invoke(StateUpdate::new(), options).await);

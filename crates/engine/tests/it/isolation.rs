@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_engine::{
     AttemptPhase, Classification, END, ErrorLink, FailureIsolation, NodeError, Observer, Projection, Retry,
-    RetryBackoff, StateUpdate, Subscription, classify,
+    RetryBackoff, StateUpdate, Subscription, classify_error,
 };
 
 use crate::rig::{Builder, Recorder, completed, fail, flaky, int, observed, over, run, text, update};
@@ -92,7 +92,7 @@ async fn both_gates_must_agree() {
 async fn the_update_may_depend_on_the_state_and_the_callback_hears_the_error() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = heard.clone();
-    let isolation = FailureIsolation::by("by_state", |state| {
+    let isolation = FailureIsolation::single_node("by_state", |state| {
         let v = state.get("v").unwrap().to_json()?;
         Ok(update(json!({"t": format!("instead of {v}")})))
     })
@@ -104,7 +104,9 @@ async fn the_update_may_depend_on_the_state_and_the_callback_hears_the_error() {
     assert_eq!(run(&graph, json!({"v": 4})).await["t"], "instead of 4");
     assert_eq!(*heard.lock().unwrap(), ["down 0"]);
 
-    let by = FailureIsolation::by("fails", |_| Err(NodeError::new("nothing instead").with_category("mine")));
+    let by = FailureIsolation::single_node("fails", |_| {
+        Err(NodeError::new("nothing instead").with_category("mine"))
+    });
     let error = fail(&failing("bad").middleware(by).compile().unwrap(), json!({})).await;
     assert_eq!(error.derived_category(), "mine");
     let caught = FailureIsolation::new("fails", degraded())
@@ -118,9 +120,9 @@ async fn the_update_may_depend_on_the_state_and_the_callback_hears_the_error() {
 async fn observers_of_any_phase_hear_of_a_catch() {
     let graph = failing("bad").middleware(FailureIsolation::new("told", degraded())).compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(
-        Subscription::shared(Arc::new(seen.clone()) as Arc<dyn Observer>)
-            .phases([AttemptPhase::Suspended])
+    graph.attach_observer(
+        Subscription::from_shared_observer(Arc::new(seen.clone()) as Arc<dyn Observer>)
+            .limit_to_phases([AttemptPhase::Suspended])
             .unwrap(),
     );
     run(&graph, json!({})).await;
@@ -188,7 +190,7 @@ fn classification_walks_the_causes_once() {
     assert_eq!(error.category(), None);
 
     let plain = Classification { chain: vec![link(None, "round")], category: None, message: "round".into() };
-    assert_eq!(classify(&Ouroboros(0)), plain);
+    assert_eq!(classify_error(&Ouroboros(0)), plain);
     assert_eq!(NodeError::from(Ouroboros(0)).classify().category, None);
 
     let other =
@@ -226,7 +228,7 @@ impl std::error::Error for Kernel {}
 // spec: pipeline-utilities §6.3: one link for each error of the chain.
 #[test]
 fn an_error_is_not_taken_for_the_one_that_it_is_the_first_field_of() {
-    let classified = classify(&Shell(Kernel(7)));
+    let classified = classify_error(&Shell(Kernel(7)));
     let messages: Vec<&str> = classified.chain.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(messages, ["shell", "kernel 7"]);
 }

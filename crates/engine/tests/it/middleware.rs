@@ -7,7 +7,7 @@ use serde_json::json;
 use singletree_durable::BoxFuture;
 use singletree_engine::{
     Ctx, END, Error, GraphProblem, GraphProblemKind, Middleware, MiddlewareSite, Next, NodeError, NodeResult,
-    Projection, Signal, Snapshot, StateUpdate, around, suspend,
+    Projection, Signal, Snapshot, StateUpdate, around, suspend_invocation,
 };
 
 use crate::rig::{
@@ -28,7 +28,7 @@ impl Middleware for Marks {
             let inner = next.run(state).await?;
             let mut log = vec![json!(format!("{}.in", self.0))];
             let mut rest = StateUpdate::new();
-            for (name, slot) in inner.entries() {
+            for (name, slot) in inner.iter_entries() {
                 match slot.as_list() {
                     Some(list) => log.extend(list.iter().map(|it| it.json().unwrap().clone())),
                     None => rest = rest.with(name.to_owned(), slot.clone()),
@@ -94,7 +94,7 @@ async fn a_state_handed_inwards_is_seen_by_the_node_and_its_events_alone() {
         std::future::ready(Ok(update(json!({"log": [v.to_string()]}))))
     };
     let shift = around(|state: Arc<Snapshot>, mut next| {
-        Box::pin(async move { next.run(&state.with(update(json!({"v": 7})))?).await })
+        Box::pin(async move { next.run(&state.with_replaced_fields(update(json!({"v": 7})))?).await })
     });
     let graph = one(doubled).node_middleware("a", shift).compile().unwrap();
     let (outcome, seen) = observed(&graph, json!({"v": 1})).await;
@@ -161,7 +161,10 @@ async fn what_a_middleware_fails_with_is_the_nodes_failure() {
         let error = outcome.unwrap_err();
         let expected = ("node_exception", Some("a".into()), Some(json!({"v": 0, "log": []})));
         assert_eq!(described(&error), expected);
-        assert_eq!((error.derived_category(), singletree_engine::chain(&error).as_str()), (derived, message));
+        assert_eq!(
+            (error.derived_category(), singletree_engine::format_error_chain(&error).as_str()),
+            (derived, message)
+        );
         assert_eq!(seen.told(), ["0.0 started a", "0.0 completed a node_exception"]);
     }
 }
@@ -186,7 +189,7 @@ async fn each_call_of_next_is_an_attempt() {
     // A success first: its event has the graph's state with the update merged, not the state handed inwards.
     let twice = around(|state: Arc<Snapshot>, mut next: Next<'_>| {
         Box::pin(async move {
-            let inward = state.with(update(json!({"v": 7})))?;
+            let inward = state.with_replaced_fields(update(json!({"v": 7})))?;
             drop(next.run(&inward).await);
             drop(next.run(&inward).await);
             Ok(update(json!({"v": 3})))
@@ -302,7 +305,7 @@ async fn a_pause_drops_the_chain_where_it_stands() {
         .middleware(singletree_engine::FailureIsolation::new("never", StateUpdate::new()))
         .compile()
         .unwrap();
-    graph.attach(book.clone());
+    graph.attach_observer(book.clone());
     let paused = suspended(graph.invoke(StateUpdate::new(), Default::default()).await);
     assert_eq!(*notes.lock().unwrap(), ["before"]);
     // Gone on with after the node: its chain is over (suspension §3).
@@ -323,7 +326,7 @@ async fn a_middleware_that_suspends_ends_the_invocation() {
                 if after {
                     drop(next.run(&state).await);
                 }
-                drop(suspend(Signal::new("no")).await);
+                drop(suspend_invocation(Signal::new("no")).await);
                 next.run(&state).await
             })
         });
@@ -353,8 +356,8 @@ impl Middleware for Nowhere {
         Box::pin(async move { next.run(state).await })
     }
 
-    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
-        let message = format!("not at {}", site.name());
+    fn bind_to_site(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
+        let message = format!("not at {}", site.surrounded_name());
         Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message })
     }
 }

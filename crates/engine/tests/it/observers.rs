@@ -37,7 +37,7 @@ fn heard() -> (Arc<Mutex<Vec<String>>>, impl Fn(ObserverFailure) + Send + Sync +
 async fn events_say_exactly_what_happened() {
     let seen = Recorder::default();
     let graph = line().compile().unwrap();
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
     let (zero, one) = (json!({"v": 0, "log": []}), json!({"v": 1, "log": []}));
@@ -73,7 +73,7 @@ async fn every_failure_lands_on_the_nodes_completed_event() {
     for (finish, category) in cases {
         let seen = Recorder::default();
         let graph = finish(over([int("v"), log("log")])).entry("a").compile().unwrap();
-        graph.attach(seen.clone());
+        graph.attach_observer(seen.clone());
         assert_eq!(fail(&graph, json!({})).await.category(), category);
         graph.drain(None).await.unwrap();
         assert_eq!(seen.lines(), ["0 started a", "0 completed a"]);
@@ -94,9 +94,9 @@ async fn observers_are_called_from_the_outside_in() {
     let outer =
         over([log("log")]).node("first", sets(json!({}))).subgraph("sub", &inner, Projection::by_name());
     let outer = outer.edge("first", "sub").edge("sub", END).entry("first").compile().unwrap();
-    inner.attach(book.named("inner"));
-    outer.attach(book.named("outer1"));
-    outer.attach(book.named("outer2"));
+    inner.attach_observer(book.named("inner"));
+    outer.attach_observer(book.named("outer1"));
+    outer.attach_observer(book.named("outer2"));
     let options = InvokeOptions::new().observer(book.named("own1")).observer(book.named("own2"));
     completed(outer.invoke(StateUpdate::new(), options).await);
     outer.drain(None).await.unwrap();
@@ -123,22 +123,26 @@ async fn observers_are_called_from_the_outside_in() {
 async fn phases_filter_and_no_phase_is_refused() {
     let book = Recorder::default();
     let graph = line().compile().unwrap();
-    graph.attach(Subscription::new(book.named("end")).phases([AttemptPhase::Completed]).unwrap());
-    graph.attach(Subscription::new(book.named("begin")).phases([AttemptPhase::Started]).unwrap());
+    graph.attach_observer(
+        Subscription::new(book.named("end")).limit_to_phases([AttemptPhase::Completed]).unwrap(),
+    );
+    graph.attach_observer(
+        Subscription::new(book.named("begin")).limit_to_phases([AttemptPhase::Started]).unwrap(),
+    );
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
     assert_eq!(
         book.lines(),
         ["begin 0 started a", "end 0 completed a", "begin 1 started b", "end 1 completed b"]
     );
-    let refused = Subscription::new(book).phases([]).unwrap_err();
+    let refused = Subscription::new(book).limit_to_phases([]).unwrap_err();
     assert_eq!(refused.category(), "invalid_argument");
 }
 
 struct Never;
 
 impl Observer for Never {
-    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(pending())
     }
 }
@@ -147,14 +151,14 @@ impl Observer for Never {
 #[tokio::test]
 async fn a_stuck_observer_does_not_delay_the_run() {
     let graph = line().compile().unwrap();
-    graph.attach(Never);
+    graph.attach_observer(Never);
     assert_eq!(run(&graph, json!({})).await, json!({"v": 1, "log": ["b"]}));
 }
 
 struct Failing(bool);
 
 impl Observer for Failing {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             let GraphEvent::Node(event) = event else { panic!("a node event") };
             if event.step > 0 {
@@ -172,8 +176,8 @@ async fn a_failing_observer_harms_nobody_and_is_told_of() {
         let (book, hear) = heard();
         let seen = Recorder::default();
         let graph = line().on_mishap(hear).compile().unwrap();
-        graph.attach(Failing(panics));
-        graph.attach(seen.clone());
+        graph.attach_observer(Failing(panics));
+        graph.attach_observer(seen.clone());
         assert_eq!(run(&graph, json!({})).await["v"], 1);
         graph.drain(None).await.unwrap();
         assert_eq!(seen.seen().len(), 4);
@@ -187,8 +191,8 @@ async fn a_listener_for_mishaps_that_panics_harms_nobody() {
     let seen = Recorder::default();
     let limits = Limits { observer_backlog: 3, ..Limits::default() };
     let graph = line().limits(limits).on_mishap(|_| panic!("ears hurt")).compile().unwrap();
-    graph.attach(Failing(false));
-    graph.attach(seen.clone());
+    graph.attach_observer(Failing(false));
+    graph.attach_observer(seen.clone());
     assert_eq!(run(&graph, json!({})).await["v"], 1);
     let summary = graph.drain(None).await.unwrap();
     assert_eq!((summary.undelivered_count, seen.seen().len()), (1, 3));
@@ -209,7 +213,7 @@ async fn beyond_the_backlog_delivery_stops_with_one_mishap() {
         over([int("v"), log("log")]).node("a", sets(json!({}))).node("b", sets(json!({}))).node("c", drains);
     let three = three.edge("a", "b").edge("b", "c").edge("c", END).entry("a").limits(limits);
     let three = three.on_mishap(hear).compile().unwrap();
-    three.attach(seen.clone());
+    three.attach_observer(seen.clone());
     assert_eq!(run(&three, json!({})).await["v"], 3);
     let summary = three.drain(None).await.unwrap();
     assert_eq!((summary.undelivered_count, summary.timeout_reached), (4, false));
@@ -231,16 +235,16 @@ async fn the_set_of_observers_is_fixed_when_an_invocation_begins() {
     let leaves = id.clone();
     let meddle = move |_| {
         let graph = inside.lock().unwrap().clone().unwrap();
-        graph.attach(joins.clone());
+        graph.attach_observer(joins.clone());
         if let Some(id) = leaves.lock().unwrap().take() {
-            assert!(graph.detach(id));
-            assert!(!graph.detach(id));
+            assert!(graph.detach_observer(id));
+            assert!(!graph.detach_observer(id));
         }
         async { Ok(StateUpdate::new()) }
     };
     let graph = over([int("v")]).node("a", meddle).edge("a", END).entry("a").compile().unwrap();
     *slot.lock().unwrap() = Some(graph.clone());
-    *id.lock().unwrap() = Some(graph.attach(early.clone()));
+    *id.lock().unwrap() = Some(graph.attach_observer(early.clone()));
     run(&graph, json!({})).await;
     graph.drain(None).await.unwrap();
     assert_eq!((early.seen().len(), late.seen().len()), (2, 0));

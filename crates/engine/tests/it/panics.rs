@@ -10,7 +10,7 @@ use singletree_durable::{BoxError, BoxFuture};
 use singletree_engine::{
     Branch, Branches, Ctx, CustomReducer, END, ErrorPolicy, FailureIsolation, FanOut, FieldContent,
     FieldShape, Graph, KeyExtractor, Middleware, Next, NodeError, NodeResult, Projection, Reducer,
-    ReducerFault, Retry, RetryBackoff, Snapshot, StateUpdate, Timing, around, chain,
+    ReducerFault, Retry, RetryBackoff, Snapshot, StateUpdate, Timing, around, format_error_chain,
 };
 
 use crate::fan_out::ints;
@@ -104,11 +104,11 @@ impl CustomReducer for Custom {
     fn name(&self) -> &'static str {
         "custom"
     }
-    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         self.0.test();
         Ok(update)
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         None
     }
 }
@@ -117,7 +117,7 @@ impl CustomReducer for Custom {
 fn merging(reducer: Option<Reducer>, check: Option<singletree_engine::ValueCheck>) -> Builder {
     let mut f = field("f", FieldShape::Any.list(), json!([]));
     f = reducer.into_iter().fold(f, singletree_engine::FieldSpec::reducer);
-    f = check.into_iter().fold(f, singletree_engine::FieldSpec::check);
+    f = check.into_iter().fold(f, singletree_engine::FieldSpec::with_value_check);
     over([f]).node("a", |_| ready(Ok(update(json!({"f": [1]}))))).edge("a", END).entry("a")
 }
 
@@ -176,7 +176,7 @@ const NODES: &[Case] = &[
     Case {
         name: "the key of a reducer",
         build: |nerves| {
-            let key = KeyExtractor::of(move |item| {
+            let key = KeyExtractor::single_node(move |item| {
                 nerves.test();
                 Ok(item.clone())
             });
@@ -241,7 +241,7 @@ const MIDDLEWARE: &[Case] = &[
         name: "the backoff of a retry",
         build: |nerves| {
             retried(|retry| {
-                retry.backoff(RetryBackoff::by(move |_| {
+                retry.backoff(RetryBackoff::single_node(move |_| {
                     nerves.test();
                     std::time::Duration::ZERO
                 }))
@@ -266,7 +266,7 @@ const MIDDLEWARE: &[Case] = &[
         build: |nerves| {
             failing().node_middleware(
                 "a",
-                FailureIsolation::by("e", move |_| {
+                FailureIsolation::single_node("e", move |_| {
                     nerves.test();
                     Ok(StateUpdate::new())
                 }),
@@ -299,7 +299,7 @@ const MIDDLEWARE: &[Case] = &[
     Case {
         name: "the callback of a timing",
         build: |nerves| {
-            around_a(Timing::of("a", move |_| {
+            around_a(Timing::for_node("a", move |_| {
                 nerves.test();
                 ready(Ok(()))
             }))
@@ -319,7 +319,7 @@ const CONTAINERS: &[Case] = &[
         build: |nerves| {
             fanning(
                 |fan| {
-                    fan.count(3).instance_middleware(FailureIsolation::by("e", move |_| {
+                    fan.count(3).instance_middleware(FailureIsolation::single_node("e", move |_| {
                         nerves.test();
                         Ok(update(json!({"out": 1})))
                     }))
@@ -436,10 +436,19 @@ async fn a_panic_becomes_its_category_and_the_graph_runs_again() {
         let graph = build(nerves.clone()).compile().unwrap();
         let (outcome, seen) = observed(&graph, json!({})).await;
         let error = outcome.unwrap_err();
-        let node = error.place().map(|it| it.node.as_ref());
-        assert_eq!((error.category(), node), (fails.0, Some(fails.1)), "{name}: {}", chain(&error));
-        assert!(chain(&error).contains("panicked: bang"), "{name}: {}", chain(&error));
-        assert!(error.state().is_some(), "{name}");
+        let node = error.node_location().map(|it| it.node.as_ref());
+        assert_eq!(
+            (error.category(), node),
+            (fails.0, Some(fails.1)),
+            "{name}: {}",
+            format_error_chain(&error)
+        );
+        assert!(
+            format_error_chain(&error).contains("panicked: bang"),
+            "{name}: {}",
+            format_error_chain(&error)
+        );
+        assert!(error.recoverable_state().is_some(), "{name}");
         whole(name, &seen.told());
         nerves.calm();
         let (outcome, seen) = observed(&graph, json!({})).await;

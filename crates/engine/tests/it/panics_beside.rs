@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use singletree_durable::{BoxError, BoxFuture, MemoryStore};
 use singletree_engine::{
     Ctx, END, GraphEvent, InvokeOptions, Observer, ObserverFailure, RunMonitor, RunStart, Signal, Snapshot,
-    StateUpdate, chain,
+    StateUpdate, format_error_chain,
 };
 
 use crate::fan_out_pauses::Memory;
@@ -17,7 +17,7 @@ use crate::rig::{Recorder, int, map, over, state, suspended, update};
 struct Nervous(bool);
 
 impl Observer for Nervous {
-    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         assert!(self.0, "bang");
         Box::pin(async { panic!("bang") })
     }
@@ -35,7 +35,7 @@ async fn a_panicking_observer_is_told_of_and_harms_nobody() {
             *counts.lock().unwrap() += 1;
         });
         let graph = graph.compile().unwrap();
-        graph.attach(Nervous(!early));
+        graph.attach_observer(Nervous(!early));
         let seen = Recorder::default();
         let options = InvokeOptions::new().observer(seen.clone());
         let outcome = graph.invoke(update(json!({})), options).await;
@@ -56,7 +56,7 @@ async fn a_check_that_panics_on_a_payload_consumes_nothing() {
         }
         Ok(())
     });
-    let graph = over([int("n").check(fits)])
+    let graph = over([int("n").with_value_check(fits)])
         .node("gate", |cx: Ctx<Snapshot>| async move { cx.suspend(Signal::new("s")).await })
         .edge("gate", END)
         .entry("gate")
@@ -70,7 +70,7 @@ async fn a_check_that_panics_on_a_payload_consumes_nothing() {
     };
     let error = resume(json!({"n": 7})).await.unwrap_err();
     assert_eq!(error.category(), "suspension_resume_payload_invalid");
-    assert!(chain(&error).contains("panicked: bang"), "{}", chain(&error));
+    assert!(format_error_chain(&error).contains("panicked: bang"), "{}", format_error_chain(&error));
     nerves.calm();
     let singletree_engine::RunOutcome::Completed(done) = resume(json!({"n": 7})).await.unwrap() else {
         panic!("it completes");
@@ -85,7 +85,8 @@ async fn a_panicking_entry_hook_runs_nothing() {
     let seen = Recorder::default();
     let options = InvokeOptions::new().observer(seen.clone());
     let start = RunStart::Fresh { initial: StateUpdate::new(), hook: Some(Box::new(|_| panic!("bang"))) };
-    let ran = graph.invoke_kept(Arc::new(Memory::default()), start, options, &RunMonitor::default()).await;
+    let ran =
+        graph.invoke_with_port(Arc::new(Memory::default()), start, options, &RunMonitor::default()).await;
     let error = ran.unwrap_err();
     assert_eq!(
         (error.category(), error.to_string().as_str()),

@@ -92,14 +92,14 @@ fn what_is_merged_back_must_be_what_the_reducer_takes() {
         fn name(&self) -> &'static str {
             "odd"
         }
-        fn reduce(
+        fn reduce_update(
             &self,
             prior: &singletree_engine::FieldContent,
             _: singletree_engine::FieldContent,
         ) -> Result<singletree_engine::FieldContent, singletree_engine::ReducerFault> {
             Ok(prior.clone())
         }
-        fn round_trip_idempotent(&self) -> Option<bool> {
+        fn is_round_trip_idempotent(&self) -> Option<bool> {
             None
         }
     }

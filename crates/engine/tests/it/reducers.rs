@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{
     Branch, Branches, CustomReducer, END, Error, FanOut, FieldContent, FieldShape, FieldSpec, InvokeOptions,
-    KeyExtractor, Projection, Reducer, ReducerFault, chain,
+    KeyExtractor, Projection, Reducer, ReducerFault, format_error_chain,
 };
 
 use crate::rig::{completed, described, fail, field, int, over, run, session, sets, update};
@@ -18,7 +18,11 @@ impl CustomReducer for Sum {
     fn name(&self) -> &'static str {
         "sum"
     }
-    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(
+        &self,
+        prior: &FieldContent,
+        update: FieldContent,
+    ) -> Result<FieldContent, ReducerFault> {
         let number = |it: &FieldContent| match it.to_json()? {
             Value::Number(number) => Ok(number.as_i64().unwrap_or_default()),
             Value::Array(all) => Ok(all.iter().filter_map(Value::as_i64).sum()),
@@ -26,7 +30,7 @@ impl CustomReducer for Sum {
         };
         Ok(FieldContent::from_json(json!(number(prior)? + number(&update)?)))
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         Some(false)
     }
 }
@@ -79,7 +83,7 @@ fn a_reducer_of_ones_own_may_be_warned_of() {
 // items count, too.
 #[tokio::test]
 async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
-    let failing = || KeyExtractor::of(|_| Err(ReducerFault::new("no key today")));
+    let failing = || KeyExtractor::single_node(|_| Err(ReducerFault::new("no key today")));
     let id = || KeyExtractor::field("id");
     let cases: [(Reducer, Value, Value, &str); 8] = [
         (Reducer::DedupeAppend(None), json!([]), json!([{"a": 1}]), "not hashable"),
@@ -100,6 +104,6 @@ async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
         assert_eq!(described(&error), ("reducer_error", Some("a".into()), before), "{name} {given}");
         let Error::Reducer { field, reducer, .. } = &error else { panic!("{error:?}") };
         assert_eq!((field.as_str(), reducer), ("items", &name));
-        assert!(chain(&error).contains(why), "{name} {given}: {}", chain(&error));
+        assert!(format_error_chain(&error).contains(why), "{name} {given}: {}", format_error_chain(&error));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_engine::{
     Ctx, END, Graph, NodeError, Projection, Retry, RetryBackoff, SeededRandomSource, Signal, Snapshot,
-    is_transient,
+    is_transient_error,
 };
 use tokio::time::Instant;
 
@@ -38,7 +38,7 @@ async fn each_attempt_has_a_pair_of_events() {
         failing("provider_rate_limit", 9).node_middleware("a", Retry::new().max_attempts(2).backoff(NOW));
     let (outcome, seen) = observed(&builder.compile().unwrap(), json!({})).await;
     let error = outcome.unwrap_err();
-    assert_eq!(singletree_engine::chain(&error), "node 'a' failed: down 1");
+    assert_eq!(singletree_engine::format_error_chain(&error), "node 'a' failed: down 1");
     assert_eq!(seen.told()[2..], ["0.1 started a", "0.1 completed a node_exception"]);
 }
 
@@ -46,7 +46,7 @@ async fn each_attempt_has_a_pair_of_events() {
 #[test]
 fn what_is_transient_is_known_by_category_one_level_deep() {
     let check = |category: &str, expected: bool| {
-        assert_eq!(is_transient(&NodeError::new("x").with_category(category)), expected, "{category}");
+        assert_eq!(is_transient_error(&NodeError::new("x").with_category(category)), expected, "{category}");
     };
     for category in ["provider_unavailable", "provider_rate_limit", "provider_model_not_loaded"] {
         check(category, true);
@@ -64,11 +64,13 @@ fn what_is_transient_is_known_by_category_one_level_deep() {
     ] {
         check(category, false);
     }
-    assert!(!is_transient(&NodeError::new("x")));
-    assert!(is_transient(&NodeError::new("x").transient()));
+    assert!(!is_transient_error(&NodeError::new("x")));
+    assert!(is_transient_error(&NodeError::new("x").mark_transient()));
     // A cause that was given another category is that.
     let cause = NodeError::new("x").with_category("provider_unavailable");
-    assert!(!is_transient(&NodeError::new("y").with_category("provider_invalid_response").caused_by(cause)));
+    assert!(!is_transient_error(
+        &NodeError::new("y").with_category("provider_invalid_response").caused_by(cause)
+    ));
 }
 
 // spec: pipeline-utilities §6.1: one carrier is looked through, so a subgraph's retry sees the failure of its node.
@@ -131,7 +133,7 @@ async fn classifier_callback_and_backoff_are_the_applications() {
             let v = state.get("v").unwrap().to_json().unwrap();
             error.to_string() != format!("down {v}")
         })
-        .backoff(RetryBackoff::by(|attempt| Duration::from_secs(10 + u64::from(attempt))))
+        .backoff(RetryBackoff::single_node(|attempt| Duration::from_secs(10 + u64::from(attempt))))
         .on_retry(move |error, attempt| {
             let line = format!("{:?} {attempt} {error}", begun.elapsed());
             hears.lock().unwrap().push(line);
@@ -139,7 +141,7 @@ async fn classifier_callback_and_backoff_are_the_applications() {
         });
     let graph = failing("whatever", 9).node_middleware("a", retry).compile().unwrap();
     let (outcome, _) = observed(&graph, json!({"v": 2})).await;
-    assert_eq!(singletree_engine::chain(&outcome.unwrap_err()), "node 'a' failed: down 2");
+    assert_eq!(singletree_engine::format_error_chain(&outcome.unwrap_err()), "node 'a' failed: down 2");
     assert_eq!(*heard.lock().unwrap(), ["0ns 0 down 0", "10s 1 down 1"]);
     assert_eq!(begun.elapsed(), Duration::from_secs(21));
 }
@@ -221,7 +223,7 @@ fn waiting() -> Graph<Snapshot> {
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_neither_retried_nor_counted_as_an_attempt() {
     let (graph, seen) = (waiting(), crate::rig::Recorder::default());
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     let paused = suspended(graph.invoke(update(json!({})), Default::default()).await);
     let resumed =
         graph.resume(&paused.identity.invocation_id, map(json!({"v": 1})), Default::default()).await;

@@ -113,8 +113,8 @@ pub(crate) fn suspended(
 
 /// An error's category, its node, and the state that can be recovered from it.
 pub(crate) fn described(error: &Error) -> (&'static str, Option<String>, Option<Value>) {
-    let node = error.place().map(|it| it.node.to_string());
-    (error.category(), node, error.state().map(state))
+    let node = error.node_location().map(|it| it.node.to_string());
+    (error.category(), node, error.recoverable_state().map(state))
 }
 
 pub(crate) fn invocation(id: &str) -> InvocationId {
@@ -130,7 +130,7 @@ pub(crate) fn session(id: &str) -> SessionId {
 pub(crate) struct Counting(AtomicU64);
 
 impl IdGenerator for Counting {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         format!("00000000-0000-4000-8000-{:012}", self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -196,7 +196,7 @@ fn told(it: &Value) -> String {
 }
 
 impl Observer for Recorder {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         // Saves have tests of their own.
         if !matches!(event, GraphEvent::CheckpointSaved(_)) {
             let mut described = describe(event);
@@ -227,7 +227,7 @@ pub(crate) fn describe(event: &GraphEvent) -> Value {
     if let Some(post) = event.post_state() {
         described["post"] = state(post);
     }
-    if let Some(error) = event.error() {
+    if let Some(error) = event.attempt_error() {
         described["error"] = json!(error.category);
     }
     if let Some(descriptor) = &event.descriptor {
@@ -258,7 +258,8 @@ pub(crate) fn describe(event: &GraphEvent) -> Value {
 fn describe_isolation(event: &IsolationEvent) -> Value {
     let caught = &event.caught_exception;
     let link = |it: &ErrorLink| json!([it.carrier, it.category, it.message]);
-    let entries = event.post_state.entries().map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap()));
+    let entries =
+        event.post_state.iter_entries().map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap()));
     json!({
         "isolated": event.event_name.as_ref(),
         "namespace": event.namespace.iter().map(ToString::to_string).collect::<Vec<_>>(),

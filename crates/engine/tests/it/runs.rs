@@ -84,7 +84,7 @@ impl Clock for Still {
 struct Whole(Arc<std::sync::Mutex<Vec<GraphEvent>>>);
 
 impl Observer for Whole {
-    fn observe<'a>(
+    fn observe_event<'a>(
         &'a self,
         event: &'a GraphEvent,
     ) -> singletree_durable::BoxFuture<'a, Result<(), singletree_durable::BoxError>> {
@@ -104,7 +104,7 @@ async fn nothing_of_a_run_outlives_it() {
     };
     let graph = over([text("t")]).node("a", sets(json!({}))).node("b", looks);
     let graph = graph.conditional_edge("a", |_: &Snapshot| "b").edge("b", END).entry("a").compile().unwrap();
-    let initial = StateUpdate::new().with("t", FieldContent::One(Item::from_shared(shared.clone())));
+    let initial = StateUpdate::new().with("t", FieldContent::One(Item::from_shared_value(shared.clone())));
     let paused = suspended(graph.invoke(initial, InvokeOptions::new()).await);
     assert_eq!(paused.descriptor.signal_id, "1");
     assert_eq!(Arc::strong_count(&shared), 2);

@@ -11,7 +11,7 @@ use singletree_durable::{
 };
 use singletree_engine::{
     Ctx, END, Error, FieldShape, Graph, InvokeOptions, NodeError, Projection, Reducer, SessionShape,
-    Snapshot, StateMigrations, StateSchema, StateUpdate, chain,
+    Snapshot, StateMigrations, StateSchema, StateUpdate, format_error_chain,
 };
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
@@ -148,7 +148,7 @@ async fn what_the_caller_sets_is_merged_onto_what_is_stored() {
 #[tokio::test]
 async fn a_projected_session_keeps_only_its_slice() {
     for (shape, expected) in [
-        (SessionShape::fields(["history"]), json!({"history": ["x"]})),
+        (SessionShape::from_field_names(["history"]), json!({"history": ["x"]})),
         (
             SessionShape::Projected { fields: vec![("past".into(), "history".into())], version: None },
             json!({"past": ["x"]}),
@@ -280,7 +280,7 @@ async fn a_failed_load_runs_nothing() {
     let store = Watched::over(Arc::new(MemoryStore::new().session_store()), true);
     let error = refused(&never().session_store(store.clone()).compile().unwrap()).await;
     assert_eq!((error.category(), store.calls()), ("session_load_failed", vec!["load"]));
-    assert_eq!(chain(&error), "the session could not be loaded: the store is closed");
+    assert_eq!(format_error_chain(&error), "the session could not be loaded: the store is closed");
 }
 
 // spec: sessions §6.1, §10: the result stands, and is inside.
@@ -361,8 +361,8 @@ async fn what_is_loaded_is_checked_whole() {
         let store = Watched::new();
         store.seed("s", "unversioned", state).await;
         let error = refused(&never().session_store(store).compile().unwrap()).await;
-        assert_eq!((error.category(), error.state()), ("state_validation_error", None));
-        assert!(chain(&error).contains(why), "{}", chain(&error));
+        assert_eq!((error.category(), error.recoverable_state()), ("state_validation_error", None));
+        assert!(format_error_chain(&error).contains(why), "{}", format_error_chain(&error));
     }
     let store = Watched::new();
     store.seed("s", "1", json!({"value": 1})).await;

@@ -88,7 +88,7 @@ async fn nesting_two_deep_keeps_one_sequence_of_steps() {
     let outer = outer.edge("first", "middle").edge("middle", "last").edge("last", END).entry("first");
     let outer = outer.compile().unwrap();
     let seen = Recorder::default();
-    outer.attach(seen.clone());
+    outer.attach_observer(seen.clone());
     same(run(&outer, json!({})).await, json!({"x": 9, "log": ["middle", "child", "last"]}));
     outer.drain(None).await.unwrap();
     assert_eq!(
@@ -119,7 +119,7 @@ async fn an_error_inside_is_told_as_it_is() {
     let outer = over([int("o")]).subgraph("sub", &inner, Projection::by_name()).edge("sub", END).entry("sub");
     let error = fail(&outer.compile().unwrap(), json!({})).await;
     assert_eq!(described(&error), ("node_exception", Some("boom".into()), Some(json!({"i": 0}))));
-    let path: Vec<_> = error.place().unwrap().namespace.iter().map(AsRef::as_ref).collect();
+    let path: Vec<_> = error.node_location().unwrap().namespace.iter().map(AsRef::as_ref).collect();
     assert_eq!(path, ["sub", "boom"]);
 }
 
@@ -137,7 +137,8 @@ async fn what_crosses_is_checked_against_the_other_sides_schema() {
         ("state_validation_error", Some("sub".into()), Some(json!({"words": ["one"]})))
     );
     assert!(
-        singletree_engine::chain(&error).contains("field 'numbers': element 0: expected int, found a string")
+        singletree_engine::format_error_chain(&error)
+            .contains("field 'numbers': element 0: expected int, found a string")
     );
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId};
 use singletree_engine::{
     Ctx, END, Error, FieldShape, FieldSpec, Graph, InvokeOptions, NodeResult, Projection, RunOutcome, Signal,
-    Snapshot, StateUpdate, chain, suspend,
+    Snapshot, StateUpdate, format_error_chain, suspend_invocation,
 };
 
 use crate::rig::{
@@ -59,12 +59,15 @@ async fn a_pause_tells_who_waits_where_for_what() {
     let graph = gated(Signal::new("sig-1").metadata(metadata.clone())).ids(Arc::new(Counting::default()));
     let graph = graph.compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     let options = InvokeOptions::new().correlation("corr");
     let paused = suspended(graph.invoke(update(json!({"n": 3})), options).await);
     assert_eq!(paused.identity.correlation_id, "corr");
     assert_eq!(state(&paused.state), json!({"ok": false, "n": 3, "log": ["before"]}));
-    assert_eq!((paused.node_name.as_ref(), paused.outer_node(), paused.namespace.len()), ("gate", "gate", 1));
+    assert_eq!(
+        (paused.node_name.as_ref(), paused.outermost_node_name(), paused.namespace.len()),
+        ("gate", "gate", 1)
+    );
     assert_eq!(paused.descriptor.signal_id, "sig-1");
     assert_eq!(paused.descriptor.metadata.as_ref(), Some(&metadata));
     graph.drain(None).await.unwrap();
@@ -104,7 +107,7 @@ async fn a_node_that_is_not_completed_runs_again() {
     let graph = over([bool_field("ok"), log("log")]).node("gate", gate).edge("gate", END).entry("gate");
     let graph = graph.compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     let id = pause(&graph).await;
     // Still not ok: it suspends again, as often as it likes.
     for _ in 0..2 {
@@ -230,9 +233,9 @@ async fn a_pause_inside_subgraphs_resumes_inside_them() {
     ] {
         let graph = nested(depth, completes);
         let seen = Recorder::default();
-        graph.attach(seen.clone());
+        graph.attach_observer(seen.clone());
         let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
-        assert_eq!((paused.node_name.as_ref(), paused.outer_node()), ("gate", "sub"));
+        assert_eq!((paused.node_name.as_ref(), paused.outermost_node_name()), ("gate", "sub"));
         assert_eq!(paused.namespace.len(), depth + 1);
         assert_eq!(state(&paused.state), json!({"ok": false, "log": ["pre"]}));
         graph.drain(None).await.unwrap();
@@ -302,9 +305,12 @@ async fn a_task_left_behind_cannot_suspend_a_later_node() {
 struct Suspends(Arc<Mutex<Vec<String>>>);
 
 impl singletree_engine::Observer for Suspends {
-    fn observe<'a>(&'a self, _: &'a singletree_engine::GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(
+        &'a self,
+        _: &'a singletree_engine::GraphEvent,
+    ) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async {
-            let error = suspend(Signal::new("s")).await;
+            let error = suspend_invocation(Signal::new("s")).await;
             self.0.lock().unwrap().push(error.to_string());
             Ok(())
         })
@@ -314,11 +320,11 @@ impl singletree_engine::Observer for Suspends {
 // spec: suspension §3, §9
 #[tokio::test]
 async fn only_a_nodes_body_can_suspend() {
-    let error = suspend(Signal::new("s")).await;
+    let error = suspend_invocation(Signal::new("s")).await;
     assert_eq!(error.category(), Some("suspension_in_unsupported_context"));
     let graph = over([]).node("a", sets(json!({}))).edge("a", END).entry("a").compile().unwrap();
     let tried = Suspends::default();
-    graph.attach(tried.clone());
+    graph.attach_observer(tried.clone());
     completed(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     graph.drain(None).await.unwrap();
     let refused = "suspend was called inside an invocation, but not in a node's body";
@@ -327,7 +333,7 @@ async fn only_a_nodes_body_can_suspend() {
 
 #[tokio::test]
 async fn a_function_without_the_context_can_suspend_its_node() {
-    let ambient = |_| async { Err::<StateUpdate, _>(suspend(Signal::new("ambient")).await) };
+    let ambient = |_| async { Err::<StateUpdate, _>(suspend_invocation(Signal::new("ambient")).await) };
     let graph = over([]).node("a", ambient).edge("a", END).entry("a").compile().unwrap();
     let paused = suspended(graph.invoke(StateUpdate::new(), InvokeOptions::new()).await);
     assert_eq!(paused.descriptor.signal_id, "ambient");
@@ -346,7 +352,7 @@ async fn a_deadline_sets_only_what_it_can() {
             (Ok(RunOutcome::Suspended(_)), None) => {}
             (Err(error), Some(why)) => {
                 assert_eq!(error.derived_category(), "suspension_resume_payload_invalid");
-                assert!(chain(&error).contains(why), "{}", chain(&error));
+                assert!(format_error_chain(&error).contains(why), "{}", format_error_chain(&error));
             }
             (found, _) => panic!("{found:?}"),
         }

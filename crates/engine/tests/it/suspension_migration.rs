@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{MemoryStore, PausedStatus, PausedStore, StateMigrations, TenantId};
 use singletree_engine::{
-    END, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, Signal, Snapshot, StateSchema, chain,
+    END, FieldShape, FieldSpec, Graph, InvokeOptions, Projection, Signal, Snapshot, StateSchema,
+    format_error_chain,
 };
 
 use crate::checkpoint_migration::{Migrated, State, adds};
@@ -83,8 +84,8 @@ async fn each_way_to_fail_has_its_category_and_consumes_nothing() {
         let id = pause(&first(&store)).await;
         let graph = second(&store).state_migrations(migrations).compile().unwrap();
         let error = resume(&graph, &id, json!({"topic": "t"})).await.unwrap_err();
-        assert_eq!(error.category(), category, "{}", chain(&error));
-        assert!(chain(&error).contains(why), "{}", chain(&error));
+        assert_eq!(error.category(), category, "{}", format_error_chain(&error));
+        assert!(format_error_chain(&error).contains(why), "{}", format_error_chain(&error));
         assert_eq!(status(&store, &id).await, PausedStatus::Suspended);
         let able = StateMigrations::new().with("v1", "v2", adds("topic", "t"));
         let graph = second(&store).state_migrations(able).compile().unwrap();

@@ -7,7 +7,9 @@ use singletree_durable::{
     InvocationId, JsonDocument, MemoryStore, PausedRecord, PausedStatus, PausedStore, StateMigrations,
     TenantId,
 };
-use singletree_engine::{Ctx, END, Graph, InvokeOptions, Signal, Snapshot, StateSchema, StateUpdate, chain};
+use singletree_engine::{
+    Ctx, END, Graph, InvokeOptions, Signal, Snapshot, StateSchema, StateUpdate, format_error_chain,
+};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
 use crate::rig::{Builder, Recorder, completed, int, log, map, over, session, sets, suspended, update};
@@ -87,13 +89,13 @@ async fn a_pause_that_cannot_be_recorded_is_the_nodes_to_handle() {
     assert_eq!(ended["log"], json!(["suspension_persistence_failed", "after"]));
     let graph = gate(false).paused_store(broken(FailedWriteEffect::Before).1).compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(
         (error.category(), error.derived_category()),
         ("suspension_persistence_failed", "suspension_persistence_failed")
     );
-    assert_eq!(error.place().map(|it| it.node.as_ref()), Some("gate"));
+    assert_eq!(error.node_location().map(|it| it.node.as_ref()), Some("gate"));
     graph.drain(None).await.unwrap();
     assert_eq!(seen.lines(), ["0 started gate", "0 completed gate"]);
     assert_eq!(seen.seen()[1]["error"], "node_exception");
@@ -112,7 +114,7 @@ async fn a_failed_pause_that_nobody_waits_for_ends_the_invocation() {
     let graph = over([]).node("gate", impatient).edge("gate", END).entry("gate");
     let graph = graph.paused_store(broken(FailedWriteEffect::Before).1).compile().unwrap();
     let seen = Recorder::default();
-    graph.attach(seen.clone());
+    graph.attach_observer(seen.clone());
     let error = graph.invoke(StateUpdate::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(error.category(), "suspension_persistence_failed");
     graph.drain(None).await.unwrap();
@@ -237,7 +239,7 @@ async fn a_record_that_does_not_fit_the_graph_is_refused() {
         tamper(&store, &id, change).await;
         let error = resume(&graph, &id, json!({})).await.unwrap_err();
         assert_eq!(error.category(), category);
-        assert!(chain(&error).contains(why), "{}", chain(&error));
+        assert!(format_error_chain(&error).contains(why), "{}", format_error_chain(&error));
         assert_eq!(stored(&store, &id).await.unwrap().status, PausedStatus::Suspended);
     }
 }

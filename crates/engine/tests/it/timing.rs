@@ -17,7 +17,7 @@ use crate::rig::{Builder, completed, fail, flaky, int, observed, over, run, sets
 struct Ticking(AtomicU64);
 
 impl MonotonicClock for Ticking {
-    fn elapsed(&self) -> Duration {
+    fn elapsed_since_origin(&self) -> Duration {
         Duration::from_millis(5 * self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -47,7 +47,7 @@ fn failing(category: &'static str, failures: u32) -> Builder {
 #[tokio::test]
 async fn a_dispatch_is_timed_with_two_reads_of_its_own_clock() {
     let (book, clock) = (Book::default(), Arc::new(Ticking::default()));
-    let timing = Timing::of("a", writes(&book)).clock(clock.clone());
+    let timing = Timing::for_node("a", writes(&book)).clock(clock.clone());
     let graph = failing("provider_unavailable", 1).node_middleware("a", timing).compile().unwrap();
     fail(&graph, json!({})).await;
     run(&graph, json!({})).await;
@@ -63,7 +63,7 @@ async fn a_dispatch_is_timed_with_two_reads_of_its_own_clock() {
 #[tokio::test]
 async fn a_timing_of_a_graph_has_each_nodes_name() {
     let book = Book::default();
-    let timing = || Timing::each(writes(&book)).clock(Arc::new(Ticking::default()));
+    let timing = || Timing::for_each_site(writes(&book)).clock(Arc::new(Ticking::default()));
     let inner = failing("bad", 1).compile().unwrap();
     let graph = over([int("v")])
         .node("first", sets(json!({"v": 3})))
@@ -84,7 +84,7 @@ async fn a_timing_of_a_graph_has_each_nodes_name() {
     let named = || {
         over([int("v")]).node("a", sets(json!({}))).node("b", sets(json!({}))).edge("a", "b").edge("b", END)
     };
-    let compiled = named().entry("a").middleware(Timing::of("a", writes(&book))).compile();
+    let compiled = named().entry("a").middleware(Timing::for_node("a", writes(&book))).compile();
     assert_eq!(compiled.unwrap_err().category(), "invalid_declaration");
 }
 
@@ -94,7 +94,7 @@ async fn timing_composes_with_retry_both_ways() {
     for (outside, expected) in [(true, 1), (false, 3)] {
         let book = Book::default();
         let retry = Retry::new().backoff(RetryBackoff::Constant(Duration::ZERO));
-        let timing = Timing::each(writes(&book));
+        let timing = Timing::for_each_site(writes(&book));
         let builder = failing("provider_unavailable", 2);
         let builder = if outside {
             builder.node_middleware("a", timing).node_middleware("a", retry)
@@ -109,7 +109,7 @@ async fn timing_composes_with_retry_both_ways() {
 // spec: pipeline-utilities §6.2: the error of the callback is the node's failure.
 #[tokio::test]
 async fn a_failed_callback_is_the_nodes_failure() {
-    let timing = || Timing::each(|_| async { Err(NodeError::new("full").with_category("mine")) });
+    let timing = || Timing::for_each_site(|_| async { Err(NodeError::new("full").with_category("mine")) });
     let graph = failing("x", 0).node_middleware("a", timing()).compile().unwrap();
     let error = fail(&graph, json!({})).await;
     assert_eq!((error.category(), error.derived_category()), ("node_exception", "mine"));

@@ -65,11 +65,15 @@ impl CustomReducer for Largest {
     fn name(&self) -> &'static str {
         "largest"
     }
-    fn reduce(&self, prior: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(
+        &self,
+        prior: &FieldContent,
+        update: FieldContent,
+    ) -> Result<FieldContent, ReducerFault> {
         let number = |it: &FieldContent| it.to_json().map(|it| it.as_i64());
         Ok(if number(prior)? > number(&update)? { prior.clone() } else { update })
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         Some(true)
     }
 }

@@ -15,10 +15,10 @@ impl CustomReducer for Classified {
     fn name(&self) -> &'static str {
         "classified"
     }
-    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         Ok(update)
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         self.0
     }
 }

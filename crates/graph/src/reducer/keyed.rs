@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{ReducerFault, items, list};
+use super::{ReducerFault, expect_items, expect_list};
 use crate::FieldContent;
 use crate::Item;
 
@@ -26,14 +26,14 @@ impl KeyExtractor {
     /// Takes a field of the item. An item without that field is an error.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self::of(move |item| match item.get(&name) {
+        Self::single_node(move |item| match item.get(&name) {
             Some(value) => Ok(value.clone()),
             None => Err(ReducerFault::new(format!("an item has no field '{name}'"))),
         })
     }
 
     /// Computes the key by a function.
-    pub fn of(key: impl Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync + 'static) -> Self {
+    pub fn single_node(key: impl Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync + 'static) -> Self {
         Self(Arc::new(key))
     }
 }
@@ -48,7 +48,7 @@ enum HashableKey {
     Text(String),
 }
 
-fn hashed(key: Option<&KeyExtractor>, item: &Item) -> Result<HashableKey, ReducerFault> {
+fn extract_hashable_key(key: Option<&KeyExtractor>, item: &Item) -> Result<HashableKey, ReducerFault> {
     let json = item.json()?;
     let value = match key {
         Some(key) => (key.0)(json)?,
@@ -77,20 +77,22 @@ pub(super) fn dedupe_append(
     update: FieldContent,
     key: Option<&KeyExtractor>,
 ) -> Result<FieldContent, ReducerFault> {
-    let old = list("prior", prior)?;
-    let new = items("update", update)?;
+    let old = expect_list("prior", prior)?;
+    let new = expect_items("update", update)?;
     if new.is_empty() {
         return Ok(prior.clone());
     }
-    let mut seen =
-        old.iter().map(|it| hashed(key, it)).collect::<Result<std::collections::HashSet<_>, _>>()?;
+    let mut seen = old
+        .iter()
+        .map(|it| extract_hashable_key(key, it))
+        .collect::<Result<std::collections::HashSet<_>, _>>()?;
     let mut fresh = Vec::new();
     for item in new {
-        if seen.insert(hashed(key, &item)?) {
+        if seen.insert(extract_hashable_key(key, &item)?) {
             fresh.push(item);
         }
     }
-    Ok(FieldContent::Many(old.append(fresh)))
+    Ok(FieldContent::Many(old.append_items(fresh)))
 }
 
 pub(super) fn merge_by_key(
@@ -98,18 +100,18 @@ pub(super) fn merge_by_key(
     update: FieldContent,
     key: Option<&KeyExtractor>,
 ) -> Result<FieldContent, ReducerFault> {
-    let mut merged: Vec<Item> = list("prior", prior)?.iter().cloned().collect();
-    let new = items("update", update)?;
+    let mut merged: Vec<Item> = expect_list("prior", prior)?.iter().cloned().collect();
+    let new = expect_items("update", update)?;
     if new.is_empty() {
         return Ok(prior.clone());
     }
     // The last of several equal keys is the one that is replaced: later insertions win.
     let mut index = HashMap::with_capacity(merged.len());
     for (at, item) in merged.iter().enumerate() {
-        index.insert(hashed(key, item)?, at);
+        index.insert(extract_hashable_key(key, item)?, at);
     }
     for item in new {
-        let at = *index.entry(hashed(key, &item)?).or_insert(merged.len());
+        let at = *index.entry(extract_hashable_key(key, &item)?).or_insert(merged.len());
         match merged.get_mut(at) {
             Some(place) => *place = item,
             None => merged.push(item),

@@ -7,7 +7,7 @@ use super::{KeyExtractor, Reducer};
 use crate::FieldContent;
 
 fn reduce(reducer: &Reducer, prior: Value, update: Value) -> Result<Value, String> {
-    let merged = reducer.reduce(&FieldContent::from_json(prior), FieldContent::from_json(update));
+    let merged = reducer.reduce_update(&FieldContent::from_json(prior), FieldContent::from_json(update));
     merged.map(|it| it.to_json().unwrap()).map_err(|it| it.message)
 }
 
@@ -107,9 +107,9 @@ fn bounded_append_drops_from_the_front_and_leaves_an_untouched_prior_alone() {
             (json!([1, 2, 3, 4, 5]), json!([]), json!([1, 2, 3, 4, 5])),
         ],
     );
-    assert!(Reducer::BoundedAppend(0).misconfigured().is_some());
-    assert!(Reducer::BoundedAppend(-1).misconfigured().is_some());
-    assert!(Reducer::BoundedAppend(1).misconfigured().is_none());
+    assert!(Reducer::BoundedAppend(0).configuration_problem().is_some());
+    assert!(Reducer::BoundedAppend(-1).configuration_problem().is_some());
+    assert!(Reducer::BoundedAppend(1).configuration_problem().is_none());
 }
 
 // spec: graph-engine §2
@@ -151,7 +151,7 @@ fn merge_by_key_replaces_the_last_of_equal_keys_in_place() {
         ],
     );
     refuse(&by_id, &[(json!([]), json!([{"id": {}}]), "not hashable")]);
-    assert!(Reducer::MergeByKey(None).misconfigured().is_some());
+    assert!(Reducer::MergeByKey(None).configuration_problem().is_some());
 }
 
 proptest! {

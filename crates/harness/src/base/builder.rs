@@ -46,7 +46,7 @@ pub struct HarnessBuilder<S> {
 }
 
 impl<S: State> HarnessBuilder<S> {
-    pub(super) fn over(graph: Graph<S>, mode: HarnessMode) -> Self {
+    pub(super) fn for_graph(graph: Graph<S>, mode: HarnessMode) -> Self {
         Self {
             graph,
             mode,
@@ -143,7 +143,7 @@ impl<S: State> HarnessBuilder<S> {
     /// Makes the harness.
     #[must_use]
     pub fn build(self) -> Harness<S> {
-        Harness::of(self)
+        Harness::from_builder(self)
     }
 }
 

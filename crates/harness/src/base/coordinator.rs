@@ -37,7 +37,7 @@ pub trait SignalCoordinator: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Any: the turn ends with `harness_signal_correlation_failed`.
-    fn resolve<'a>(
+    fn resolve_signal<'a>(
         &'a self,
         target: &'a SignalTarget,
     ) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>>;

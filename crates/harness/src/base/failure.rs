@@ -3,7 +3,7 @@
 use super::route::HarnessMode;
 use crate::Error;
 use crate::bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface};
-use crate::reply::{Redact, cut, innermost};
+use crate::reply::{Redact, describe_innermost_error, truncate_text};
 
 /// An errored turn, put in its bucket (harness §5.2, §7).
 #[derive(Debug)]
@@ -30,9 +30,10 @@ pub(super) struct FailureReporter<'a> {
 }
 
 impl FailureReporter<'_> {
-    pub(super) fn failure(&self, error: Error) -> TurnFailure {
+    pub(super) fn make_turn_failure(&self, error: Error) -> TurnFailure {
         let category = error.category().to_owned();
-        let Disposition { bucket, retry_safe } = self.buckets.look_up(&category, HarnessSurface::Base);
+        let Disposition { bucket, retry_safe } =
+            self.buckets.look_up_category(&category, HarnessSurface::Base);
         let bucket = match (self.mode, bucket) {
             // There is no session to end (§7.1): the remaining option is that the caller changes its request.
             (HarnessMode::Stateless, FailureBucket::SessionTerminating) => FailureBucket::UserCorrectable,
@@ -41,7 +42,7 @@ impl FailureReporter<'_> {
         TurnFailure {
             bucket,
             category,
-            message: cut(&(self.redact)(&innermost(&error)), self.max_bytes),
+            message: truncate_text(&(self.redact)(&describe_innermost_error(&error)), self.max_bytes),
             // A turn whose subscription failed has run up to its pause, and its session is saved.
             retry_safe: retry_safe && !matches!(error, Error::Subscription { .. }),
             error,

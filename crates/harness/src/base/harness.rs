@@ -3,14 +3,16 @@
 use std::fmt;
 
 use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
-use singletree_engine::{Error as RunError, Graph, InvokeOptions, RunOutcome, State, SuspendedRun, chain};
+use singletree_engine::{
+    Error as RunError, Graph, InvokeOptions, RunOutcome, State, SuspendedRun, format_error_chain,
+};
 
 use super::builder::{HarnessBuilder, PausedRecords};
 use super::failure::FailureReporter;
 use super::inbound::{InboundRequest, SignalArrival, SignalTarget};
 use super::report::{EngineInvocation, HarnessOutcome, TurnReport};
 use super::resuming::{ResumeReservation, ResumingInvocations};
-use super::route::{DispatchRoute, HarnessMode, SessionSelection, route};
+use super::route::{DispatchRoute, HarnessMode, SessionSelection, route_request};
 use crate::outcome::DispatchPath;
 use crate::{Error, Result};
 
@@ -54,16 +56,16 @@ impl<S: State> Harness<S> {
     /// Starts a harness whose turns belong to sessions (harness §2).
     #[must_use]
     pub fn sessioned(graph: Graph<S>) -> HarnessBuilder<S> {
-        HarnessBuilder::over(graph, HarnessMode::Sessioned)
+        HarnessBuilder::for_graph(graph, HarnessMode::Sessioned)
     }
 
     /// Starts a harness whose turns stand alone (harness §2, §3.0).
     #[must_use]
     pub fn stateless(graph: Graph<S>) -> HarnessBuilder<S> {
-        HarnessBuilder::over(graph, HarnessMode::Stateless)
+        HarnessBuilder::for_graph(graph, HarnessMode::Stateless)
     }
 
-    pub(super) fn of(parts: HarnessBuilder<S>) -> Self {
+    pub(super) fn from_builder(parts: HarnessBuilder<S>) -> Self {
         Self { parts, resuming: ResumingInvocations::default() }
     }
 
@@ -77,8 +79,8 @@ impl<S: State> Harness<S> {
     ///
     /// # Errors
     /// `harness_path_classification_ambiguous`, `harness_session_id_unresolved`.
-    pub fn classify(&self, inbound: &InboundRequest) -> Result<DispatchPath> {
-        Ok(self.route(inbound)?.path())
+    pub fn classify_request(&self, inbound: &InboundRequest) -> Result<DispatchPath> {
+        Ok(self.find_route(inbound)?.dispatch_path())
     }
 
     /// Takes a transmission through its turn (harness §4, §5).
@@ -97,36 +99,36 @@ impl<S: State> Harness<S> {
     /// Dropping the future ends the run at its next await ([`Graph::invoke`]). Between a pause and its subscription the
     /// record stays, and no signal leads to it.
     pub async fn handle(&self, inbound: InboundRequest) -> TurnReport<S> {
-        let route = self.route(&inbound);
-        let path = route.as_ref().ok().map(DispatchRoute::path);
+        let route = self.find_route(&inbound);
+        let path = route.as_ref().ok().map(DispatchRoute::dispatch_path);
         let (invoked, ran) = match route {
             Err(error) => (None, Err(error)),
-            Ok(DispatchRoute::Start { session, .. }) => self.start(&inbound, session).await,
-            Ok(DispatchRoute::Resume { signal, .. }) => self.resume(signal).await,
+            Ok(DispatchRoute::Start { session, .. }) => self.start_invocation(&inbound, session).await,
+            Ok(DispatchRoute::Resume { signal, .. }) => self.resume_invocation(signal).await,
         };
         let outcome = match ran {
             Ok(RunOutcome::Completed(done)) => HarnessOutcome::Completed(done),
             Ok(RunOutcome::Suspended(paused)) => HarnessOutcome::Suspended(paused),
-            Err(error) => HarnessOutcome::Errored(self.telling().failure(error)),
+            Err(error) => HarnessOutcome::Errored(self.failure_reporter().make_turn_failure(error)),
         };
         TurnReport { path, invoked, outcome }
     }
 
-    fn route<'a>(&self, inbound: &'a InboundRequest) -> Result<DispatchRoute<'a>> {
-        route(self.parts.mode, inbound, &self.parts.resolve)
+    fn find_route<'a>(&self, inbound: &'a InboundRequest) -> Result<DispatchRoute<'a>> {
+        route_request(self.parts.mode, inbound, &self.parts.resolve)
     }
 
-    fn telling(&self) -> FailureReporter<'_> {
+    fn failure_reporter(&self) -> FailureReporter<'_> {
         let HarnessBuilder { mode, buckets, redact, limits, .. } = &self.parts;
         FailureReporter { mode: *mode, buckets, redact, max_bytes: limits.diagnostic_bytes }
     }
 
-    async fn start(&self, inbound: &InboundRequest, session: SessionSelection) -> RunResult<S> {
+    async fn start_invocation(&self, inbound: &InboundRequest, session: SessionSelection) -> RunResult<S> {
         let assigned = session == SessionSelection::Unnamed;
         let session = match session {
             SessionSelection::Absent => None,
             SessionSelection::Named(id) => Some(id),
-            SessionSelection::Unnamed => match SessionId::parse(self.parts.ids.uuid()) {
+            SessionSelection::Unnamed => match SessionId::parse(self.parts.ids.generate_uuid()) {
                 Ok(id) => Some(id),
                 Err(error) => return (None, Err(Error::SessionId { why: error.to_string() })),
             },
@@ -135,33 +137,33 @@ impl<S: State> Harness<S> {
         let options = InvokeOptions::new().extensions(self.parts.extensions.clone());
         let options = session.clone().into_iter().fold(options, InvokeOptions::session);
         let ran = self.parts.graph.invoke(initial.clone(), options).await;
-        (Some(EngineInvocation::Start { initial, session, assigned }), self.subscribed(ran).await)
+        (Some(EngineInvocation::Start { initial, session, assigned }), self.subscribe_if_suspended(ran).await)
     }
 
-    async fn resume(&self, signal: &SignalArrival) -> RunResult<S> {
-        let reserved = match self.correlate(signal).await {
+    async fn resume_invocation(&self, signal: &SignalArrival) -> RunResult<S> {
+        let reserved = match self.correlate_signal(signal).await {
             Ok(reserved) => reserved,
             Err(error) => return (None, Err(error)),
         };
         let (invocation, payload) = (&reserved.invocation, &signal.payload);
         let options = InvokeOptions::new().extensions(self.parts.extensions.clone());
         let ran = self.parts.graph.resume(invocation, payload.clone(), options).await;
-        if is_over(&ran) {
-            self.unsubscribe(invocation).await;
+        if is_invocation_over(&ran) {
+            self.end_subscription(invocation).await;
         }
         let invoked = EngineInvocation::Resume { invocation: invocation.clone(), payload: payload.clone() };
-        (Some(invoked), self.subscribed(ran).await)
+        (Some(invoked), self.subscribe_if_suspended(ran).await)
     }
 
     /// Finds the invocation of a signal and reserves it, so that other signals cannot resume it.
-    async fn correlate(&self, signal: &SignalArrival) -> Result<ResumeReservation<'_>> {
-        let found = self.resolve(&signal.target).await?;
-        let Some(reserved) = self.resuming.reserve(found) else {
+    async fn correlate_signal(&self, signal: &SignalArrival) -> Result<ResumeReservation<'_>> {
+        let found = self.resolve_target(&signal.target).await?;
+        let Some(reserved) = self.resuming.reserve_invocation(found) else {
             return Err(Error::Correlation { why: "another one is resuming it".into() });
         };
         // Between look-up and reservation another signal may have been answered, and the invocation may wait for
         // something else by now: this one must not answer that.
-        if self.resolve(&signal.target).await? != reserved.invocation {
+        if self.resolve_target(&signal.target).await? != reserved.invocation {
             return Err(Error::Correlation { why: "it was answered already".into() });
         }
         let max = self.parts.limits.payload_bytes;
@@ -169,13 +171,13 @@ impl<S: State> Harness<S> {
         if text.len() > max {
             return Err(Error::Payload { why: format!("it has more than {max} bytes") });
         }
-        crate::payload::check_nesting(&text, &self.parts.limits)?;
+        crate::payload::check_payload_nesting(&text, &self.parts.limits)?;
         Ok(reserved)
     }
 
-    async fn resolve(&self, target: &SignalTarget) -> Result<InvocationId> {
-        let found = self.in_time(self.parts.coordinator.resolve(target)).await;
-        let found = found.map_err(|error| Error::Correlation { why: chain(error.as_ref()) })?;
+    async fn resolve_target(&self, target: &SignalTarget) -> Result<InvocationId> {
+        let found = self.call_with_timeout(self.parts.coordinator.resolve_signal(target)).await;
+        let found = found.map_err(|error| Error::Correlation { why: format_error_chain(error.as_ref()) })?;
         found.ok_or_else(|| Error::Correlation {
             why: match target {
                 SignalTarget::Signal(id) => format!("nothing waits for '{id}'"),
@@ -185,36 +187,40 @@ impl<S: State> Harness<S> {
     }
 
     /// Subscribes to the signal of a turn that suspended (harness §5.3); other ends are passed on.
-    async fn subscribed(&self, ran: singletree_engine::Result<RunOutcome<S>>) -> Result<RunOutcome<S>> {
+    async fn subscribe_if_suspended(
+        &self,
+        ran: singletree_engine::Result<RunOutcome<S>>,
+    ) -> Result<RunOutcome<S>> {
         let outcome = ran?;
         if let RunOutcome::Suspended(paused) = &outcome {
-            self.subscribe(paused).await?;
+            self.subscribe_to_signal(paused).await?;
         }
         Ok(outcome)
     }
 
-    async fn subscribe(&self, paused: &SuspendedRun<S>) -> Result<()> {
+    async fn subscribe_to_signal(&self, paused: &SuspendedRun<S>) -> Result<()> {
         let SuspendedRun { descriptor, identity, .. } = paused;
         let invocation = &identity.invocation_id;
-        let subscribed = self.in_time(self.parts.coordinator.subscribe(descriptor, invocation)).await;
+        let subscribed =
+            self.call_with_timeout(self.parts.coordinator.subscribe(descriptor, invocation)).await;
         let Err(source) = subscribed else { return Ok(()) };
         // The subscription may exist although the call failed, and an invocation that is reported as errored must not
         // be resumed (R32). If the record cannot be deleted, it stays without a subscription; the first failure is the
         // one reported.
-        self.unsubscribe(invocation).await;
+        self.end_subscription(invocation).await;
         if let Some(PausedRecords { store, tenant }) = &self.parts.paused {
             let deleting = async { store.delete(tenant, invocation).await.map_err(BoxError::from) };
-            drop(self.in_time(Box::pin(deleting)).await);
+            drop(self.call_with_timeout(Box::pin(deleting)).await);
         }
         Err(Error::Subscription { signal: descriptor.signal_id.clone(), source })
     }
 
     /// Ends a subscription. That it fails changes nothing: it leads to a record that cannot be resumed again.
-    async fn unsubscribe(&self, invocation: &InvocationId) {
-        drop(self.in_time(self.parts.coordinator.unsubscribe(invocation)).await);
+    async fn end_subscription(&self, invocation: &InvocationId) {
+        drop(self.call_with_timeout(self.parts.coordinator.unsubscribe(invocation)).await);
     }
 
-    async fn in_time<T>(&self, call: BoxFuture<'_, Result<T, BoxError>>) -> Result<T, BoxError> {
+    async fn call_with_timeout<T>(&self, call: BoxFuture<'_, Result<T, BoxError>>) -> Result<T, BoxError> {
         match tokio::time::timeout(self.parts.limits.read_time, call).await {
             Ok(answer) => answer,
             Err(elapsed) => Err(elapsed.into()),
@@ -224,7 +230,7 @@ impl<S: State> Harness<S> {
 
 /// Checks whether a resume consumed its signal and the invocation waits for nothing more. A failure before the record
 /// is claimed leaves the invocation suspended, or with the caller that claimed it.
-fn is_over<S>(ran: &singletree_engine::Result<RunOutcome<S>>) -> bool {
+fn is_invocation_over<S>(ran: &singletree_engine::Result<RunOutcome<S>>) -> bool {
     match ran {
         Ok(RunOutcome::Completed(_)) => true,
         Ok(RunOutcome::Suspended(_)) => false,

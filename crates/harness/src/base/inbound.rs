@@ -34,12 +34,12 @@ pub struct SignalArrival {
 
 impl SignalArrival {
     /// Makes a signal that is known by its name.
-    pub fn of_signal(signal_id: impl Into<String>, payload: Map<String, Value>) -> Self {
+    pub fn for_signal(signal_id: impl Into<String>, payload: Map<String, Value>) -> Self {
         Self { target: SignalTarget::Signal(signal_id.into()), payload }
     }
 
     /// Makes a signal that is known by the invocation that waits for it.
-    pub fn of_invocation(invocation_id: impl Into<String>, payload: Map<String, Value>) -> Self {
+    pub fn for_invocation(invocation_id: impl Into<String>, payload: Map<String, Value>) -> Self {
         Self { target: SignalTarget::Invocation(invocation_id.into()), payload }
     }
 }

@@ -14,12 +14,12 @@ pub(super) struct ResumingInvocations {
 
 impl ResumingInvocations {
     /// Reserves an invocation, unless another signal has it.
-    pub(super) fn reserve(&self, invocation: InvocationId) -> Option<ResumeReservation<'_>> {
-        let reserved = self.invocations().insert(invocation.clone());
+    pub(super) fn reserve_invocation(&self, invocation: InvocationId) -> Option<ResumeReservation<'_>> {
+        let reserved = self.lock_invocations().insert(invocation.clone());
         reserved.then(|| ResumeReservation { resuming: self, invocation })
     }
 
-    fn invocations(&self) -> MutexGuard<'_, BTreeSet<InvocationId>> {
+    fn lock_invocations(&self) -> MutexGuard<'_, BTreeSet<InvocationId>> {
         self.invocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -33,6 +33,6 @@ pub(super) struct ResumeReservation<'a> {
 
 impl Drop for ResumeReservation<'_> {
     fn drop(&mut self) {
-        self.resuming.invocations().remove(&self.invocation);
+        self.resuming.lock_invocations().remove(&self.invocation);
     }
 }

@@ -1,7 +1,7 @@
 //! Which path a transmission takes: a pure function of mode and transmission (harness §3.4, R13).
 
 use singletree_durable::SessionId;
-use singletree_engine::chain;
+use singletree_engine::format_error_chain;
 
 use super::builder::ResolveSession;
 use super::inbound::{InboundIntent, InboundRequest, SignalArrival};
@@ -36,7 +36,7 @@ pub(super) enum DispatchRoute<'a> {
 }
 
 impl DispatchRoute<'_> {
-    pub(super) fn path(&self) -> DispatchPath {
+    pub(super) fn dispatch_path(&self) -> DispatchPath {
         match self {
             Self::Start { path, .. } | Self::Resume { path, .. } => *path,
         }
@@ -44,12 +44,12 @@ impl DispatchRoute<'_> {
 }
 
 /// Classifies a transmission. The resolver is asked only where there is a session to resolve (§3.3, §3.0).
-pub(super) fn route<'a>(
+pub(super) fn route_request<'a>(
     mode: HarnessMode,
     inbound: &'a InboundRequest,
     resolve: &ResolveSession,
 ) -> Result<DispatchRoute<'a>> {
-    match (mode, signal(inbound)?) {
+    match (mode, extract_signal(inbound)?) {
         (HarnessMode::Stateless, Some(signal)) => {
             Ok(DispatchRoute::Resume { path: DispatchPath::Stateless, signal })
         }
@@ -59,12 +59,12 @@ pub(super) fn route<'a>(
         (HarnessMode::Sessioned, Some(signal)) => {
             Ok(DispatchRoute::Resume { path: DispatchPath::SignalResume, signal })
         }
-        (HarnessMode::Sessioned, None) => in_session(inbound, resolve),
+        (HarnessMode::Sessioned, None) => route_in_session(inbound, resolve),
     }
 }
 
 /// Returns the signal, when the transmission is one and nothing else.
-fn signal(inbound: &InboundRequest) -> Result<Option<&SignalArrival>> {
+fn extract_signal(inbound: &InboundRequest) -> Result<Option<&SignalArrival>> {
     let why = match (&inbound.signal, inbound.intent) {
         (Some(_), _) if !inbound.fields.is_empty() => "it carries a message and a signal",
         (Some(_), Some(InboundIntent::NewSession | InboundIntent::ExistingSession)) => {
@@ -76,8 +76,9 @@ fn signal(inbound: &InboundRequest) -> Result<Option<&SignalArrival>> {
     Err(Error::Path { why: why.into() })
 }
 
-fn in_session(inbound: &InboundRequest, resolve: &ResolveSession) -> Result<DispatchRoute<'static>> {
-    let resolved = resolve(inbound).map_err(|error| Error::SessionId { why: chain(error.as_ref()) })?;
+fn route_in_session(inbound: &InboundRequest, resolve: &ResolveSession) -> Result<DispatchRoute<'static>> {
+    let resolved =
+        resolve(inbound).map_err(|error| Error::SessionId { why: format_error_chain(error.as_ref()) })?;
     let (path, session) = match (inbound.intent, resolved) {
         (Some(InboundIntent::NewSession) | None, None) => {
             (DispatchPath::NewSession, SessionSelection::Unnamed)

@@ -25,27 +25,27 @@ impl MemoryCoordinator {
     /// Makes one that holds 65536 subscriptions.
     #[must_use]
     pub fn new() -> Self {
-        Self::holding(MAX)
+        Self::with_max_subscriptions(MAX)
     }
 
     /// Makes one that holds so many subscriptions; one more fails (INV-12).
     #[must_use]
-    pub fn holding(max: usize) -> Self {
+    pub fn with_max_subscriptions(max: usize) -> Self {
         Self { max, signals: Mutex::default() }
     }
 
     /// Returns how many invocations wait for a signal.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.signals().len()
+    pub fn count_subscriptions(&self) -> usize {
+        self.lock_signals().len()
     }
 
-    fn signals(&self) -> MutexGuard<'_, BTreeMap<InvocationId, String>> {
+    fn lock_signals(&self) -> MutexGuard<'_, BTreeMap<InvocationId, String>> {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, signal: &str, invocation: &InvocationId) -> Result<(), BoxError> {
-        let mut signals = self.signals();
+    fn add_subscription(&self, signal: &str, invocation: &InvocationId) -> Result<(), BoxError> {
+        let mut signals = self.lock_signals();
         if signals.len() >= self.max && !signals.contains_key(invocation) {
             return Err(format!("{} invocations wait already", self.max).into());
         }
@@ -53,8 +53,8 @@ impl MemoryCoordinator {
         Ok(())
     }
 
-    fn find(&self, target: &SignalTarget) -> Result<Option<InvocationId>, BoxError> {
-        let signals = self.signals();
+    fn find_invocation(&self, target: &SignalTarget) -> Result<Option<InvocationId>, BoxError> {
+        let signals = self.lock_signals();
         match target {
             SignalTarget::Invocation(id) => {
                 let id = InvocationId::parse(id)?;
@@ -84,18 +84,18 @@ impl SignalCoordinator for MemoryCoordinator {
         descriptor: &'a Descriptor,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(ready(self.add(&descriptor.signal_id, invocation)))
+        Box::pin(ready(self.add_subscription(&descriptor.signal_id, invocation)))
     }
 
-    fn resolve<'a>(
+    fn resolve_signal<'a>(
         &'a self,
         target: &'a SignalTarget,
     ) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>> {
-        Box::pin(ready(self.find(target)))
+        Box::pin(ready(self.find_invocation(target)))
     }
 
     fn unsubscribe<'a>(&'a self, invocation: &'a InvocationId) -> BoxFuture<'a, Result<(), BoxError>> {
-        self.signals().remove(invocation);
+        self.lock_signals().remove(invocation);
         Box::pin(ready(Ok(())))
     }
 }

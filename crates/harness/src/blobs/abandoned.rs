@@ -13,7 +13,7 @@ use singletree_durable::{
 use super::Blobs;
 use crate::chat::Chat;
 use crate::chat_inner::ChatInner;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::{Error, Result};
 
 /// The kind of the documents by which such sessions are found again. They belong to the operator's tenant.
@@ -34,8 +34,9 @@ struct UnclaimedBlobNote {
 }
 
 /// Returns the tenant that owns documents of no tenant; a server refuses this name for tenants.
-fn operator() -> Result<TenantId> {
-    TenantId::parse("operator").map_err(|error| corrupt("the operator's name".into(), Some(error.into())))
+fn operator_tenant() -> Result<TenantId> {
+    TenantId::parse("operator")
+        .map_err(|error| store_corrupt_error("the operator's name".into(), Some(error.into())))
 }
 
 impl Chat {
@@ -50,47 +51,48 @@ impl Chat {
     /// Dropping the future cancels nothing: the removal is completed.
     pub async fn remove_unclaimed(&self) -> Result<u64> {
         let inner = self.inner.clone();
-        self.inner.run_call(async move { inner.remove_unclaimed().await }).await
+        self.inner.run_call_in_task(async move { inner.remove_unclaimed().await }).await
     }
 }
 
 impl ChatInner {
     /// Writes a note, if the session has not begun, that a blob is kept for it. Called before the blob is stored.
-    pub(super) async fn claim_later(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
-        if self.read(self.journal.session(key)).await?.is_some() {
+    pub(super) async fn note_unclaimed_session(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
+        if self.await_store_read(self.journal.read_session(key)).await?.is_some() {
             return Ok(());
         }
-        let until = self.now().after(blobs.limits.unclaimed);
+        let until = self.current_time().saturating_add(blobs.limits.unclaimed);
         let body = serde_json::to_value(UnclaimedBlobNote { key: key.clone(), until });
-        let body = body.map_err(|error| corrupt("the name of a session".into(), Some(error.into())))?;
+        let body =
+            body.map_err(|error| store_corrupt_error("the name of a session".into(), Some(error.into())))?;
         // The length tells where one name ends and the other begins.
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let id = format!("{}:{tenant}:{session}", tenant.len());
         let note = DocumentChange::Write {
-            key: DocumentKey::new(operator()?, KIND, id),
+            key: DocumentKey::new(operator_tenant()?, KIND, id),
             expect: DocumentPrecondition::Any,
             session: None,
             body: JsonDocument::from(&body),
             // `remove_for` removes the note together with the blobs; an expiry time would remove the note alone.
             expires_at: None,
         };
-        Ok(blobs.documents.change(vec![note]).await?)
+        Ok(blobs.documents.change_documents(vec![note]).await?)
     }
 
     async fn remove_unclaimed(&self) -> Result<u64> {
         let Some(blobs) = &self.blobs else { return Ok(0) };
-        let (operator, now) = (operator()?, self.now());
+        let (operator, now) = (operator_tenant()?, self.current_time());
         let (mut past, mut removed) = (None, 0);
         loop {
-            let page = blobs.documents.documents(&operator, KIND, past.as_deref(), PAGE);
-            let page = self.read(page).await?;
+            let page = blobs.documents.read_documents(&operator, KIND, past.as_deref(), PAGE);
+            let page = self.await_store_read(page).await?;
             for note in &page {
                 let unreadable = |it: serde_json::Error| {
-                    corrupt(format!("the document {KIND} {}", note.key.id), Some(it.into()))
+                    store_corrupt_error(format!("the document {KIND} {}", note.key.id), Some(it.into()))
                 };
                 let unclaimed: UnclaimedBlobNote = note.body.decode().map_err(unreadable)?;
-                if unclaimed.until <= now && self.serves(&unclaimed.key.tenant) {
-                    removed += u64::from(self.remove_for(&unclaimed.key, note, blobs).await?);
+                if unclaimed.until <= now && self.serves_tenant(&unclaimed.key.tenant) {
+                    removed += u64::from(self.remove_session_blobs(&unclaimed.key, note, blobs).await?);
                 }
             }
             match page.into_iter().next_back() {
@@ -102,18 +104,27 @@ impl ChatInner {
 
     /// Removes the blobs of a session, unless it has begun meanwhile, and then the note. Returns whether it had not
     /// begun.
-    async fn remove_for(&self, key: &SessionKey, note: &StoredDocument, blobs: &Blobs) -> Result<bool> {
+    async fn remove_session_blobs(
+        &self,
+        key: &SessionKey,
+        note: &StoredDocument,
+        blobs: &Blobs,
+    ) -> Result<bool> {
         let mut batch =
             Batch::new(key.clone(), self.journal.fence()).require(BatchPrecondition::SessionAbsent);
         batch.put(RowMutation::Delete);
         let removed = match self.journal.apply(batch).await {
             Ok(()) => true,
-            Err(StoreError::Refused { .. }) if self.read(self.journal.session(key)).await?.is_some() => false,
+            Err(StoreError::Refused { .. })
+                if self.await_store_read(self.journal.read_session(key)).await?.is_some() =>
+            {
+                false
+            }
             Err(error) => return Err(error.into()),
         };
         let expect = DocumentPrecondition::Version(note.version);
         let remove = DocumentChange::Remove { key: note.key.clone(), expect };
-        match blobs.documents.change(vec![remove]).await {
+        match blobs.documents.change_documents(vec![remove]).await {
             // Refused: another blob was kept for the session just now, and its note is newer.
             Ok(()) | Err(StoreError::Refused { .. }) => Ok(removed),
             Err(error) => Err(Error::from(error)),
@@ -126,7 +137,7 @@ impl ChatInner {
         // The task must not hold the blobs, which hold the store, while it sleeps.
         let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
         let watched = Arc::downgrade(self);
-        self.tasks.spawn(async move {
+        self.tasks.spawn_task(async move {
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failure is left to the next round: nothing depends on it.
                 drop(inner.remove_unclaimed().await);

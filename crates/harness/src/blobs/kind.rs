@@ -7,7 +7,7 @@ const TEXTS: [&str; 4] = ["text/plain", "text/markdown", "text/csv", "applicatio
 
 /// Returns the media type of a file, if it is one of the accepted types. The type declared by the sender counts only
 /// for text.
-pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Result<String> {
+pub(super) fn detect_media_type(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Result<String> {
     if bytes.is_empty() {
         return Err(Error::BlobRefused { why: "it is empty".into() });
     }
@@ -16,8 +16,8 @@ pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Resul
     // Parameters, such as a character set, are not part of the media type.
     let declared =
         declared.map(|declared| declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let text =
-        declared.filter(|declared| sniffed.is_none() && TEXTS.contains(&declared.as_str()) && is_text(bytes));
+    let text = declared
+        .filter(|declared| sniffed.is_none() && TEXTS.contains(&declared.as_str()) && is_plain_text(bytes));
     match (sniffed, text) {
         (Some(kind), _) if is_kept(kind) => Ok(kind.to_owned()),
         (None, Some(text)) if is_kept(&text) => Ok(text),
@@ -28,7 +28,7 @@ pub(super) fn of(bytes: &[u8], declared: Option<&str>, kept: &[String]) -> Resul
     }
 }
 
-fn is_text(bytes: &[u8]) -> bool {
+fn is_plain_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'))
 }
 
@@ -42,7 +42,7 @@ mod tests {
     const WEBP: &[u8] = b"RIFF\x24\0\0\0WEBPVP8 ";
 
     fn check(bytes: &[u8], declared: Option<&str>, kept: &[String], expected: Result<&str, &str>) {
-        let found = of(bytes, declared, kept).map_err(|error| error.to_string());
+        let found = detect_media_type(bytes, declared, kept).map_err(|error| error.to_string());
         match expected {
             Ok(kind) => assert_eq!(found.as_deref(), Ok(kind)),
             Err(part) => assert!(found.as_ref().is_err_and(|error| error.contains(part)), "{found:?} {part}"),

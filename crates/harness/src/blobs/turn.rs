@@ -13,7 +13,7 @@ use crate::chat_inner::ChatInner;
 
 /// The pictures of the session whose turn runs. Nodes get them from their [`TurnContext`](crate::TurnContext) and pass
 /// them on with their requests to models ([`Request::with_pictures`](singletree_llm::Request::with_pictures)). Where the
-/// chat keeps no blobs there are none. Nodes also store here the pictures that tools returned ([`TurnPictures::keep`]).
+/// chat keeps no blobs there are none. Nodes also store here the pictures that tools returned ([`TurnPictures::keep_picture`]).
 pub struct TurnPictures {
     inner: Arc<ChatInner>,
     key: SessionKey,
@@ -24,7 +24,7 @@ pub struct TurnPictures {
 
 impl TurnPictures {
     /// Returns those of a session, where blobs are kept at all.
-    pub(crate) fn of(
+    pub(crate) fn for_session(
         inner: &Arc<ChatInner>,
         key: &SessionKey,
         admission: Option<Arc<dyn Admission>>,
@@ -44,8 +44,8 @@ impl TurnPictures {
     ///
     /// # Cancellation
     /// A write that has begun is carried out; it precedes every later write of the session, such as its deletion.
-    pub async fn keep(&self, bytes: Vec<u8>, declared: Option<&str>) -> crate::Result<BlobReference> {
-        let blob = self.blobs.checked(bytes, declared)?;
+    pub async fn keep_picture(&self, bytes: Vec<u8>, declared: Option<&str>) -> crate::Result<BlobReference> {
+        let blob = self.blobs.prepare_blob(bytes, declared)?;
         if !blob.media_type.starts_with("image/") {
             let why = format!("it is {}, and a tool shows pictures only", blob.media_type);
             return Err(crate::Error::BlobRefused { why });
@@ -53,8 +53,8 @@ impl TurnPictures {
         self.inner.store_blob(&self.blobs, (&self.key, blob), self.admission.as_deref()).await
     }
 
-    async fn read(&self, digest: &str) -> Result<Option<ResolvedPicture>, Error> {
-        let read = self.inner.read(self.blobs.documents.blob(&self.key, digest)).await;
+    async fn read_picture(&self, digest: &str) -> Result<Option<ResolvedPicture>, Error> {
+        let read = self.inner.await_store_read(self.blobs.documents.read_blob(&self.key, digest)).await;
         // As a provider that is away: the same again may succeed.
         let unread = |it: crate::Error| {
             let category = it.category().to_owned();
@@ -70,8 +70,8 @@ impl TurnPictures {
 }
 
 impl PictureResolver for TurnPictures {
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>, Error>> {
-        Box::pin(self.read(digest))
+    fn load_picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>, Error>> {
+        Box::pin(self.read_picture(digest))
     }
 
     fn request_bytes_max(&self) -> usize {

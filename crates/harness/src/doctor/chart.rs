@@ -55,7 +55,10 @@ pub(super) enum CheckedMessage {
 
 impl SessionRowSet {
     /// Reads a session; an error comes back with the row that it belongs to.
-    pub(super) async fn read(journal: &dyn Journal, row: SessionRow) -> Result<Self, (SessionRow, Error)> {
+    pub(super) async fn read_session(
+        journal: &dyn Journal,
+        row: SessionRow,
+    ) -> Result<Self, (SessionRow, Error)> {
         let mut chart = Self {
             fence: journal.fence(),
             row,
@@ -70,18 +73,18 @@ impl SessionRowSet {
             calls: BTreeMap::new(),
             said: Vec::new(),
         };
-        match chart.fill(journal).await {
+        match chart.read_all_rows(journal).await {
             Ok(()) => Ok(chart),
             Err(error) => Err((chart.row, error)),
         }
     }
 
-    async fn fill(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+    async fn read_all_rows(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         self.read_turns(journal).await?;
         self.read_waits(journal).await?;
         self.read_items(journal).await?;
         self.read_events(journal).await?;
-        let used = journal.usage(&UsageRowQuery::Session(self.row.key.clone())).await?;
+        let used = journal.read_model_usage(&UsageRowQuery::Session(self.row.key.clone())).await?;
         self.calls = used.into_iter().map(|row| (row.model, row.calls)).collect();
         self.read_history(journal).await
     }
@@ -89,7 +92,7 @@ impl SessionRowSet {
     async fn read_turns(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         let mut no = 0;
         loop {
-            let page = journal.turns(&self.row.key, &TurnRowQuery::From { no, limit: PAGE }).await?;
+            let page = journal.read_turns(&self.row.key, &TurnRowQuery::From { no, limit: PAGE }).await?;
             let Some(last) = page.last().map(|it| it.no) else { return Ok(()) };
             self.turns.extend(page);
             no = last + 1;
@@ -98,21 +101,21 @@ impl SessionRowSet {
 
     async fn read_waits(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         let key = self.row.key.clone();
-        let pending = journal.waits(&WaitRowQuery::Pending(key.clone())).await?;
+        let pending = journal.read_waits(&WaitRowQuery::Pending(key.clone())).await?;
         let mut invocations: BTreeSet<InvocationId> =
             pending.into_iter().map(|(_, it)| it.invocation).collect();
         invocations.extend(self.turns.iter().map(|turn| turn.invocation.clone()));
         for invocation in invocations {
             let query = WaitRowQuery::Invocation(key.tenant.clone(), invocation);
-            let waits = journal.waits(&query).await?;
+            let waits = journal.read_waits(&query).await?;
             self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
         }
-        let positions = journal.positions(&key).await?;
+        let positions = journal.read_positions(&key).await?;
         self.positions =
             positions.into_iter().map(|position| (position.invocation.clone(), position)).collect();
-        self.mail = journal.mail(&key).await?;
+        self.mail = journal.read_early_signals(&key).await?;
         for turn in &self.turns {
-            if !journal.records(&key, turn.no).await?.is_empty() {
+            if !journal.read_turn_records(&key, turn.no).await?.is_empty() {
                 self.recorded.insert(turn.no);
             }
         }
@@ -124,21 +127,21 @@ impl SessionRowSet {
         let mut from = 0;
         while from < end {
             let to = from.saturating_add(PAGE).min(end);
-            self.take(journal.items(&self.row.key, &ItemRange::Numbers { from, to }).await?);
+            self.add_items(journal.read_items(&self.row.key, &ItemRange::Numbers { from, to }).await?);
             from = to;
         }
         // Those that the counters know nothing of.
         let beyond = ItemRange::Numbers { from: end, to: u64::MAX };
-        self.take(journal.items(&self.row.key, &beyond).await?);
+        self.add_items(journal.read_items(&self.row.key, &beyond).await?);
         Ok(())
     }
 
-    fn take(&mut self, rows: Vec<ListItemRow>) {
+    fn add_items(&mut self, rows: Vec<ListItemRow>) {
         for row in rows {
             let body = CheckedItem {
                 turn: row.turn,
                 placed: row.placement.is_some(),
-                digest: digest(row.body.as_str()),
+                digest: digest_text(row.body.as_str()),
             };
             self.items.insert(row.no, body);
             if let Some(ItemPlacement { field, generation, seq }) = row.placement {
@@ -150,7 +153,7 @@ impl SessionRowSet {
     async fn read_events(&mut self, journal: &dyn Journal) -> Result<(), Error> {
         let mut from = 0;
         loop {
-            let page = journal.events(&self.row.key, from, PAGE).await?;
+            let page = journal.read_events(&self.row.key, from, PAGE).await?;
             let Some(last) = page.last().map(|it| it.seq) else { return Ok(()) };
             self.events.extend(page);
             from = last + 1;
@@ -158,21 +161,21 @@ impl SessionRowSet {
     }
 
     async fn read_history(&mut self, journal: &dyn Journal) -> Result<(), Error> {
-        let Some((generation, len)) = self.history() else { return Ok(()) };
+        let Some((generation, len)) = self.find_history_list() else { return Ok(()) };
         let mut from = 0;
         while from < len {
             let limit = PAGE.min(len - from);
             let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
-            let rows = journal.items(&self.row.key, &range).await?;
+            let rows = journal.read_items(&self.row.key, &range).await?;
             let Some(last) = rows.last().and_then(|row| Some(row.placement.as_ref()?.seq)) else { break };
-            self.said.extend(rows.iter().map(said));
+            self.said.extend(rows.iter().map(to_checked_message));
             from = last + 1;
         }
         Ok(())
     }
 
     /// Returns generation and length of the history, if the session has one.
-    pub(super) fn history(&self) -> Option<(u64, u64)> {
+    pub(super) fn find_history_list(&self) -> Option<(u64, u64)> {
         let field = self.row.fields.iter().find(|field| field.name == HISTORY)?;
         match field.value {
             FieldValue::List { generation, len, .. } => Some((generation, len)),
@@ -190,12 +193,12 @@ impl SessionRowSet {
     }
 
     /// Returns the turn of this number.
-    pub(super) fn turn(&self, no: u64) -> Option<&TurnRow> {
+    pub(super) fn find_turn(&self, no: u64) -> Option<&TurnRow> {
         self.turns.binary_search_by_key(&no, |turn| turn.no).ok().and_then(|at| self.turns.get(at))
     }
 
     /// Returns the turns by invocation, each in the order of their ordinals.
-    pub(super) fn invocations(&self) -> BTreeMap<&InvocationId, Vec<&TurnRow>> {
+    pub(super) fn turns_by_invocation(&self) -> BTreeMap<&InvocationId, Vec<&TurnRow>> {
         let mut invocations: BTreeMap<&InvocationId, Vec<&TurnRow>> = BTreeMap::new();
         for turn in &self.turns {
             invocations.entry(&turn.invocation).or_default().push(turn);
@@ -206,7 +209,7 @@ impl SessionRowSet {
         invocations
     }
 
-    pub(super) fn finding(
+    pub(super) fn make_finding(
         &self,
         symptom: FindingKind,
         what: String,
@@ -216,16 +219,16 @@ impl SessionRowSet {
     }
 }
 
-fn digest(text: &str) -> u64 {
+fn digest_text(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-fn said(row: &ListItemRow) -> CheckedMessage {
+fn to_checked_message(row: &ListItemRow) -> CheckedMessage {
     let unreadable = |why: String| CheckedMessage::Unreadable(format!("item {}: {why}", row.no));
-    match record::message(&Item::from_text(row.body.as_str())) {
-        Err(error) => unreadable(singletree_engine::chain(&error)),
+    match record::decode_message(&Item::from_text(row.body.as_str())) {
+        Err(error) => unreadable(singletree_engine::format_error_chain(&error)),
         Ok(message) => match message.validate() {
             Err(error) => unreadable(error.to_string()),
             Ok(()) => CheckedMessage::Message {

@@ -18,8 +18,8 @@ pub struct DoctorFinding {
 impl DoctorFinding {
     /// Describes the repair; none when nothing can be done without losing data.
     #[must_use]
-    pub fn repair(&self) -> Option<&'static str> {
-        self.mend.as_ref().map(RepairAction::what)
+    pub fn describe_repair(&self) -> Option<&'static str> {
+        self.mend.as_ref().map(RepairAction::describe_action)
     }
 }
 
@@ -196,7 +196,7 @@ pub(super) enum RepairAction {
 }
 
 impl RepairAction {
-    fn what(&self) -> &'static str {
+    fn describe_action(&self) -> &'static str {
         match self {
             Self::Counters => "raises the counters above the numbers in use",
             Self::Length { .. } => "sets the length to the number of items that are there",

@@ -8,7 +8,7 @@ use singletree_llm::Role;
 use super::chart::{CheckedMessage, SessionRowSet};
 use super::finding::{DoctorFinding, FindingKind, RepairAction};
 
-pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
+pub(super) fn check_history(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     // The calls of the last assistant message, and whether each is answered.
     let mut calls: BTreeMap<&str, bool> = BTreeMap::new();
     for (seq, said) in chart.said.iter().enumerate() {
@@ -16,7 +16,7 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
             CheckedMessage::Message { role, calls, answers } => (*role, calls, answers.as_deref()),
             CheckedMessage::Unreadable(why) => {
                 let what = format!("message {seq} cannot be read: {why}");
-                findings.push(chart.finding(FindingKind::MessageInvalid, what, None));
+                findings.push(chart.make_finding(FindingKind::MessageInvalid, what, None));
                 continue;
             }
         };
@@ -28,34 +28,34 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
                     None => Some(FindingKind::ResultOrphaned),
                 };
                 findings.extend(wrong.map(|symptom| {
-                    chart.finding(symptom, format!("message {seq} is a result of call '{id}'"), None)
+                    chart.make_finding(symptom, format!("message {seq} is a result of call '{id}'"), None)
                 }));
             }
             Role::User | Role::Assistant | Role::System => {
-                let open = open(&calls);
+                let open = list_open_calls(&calls);
                 if !open.is_empty() {
                     let what = format!("message {seq} comes before the results of {open}");
-                    findings.push(chart.finding(FindingKind::CallOpen, what, None));
+                    findings.push(chart.make_finding(FindingKind::CallOpen, what, None));
                 }
                 calls = made.iter().map(|item| (item.as_str(), false)).collect();
             }
         }
     }
-    let open = open(&calls);
-    if !open.is_empty() && ended_early(chart) {
+    let open = list_open_calls(&calls);
+    if !open.is_empty() && is_idle_after_failure(chart) {
         let what = format!("the last turn ended and left {open} without results");
-        findings.push(chart.finding(FindingKind::CallLeftOpen, what, Some(RepairAction::CloseCalls)));
+        findings.push(chart.make_finding(FindingKind::CallLeftOpen, what, Some(RepairAction::CloseCalls)));
     }
 }
 
-fn open(calls: &BTreeMap<&str, bool>) -> String {
+fn list_open_calls(calls: &BTreeMap<&str, bool>) -> String {
     let open = calls.iter().filter(|(_, answered)| !**answered).map(|(id, _)| format!("'{id}'"));
     open.collect::<Vec<_>>().join(", ")
 }
 
 /// Checks whether the session is idle and its last turn failed: such a turn may leave calls open, which the next
 /// message closes.
-fn ended_early(chart: &SessionRowSet) -> bool {
+fn is_idle_after_failure(chart: &SessionRowSet) -> bool {
     let idle = chart.turns.iter().all(|turn| turn.status.is_ended())
         && chart.waits.values().all(|wait| wait.status != StoredWaitStatus::Pending);
     let last = chart.turns.iter().max_by_key(|turn| (turn.ended_at, turn.no));

@@ -15,8 +15,8 @@ use crate::event::kind;
 use crate::history::HISTORY;
 
 /// Checks that the next free numbers are free.
-pub(super) fn counters(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
-    let (stored, used) = (chart.row.counters, used(chart));
+pub(super) fn check_counters(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
+    let (stored, used) = (chart.row.counters, lowest_free_numbers(chart));
     let pairs = [
         ("turn", stored.turns, used.turns),
         ("item", stored.items, used.items),
@@ -30,12 +30,12 @@ pub(super) fn counters(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>)
         .collect();
     if !low.is_empty() {
         let what = format!("next free numbers are in use: {}", low.join(", "));
-        findings.push(chart.finding(FindingKind::CountersLow, what, Some(RepairAction::Counters)));
+        findings.push(chart.make_finding(FindingKind::CountersLow, what, Some(RepairAction::Counters)));
     }
 }
 
 /// Returns the lowest next numbers that are above all numbers in use.
-pub(super) fn used(chart: &SessionRowSet) -> Counters {
+pub(super) fn lowest_free_numbers(chart: &SessionRowSet) -> Counters {
     let past = |last: Option<u64>| last.map_or(0, |last| last + 1);
     Counters {
         turns: past(chart.turns.last().map(|turn| turn.no)),
@@ -54,13 +54,18 @@ struct TurnLogEvents {
 
 /// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention
 /// takes from the front.
-fn untold(chart: &SessionRowSet, told: &BTreeMap<u64, TurnLogEvents>, findings: &mut Vec<DoctorFinding>) {
+fn check_untold_messages(
+    chart: &SessionRowSet,
+    told: &BTreeMap<u64, TurnLogEvents>,
+    findings: &mut Vec<DoctorFinding>,
+) {
     let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|told| told.begun);
     let is_whole = chart.events.first().is_some_and(|event| event.seq == 0);
-    let ran = |turn: &&TurnRow| turn.kind == StoredTurnKind::Message && turns::tail_of(turn).is_some();
+    let ran =
+        |turn: &&TurnRow| turn.kind == StoredTurnKind::Message && turns::reply_range_of_turn(turn).is_some();
     for turn in chart.turns.iter().filter(ran).filter(|turn| is_whole && !is_begun(turn)) {
         let what = format!("the log does not tell that turn {} was accepted", turn.no);
-        findings.push(chart.finding(FindingKind::AcceptUntold, what, None));
+        findings.push(chart.make_finding(FindingKind::AcceptUntold, what, None));
     }
     let appended = chart.events.iter().filter(|event| event.kind == kind::APPENDED);
     let items: BTreeSet<u64> = appended.filter_map(|event| event.item).collect();
@@ -68,7 +73,7 @@ fn untold(chart: &SessionRowSet, told: &BTreeMap<u64, TurnLogEvents>, findings: 
     let digest = |no: &u64| chart.items.get(no).map(|item| item.digest);
     let digests: BTreeSet<u64> = items.iter().filter_map(digest).collect();
     for turn in chart.turns.iter().filter(|turn| is_begun(turn)) {
-        let Some(tail) = turns::tail_of(turn) else { continue };
+        let Some(tail) = turns::reply_range_of_turn(turn) else { continue };
         let Some(places) = chart.places.get(&(HISTORY.to_owned(), tail.generation)) else { continue };
         let is_told = |no: &u64| {
             items.contains(no)
@@ -76,12 +81,12 @@ fn untold(chart: &SessionRowSet, told: &BTreeMap<u64, TurnLogEvents>, findings: 
         };
         if let Some((seq, _)) = places.range(tail.from..tail.to).find(|(_, no)| !is_told(no)) {
             let what = format!("the log does not tell message {seq} of turn {}", turn.no);
-            findings.push(chart.finding(FindingKind::MessageUntold, what, None));
+            findings.push(chart.make_finding(FindingKind::MessageUntold, what, None));
         }
     }
 }
 
-pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
+pub(super) fn check_event_log(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     let mut told: BTreeMap<u64, TurnLogEvents> = BTreeMap::new();
     for event in &chart.events {
         let of = told.entry(event.turn).or_default();
@@ -93,13 +98,13 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
             _ => {}
         }
     }
-    untold(chart, &told, findings);
+    check_untold_messages(chart, &told, findings);
     for (no, told) in told {
-        let Some(turn) = chart.turn(no) else {
+        let Some(turn) = chart.find_turn(no) else {
             // Retention takes a turn only when none of its events is left.
             if told.begun {
                 let what = format!("the log tells of turn {no}, which is missing");
-                findings.push(chart.finding(FindingKind::TurnLost, what, None));
+                findings.push(chart.make_finding(FindingKind::TurnLost, what, None));
             }
             continue;
         };
@@ -117,7 +122,7 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
         };
         // A turn that has its outcome and lacks the mark is told once, by the turn.
         if turn.status.is_ended() || turn.outcome.is_none() {
-            findings.push(chart.finding(symptom, what, None));
+            findings.push(chart.make_finding(symptom, what, None));
         }
     }
 }

@@ -121,14 +121,14 @@ impl StoreDoctor {
     pub async fn examine(&self) -> Result<Examination> {
         let mut examination = Examination::default();
         if let Some(tenant) = &self.tenant {
-            self.look_at_all_of(tenant, &mut examination).await?;
+            self.examine_tenant(tenant, &mut examination).await?;
             return Ok(examination);
         }
         let mut past = None;
         loop {
-            let tenants = self.upkeep.tenants(past.as_ref(), PAGE).await?;
+            let tenants = self.upkeep.read_tenants(past.as_ref(), PAGE).await?;
             for tenant in &tenants {
-                self.look_at_all_of(tenant, &mut examination).await?;
+                self.examine_tenant(tenant, &mut examination).await?;
             }
             past = tenants.into_iter().next_back();
             if past.is_none() {
@@ -137,12 +137,12 @@ impl StoreDoctor {
         }
     }
 
-    async fn look_at_all_of(&self, tenant: &TenantId, examination: &mut Examination) -> Result<()> {
+    async fn examine_tenant(&self, tenant: &TenantId, examination: &mut Examination) -> Result<()> {
         let mut from = None;
         loop {
-            let page = self.journal.sessions(tenant, from.as_ref(), PAGE).await?;
+            let page = self.journal.read_session_page(tenant, from.as_ref(), PAGE).await?;
             for row in page.sessions {
-                self.look(&row.key, examination).await?;
+                self.examine_session(&row.key, examination).await?;
             }
             from = page.next;
             if from.is_none() {
@@ -151,11 +151,11 @@ impl StoreDoctor {
         }
     }
 
-    async fn look(&self, key: &SessionKey, examination: &mut Examination) -> Result<()> {
-        match self.chart(key).await? {
+    async fn examine_session(&self, key: &SessionKey, examination: &mut Examination) -> Result<()> {
+        match self.read_session(key).await? {
             SessionReadResult::Whole(chart) => {
                 examination.sessions += 1;
-                examination.findings.extend(diagnose(&chart));
+                examination.findings.extend(diagnose_session(&chart));
             }
             SessionReadResult::Busy => examination.busy.push(key.clone()),
             SessionReadResult::Gone => {}
@@ -178,10 +178,10 @@ impl StoreDoctor {
         let keys: BTreeSet<SessionKey> = before.findings.into_iter().map(|finding| finding.session).collect();
         for key in keys {
             for _ in 0..REPAIRS_MAX {
-                let SessionReadResult::Whole(chart) = self.chart(&key).await? else { break };
-                let next = diagnose(&chart).into_iter().find_map(|it| Some((it.mend.clone()?, it)));
+                let SessionReadResult::Whole(chart) = self.read_session(&key).await? else { break };
+                let next = diagnose_session(&chart).into_iter().find_map(|it| Some((it.mend.clone()?, it)));
                 let Some((mend, finding)) = next else { break };
-                repair::repair(self.journal.as_ref(), &chart, &mend, self.clock.now()).await?;
+                repair::apply_repair(self.journal.as_ref(), &chart, &mend, self.clock.now()).await?;
                 mended.push(finding);
             }
         }
@@ -189,12 +189,12 @@ impl StoreDoctor {
     }
 
     /// Reads a session as it is at one moment.
-    async fn chart(&self, key: &SessionKey) -> Result<SessionReadResult> {
+    async fn read_session(&self, key: &SessionKey) -> Result<SessionReadResult> {
         for _ in 0..ATTEMPTS {
-            let Some(row) = self.journal.session(key).await? else { return Ok(SessionReadResult::Gone) };
-            let chart = SessionRowSet::read(self.journal.as_ref(), row).await;
+            let Some(row) = self.journal.read_session(key).await? else { return Ok(SessionReadResult::Gone) };
+            let chart = SessionRowSet::read_session(self.journal.as_ref(), row).await;
             // Whatever a turn commits that one row says of another takes a number or raises the version.
-            if self.journal.session(key).await?.as_ref()
+            if self.journal.read_session(key).await?.as_ref()
                 != Some(chart.as_ref().map_or_else(|(row, _)| row, |chart| &chart.row))
             {
                 continue;
@@ -214,19 +214,19 @@ enum SessionReadResult {
 }
 
 /// Checks a session. Findings are repaired in this order: ending a turn may resolve later findings.
-fn diagnose(chart: &SessionRowSet) -> Vec<DoctorFinding> {
+fn diagnose_session(chart: &SessionRowSet) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
-    log::counters(chart, &mut findings);
-    lists::look(chart, &mut findings);
-    turns::look(chart, &mut findings);
-    waits::look(chart, &mut findings);
-    mail::look(chart, &mut findings);
-    history::look(chart, &mut findings);
-    log::look(chart, &mut findings);
+    log::check_counters(chart, &mut findings);
+    lists::check_lists(chart, &mut findings);
+    turns::check_turns(chart, &mut findings);
+    waits::check_waits(chart, &mut findings);
+    mail::check_early_signals(chart, &mut findings);
+    history::check_history(chart, &mut findings);
+    log::check_event_log(chart, &mut findings);
     findings
 }
 
 /// Says that something stored cannot be read.
-fn corrupt(what: String) -> Error {
-    crate::stored::corrupt(what, None)
+fn corrupt_store_error(what: String) -> Error {
+    crate::stored::store_corrupt_error(what, None)
 }

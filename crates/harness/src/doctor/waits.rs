@@ -8,20 +8,22 @@ use super::chart::SessionRowSet;
 use super::finding::{DoctorFinding, FindingKind, RepairAction};
 use crate::position::{EncodedField, StoredPosition};
 
-pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
+pub(super) fn check_waits(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     let mut awaited = BTreeSet::new();
-    for (invocation, turns) in chart.invocations() {
+    for (invocation, turns) in chart.turns_by_invocation() {
         let Some(last) = turns.last() else { continue };
         let position = chart.positions.get(invocation);
         match last.status {
-            StoredTurnStatus::Suspended => findings.extend(suspended(chart, last, position, &mut awaited)),
-            StoredTurnStatus::Accepted => findings.extend(open(chart, last, position)),
+            StoredTurnStatus::Suspended => {
+                findings.extend(check_suspended_turn(chart, last, position, &mut awaited))
+            }
+            StoredTurnStatus::Accepted => findings.extend(check_open_turn(chart, last, position)),
             StoredTurnStatus::Completed | StoredTurnStatus::Errored => {
                 findings.extend(position.map(|_| {
                     let what =
                         format!("a position is kept of turn {}'s invocation, which has ended", last.no);
                     let mend = RepairAction::DropPosition { invocation: last.invocation.clone() };
-                    chart.finding(FindingKind::PositionOrphaned, what, Some(mend))
+                    chart.make_finding(FindingKind::PositionOrphaned, what, Some(mend))
                 }));
             }
         }
@@ -31,13 +33,13 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
         let what =
             format!("a position is kept of invocation {}, of which there is no turn", position.invocation);
         let mend = RepairAction::DropPosition { invocation: position.invocation.clone() };
-        findings.push(chart.finding(FindingKind::PositionOrphaned, what, Some(mend)));
+        findings.push(chart.make_finding(FindingKind::PositionOrphaned, what, Some(mend)));
     }
     let pending = || chart.waits.values().filter(|wait| wait.status == StoredWaitStatus::Pending);
     for wait in pending().filter(|pending| !awaited.contains(&pending.no)) {
         let what =
             format!("wait {} ('{}') is pending, and turn {} does not wait", wait.no, wait.signal, wait.turn);
-        findings.push(chart.finding(
+        findings.push(chart.make_finding(
             FindingKind::WaitOrphaned,
             what,
             Some(RepairAction::CancelWait { wait: wait.no }),
@@ -46,12 +48,12 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
     if awaited.len() > 1 {
         let waits: Vec<String> = awaited.iter().map(u64::to_string).collect();
         let what = format!("waits {} are pending at once", waits.join(", "));
-        findings.push(chart.finding(FindingKind::WaitsDoubled, what, None));
+        findings.push(chart.make_finding(FindingKind::WaitsDoubled, what, None));
     }
-    let ended = |no: &&u64| chart.turn(**no).is_none_or(|turn| turn.status.is_ended());
+    let ended = |no: &&u64| chart.find_turn(**no).is_none_or(|turn| turn.status.is_ended());
     for turn in chart.recorded.iter().filter(ended) {
         let what = format!("records are kept of turn {turn}, which has ended");
-        findings.push(chart.finding(
+        findings.push(chart.make_finding(
             FindingKind::RecordOrphaned,
             what,
             Some(RepairAction::DropRecords { turn: *turn }),
@@ -60,7 +62,7 @@ pub(super) fn look(chart: &SessionRowSet, findings: &mut Vec<DoctorFinding>) {
 }
 
 /// Looks at an invocation whose last turn is suspended; notes the wait that it waits in.
-fn suspended(
+fn check_suspended_turn(
     chart: &SessionRowSet,
     last: &TurnRow,
     position: Option<&PositionRow>,
@@ -69,30 +71,42 @@ fn suspended(
     let is_ours = |it: &&WaitRow| it.status == StoredWaitStatus::Pending && it.turn == last.no;
     let Some(wait) = chart.waits.values().find(is_ours) else {
         let what = format!("turn {} is suspended, and nothing waits for it", last.no);
-        return Some(chart.finding(FindingKind::SuspendedWithoutWait, what.clone(), Some(end(last, what))));
+        return Some(chart.make_finding(
+            FindingKind::SuspendedWithoutWait,
+            what.clone(),
+            Some(end_invocation_action(last, what)),
+        ));
     };
     awaited.insert(wait.no);
     let problem = match position {
         None => "is not known".to_owned(),
-        Some(position) => damage(chart, position)?,
+        Some(position) => describe_damage(chart, position)?,
     };
     let what = format!("where turn {} was suspended {problem}", last.no);
-    Some(chart.finding(FindingKind::PositionDamaged, what.clone(), Some(end(last, what))))
+    Some(chart.make_finding(
+        FindingKind::PositionDamaged,
+        what.clone(),
+        Some(end_invocation_action(last, what)),
+    ))
 }
 
-fn end(last: &TurnRow, what: String) -> RepairAction {
+fn end_invocation_action(last: &TurnRow, what: String) -> RepairAction {
     RepairAction::EndInvocation { turn: last.no, what }
 }
 
 /// Looks at a turn without outcome: can it go on when its place comes?
-fn open(chart: &SessionRowSet, turn: &TurnRow, position: Option<&PositionRow>) -> Option<DoctorFinding> {
+fn check_open_turn(
+    chart: &SessionRowSet,
+    turn: &TurnRow,
+    position: Option<&PositionRow>,
+) -> Option<DoctorFinding> {
     if turn.outcome.is_some() {
         // It only lacks the mark.
         return None;
     }
     let closing = |symptom, what: String| {
         let mend = RepairAction::CloseTurn { turn: turn.no, what: what.clone() };
-        Some(chart.finding(symptom, what, Some(mend)))
+        Some(chart.make_finding(symptom, what, Some(mend)))
     };
     match turn.kind {
         StoredTurnKind::Close => {
@@ -112,18 +126,18 @@ fn open(chart: &SessionRowSet, turn: &TurnRow, position: Option<&PositionRow>) -
                 let what = format!("turn {} resumes from a place that is not known", turn.no);
                 return closing(FindingKind::ResumeUnable, what);
             }
-            let problem = damage(chart, position?)?;
+            let problem = describe_damage(chart, position?)?;
             closing(FindingKind::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
         StoredTurnKind::Message => {
-            let problem = damage(chart, position.filter(|position| position.turn == turn.no)?)?;
+            let problem = describe_damage(chart, position.filter(|position| position.turn == turn.no)?)?;
             closing(FindingKind::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
         }
     }
 }
 
 /// Describes the damage of a position, if there is any.
-fn damage(chart: &SessionRowSet, position: &PositionRow) -> Option<String> {
+fn describe_damage(chart: &SessionRowSet, position: &PositionRow) -> Option<String> {
     let decoded = match position.body.decode::<StoredPosition>() {
         Ok(decoded) => decoded,
         Err(error) => return Some(format!("cannot be read: {error}")),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use singletree_engine::{FieldContent, Item, Snapshot, StateUpdate};
 
-use super::{JournalPort, lock};
-use crate::calls::{ClosingAnswer, Records, closings};
+use super::{JournalPort, lock_unpoisoned};
+use crate::calls::{ClosingAnswer, Records, make_closing_messages};
 use crate::history::HISTORY;
 use crate::policy::COMMAND;
 use crate::position::HistoryMarks;
-use crate::session::turn::history as history_of;
+use crate::session::turn::history_of_state as history_of;
 use crate::tool_message;
 
 /// The input of a turn that begins.
@@ -22,7 +22,7 @@ pub(crate) struct TurnInput {
 
 impl JournalPort {
     /// Closes open calls and appends the user's message. The engine calls this between load and merge (R3, INV-6).
-    pub(crate) fn entry(
+    pub(crate) fn make_entry_update(
         self: &Arc<Self>,
         entering: TurnInput,
     ) -> impl FnOnce(&Snapshot) -> StateUpdate + Send + use<> {
@@ -32,13 +32,13 @@ impl JournalPort {
             let loaded = history_of(state);
             let reason = "the turn that called this ended before it answered";
             let closing = ClosingAnswer { status: "unknown", reason };
-            let mut closed = closings(&loaded, &Records::new(), closing);
+            let mut closed = make_closing_messages(&loaded, &Records::new(), closing);
             tool_message::leave_out_answered(&mut closed, message.as_ref());
             let first = loaded.len();
             let boundary = first + closed.len() as u64 + u64::from(message.is_some());
-            let mut turning = lock(&port.turning);
+            let mut turning = lock_unpoisoned(&port.turning);
             turning.marks = HistoryMarks { first, boundary, announced: first };
-            port.stream.begin_at(turning.marks);
+            port.stream.set_history_marks(turning.marks);
             let messages = closed.into_iter().chain(message).collect();
             let update = StateUpdate::new().with(HISTORY, FieldContent::Many(messages));
             match command {

@@ -8,11 +8,11 @@ use crate::session::batch::BatchBuilder;
 use crate::session::turn::TurnState;
 
 impl JournalPort {
-    /// As [`JournalPort::commit`], for the commit that ends the turn. The result of the run stays in memory and is recorded
+    /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
     /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
     /// told that it is not recorded yet (D20). A turn that ends without having run is tried once: it keeps its place in
     /// the queue.
-    pub(super) async fn commit_end<T>(
+    pub(super) async fn commit_turn_end<T>(
         &self,
         transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -20,7 +20,7 @@ impl JournalPort {
         self.busy.send_modify(|count| *count += 1);
         let mut failures = 0_u32;
         let ended = loop {
-            let error = match self.commit(&transition).await {
+            let error = match self.commit_transition(&transition).await {
                 Ok(ended) => {
                     self.doubtful.store(false, Ordering::Release);
                     break Ok(ended);
@@ -33,7 +33,7 @@ impl JournalPort {
             failures += 1;
             if failures > 1 {
                 if failures == 2 {
-                    self.tell_unrecorded(&error);
+                    self.report_unrecorded_end(&error);
                 }
                 tokio::time::sleep(self.inner.limits.record_retry).await;
             }
@@ -45,12 +45,12 @@ impl JournalPort {
     }
 
     /// Tells whoever waits for the turn that its end is not recorded.
-    fn tell_unrecorded(&self, error: &Error) {
-        let row = self.row();
+    fn report_unrecorded_end(&self, error: &Error) {
+        let row = self.committed_row();
         let unrecorded = self.inner.unrecorded_outcome(&row, error);
-        let state = self.loaded.state();
-        if let Some(running) = state.running().filter(|running| running.no == Some(row.no)) {
-            running.handle.tell(unrecorded);
+        let state = self.loaded.lock_state();
+        if let Some(running) = state.running_turn().filter(|running| running.no == Some(row.no)) {
+            running.handle.publish_outcome(unrecorded);
         }
     }
 }

@@ -59,14 +59,14 @@ impl Sentence {
     ];
 
     /// Returns the template of a language.
-    pub(crate) fn template(self, locale: Locale) -> &'static str {
+    pub(crate) fn select_template(self, locale: Locale) -> &'static str {
         match locale {
-            Locale::English => self.english(),
-            Locale::German => self.german(),
+            Locale::English => self.english_template(),
+            Locale::German => self.german_template(),
         }
     }
 
-    fn english(self) -> &'static str {
+    fn english_template(self) -> &'static str {
         match self {
             Self::ApproveCall => "Approval is needed to use {tool} ({signal}).",
             Self::ApproveAction => "Approval is needed: {signal}.",
@@ -88,7 +88,7 @@ impl Sentence {
         }
     }
 
-    fn german(self) -> &'static str {
+    fn german_template(self) -> &'static str {
         match self {
             Self::ApproveCall => "Freigabe nötig, um {tool} zu verwenden ({signal}).",
             Self::ApproveAction => "Freigabe nötig: {signal}.",
@@ -113,9 +113,9 @@ impl Sentence {
     }
 
     /// Fills in a template. Values are plain text: braces in them stay as they are.
-    pub(crate) fn say(self, locale: Locale, values: &[(&str, &str)]) -> String {
+    pub(crate) fn fill_template(self, locale: Locale, values: &[(&str, &str)]) -> String {
         let mut said = String::new();
-        let mut rest = self.template(locale);
+        let mut rest = self.select_template(locale);
         while let Some((before, after)) = rest.split_once('{') {
             said.push_str(before);
             let (name, after) = after.split_once('}').unwrap_or((after, ""));
@@ -144,9 +144,9 @@ mod tests {
     fn every_sentence_is_in_every_language_with_the_same_names_and_claims_no_memory() {
         let mut seen = BTreeSet::new();
         for sentence in Sentence::ALL {
-            let expected = names(sentence.template(Locale::default()));
+            let expected = names(sentence.select_template(Locale::default()));
             for locale in Locale::ALL {
-                let template = sentence.template(locale);
+                let template = sentence.select_template(locale);
                 assert_eq!(names(template), expected, "{sentence:?} in {locale}");
                 assert_eq!(find_memory_claim(template), None, "{sentence:?} in {locale}");
                 assert!(seen.insert(template), "{sentence:?} in {locale} says what another one says");
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_not_filled_in_again() {
-        let said = Sentence::ApproveCall.say(Locale::English, &[("tool", "{signal}"), ("signal", "a}b{")]);
+        let said =
+            Sentence::ApproveCall.fill_template(Locale::English, &[("tool", "{signal}"), ("signal", "a}b{")]);
         assert_eq!(said, "Approval is needed to use {signal} (a}b{).");
     }
 }

@@ -68,12 +68,12 @@ fn accepted(message: ChatMessage) -> ChatEventKind {
 fn check(what: &ChatEventKind, kind: NarrationPurpose, english: &str, german: &str) {
     for (locale, content) in [(Locale::English, english), (Locale::German, german)] {
         let said = NarrationPiece { role: NarrationSpeaker::System, kind, content: content.into() };
-        assert_eq!(controller(what, locale), Some(said), "{what:?}");
+        assert_eq!(compose_narration(what, locale), Some(said), "{what:?}");
     }
 }
 
 fn silent(what: &ChatEventKind) {
-    assert_eq!(Locale::ALL.map(|it| controller(what, it)), [None, None], "{what:?}");
+    assert_eq!(Locale::ALL.map(|it| compose_narration(what, it)), [None, None], "{what:?}");
 }
 
 // spec: agent-chat-output §3.1, §5.1
@@ -189,7 +189,7 @@ fn what_the_person_said_is_repeated_up_to_a_length() {
         let content = content.into();
         Some(NarrationPiece { role: NarrationSpeaker::User, kind: NarrationPurpose::Status, content })
     };
-    let told = |text: String| controller(&accepted(ChatMessage::user(text)), Locale::German);
+    let told = |text: String| compose_narration(&accepted(ChatMessage::user(text)), Locale::German);
     assert_eq!(told(" hello\n".into()), said("hello"));
     assert_eq!(told("é".repeat(2_000)), said(&format!("{}…", "é".repeat(1_000))));
     assert_eq!(told("  ".into()), None);

@@ -23,17 +23,17 @@ const CAUSED_BY_MESSAGE: &[&str] = &[
 ];
 
 /// Returns the listed categories of the bucket user_correctable of which the message is not the cause.
-fn other_causes() -> impl Iterator<Item = &'static str> {
+fn list_other_causes() -> impl Iterator<Item = &'static str> {
     correctable_categories().filter(|category| !CAUSED_BY_MESSAGE.contains(category))
 }
 
 /// Tells whether the cause of an error lies outside of the message.
 pub(super) fn has_other_cause(category: &str) -> bool {
-    other_causes().any(|other| other == category)
+    list_other_causes().any(|other| other == category)
 }
 
 /// The three texts of the buckets: session_terminating, retryable_transient, user_correctable.
-pub(super) fn of_buckets(language: Locale) -> [&'static str; 3] {
+pub(super) fn bucket_texts(language: Locale) -> [&'static str; 3] {
     match language {
         Locale::English => [
             "This conversation can't continue. Please start a new one.",
@@ -132,7 +132,7 @@ const OF_CATEGORIES: &[(&str, &str, &str)] = &[
 
 /// Returns the texts of all categories that have one of their own in a language: the listed ones, and the plain one for
 /// those of which the message is not the cause.
-pub(super) fn of_categories(language: Locale) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn category_texts(language: Locale) -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = match language {
         Locale::English => NOT_THE_MESSAGE,
         Locale::German => "Diese Anfrage konnte nicht bearbeitet werden: {diagnostic}.",
@@ -141,7 +141,7 @@ pub(super) fn of_categories(language: Locale) -> impl Iterator<Item = (&'static 
         Locale::English => (*category, *english),
         Locale::German => (*category, *german),
     });
-    other_causes().map(move |category| (category, plain)).chain(listed)
+    list_other_causes().map(move |category| (category, plain)).chain(listed)
 }
 
 #[cfg(test)]
@@ -153,8 +153,8 @@ mod tests {
     fn texts_fit_the_buckets_of_their_categories() {
         let table = BucketTable::default();
         for language in Locale::ALL {
-            for (category, text) in of_categories(language) {
-                let bucket = table.look_up(category, HarnessSurface::Chat).bucket;
+            for (category, text) in category_texts(language) {
+                let bucket = table.look_up_category(category, HarnessSurface::Chat).bucket;
                 // D15: users are told only of errors that they can correct.
                 assert_eq!(
                     text.contains("{diagnostic}"),

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Error;
-use crate::budget::{EffectiveBudget, nesting, within, within_nesting};
+use crate::budget::{EffectiveBudget, check_budget, check_nesting_levels, effective_nesting};
 use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
 use crate::limit::Limits;
 use crate::mail::SignalMailbox;
@@ -47,24 +47,24 @@ struct NumberTable {
 }
 
 impl ItemNumbering {
-    pub(crate) fn note(&mut self, item: &Item, no: u64) {
-        self.new.by_address.insert(item.address(), (item.clone(), no));
+    pub(crate) fn insert_number(&mut self, item: &Item, no: u64) {
+        self.new.by_address.insert(item.shared_address(), (item.clone(), no));
     }
 
-    pub(crate) fn get(&self, item: &Item) -> Option<u64> {
-        let address = item.address();
+    pub(crate) fn find_number(&self, item: &Item) -> Option<u64> {
+        let address = item.shared_address();
         let found = self.new.by_address.get(&address).or_else(|| self.landed.by_address.get(&address));
         found.map(|(_, no)| *no)
     }
 
     /// Returns the number of an item that has no place yet, and notes that it gets one.
-    fn place(&mut self, item: &Item) -> Option<u64> {
-        let no = self.get(item)?;
+    fn claim_placement(&mut self, item: &Item) -> Option<u64> {
+        let no = self.find_number(item)?;
         (!self.landed.placed.contains(&no) && self.new.placed.insert(no)).then_some(no)
     }
 
     /// Notes that everything that is new has landed. Cheap when this is the only clone.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn mark_all_landed(&mut self) {
         if self.new.by_address.is_empty() && self.new.placed.is_empty() {
             return;
         }
@@ -85,7 +85,7 @@ pub(crate) struct ItemMetadata {
 }
 
 impl ItemMetadata {
-    fn at(placement: ItemPlacement) -> Self {
+    fn with_placement(placement: ItemPlacement) -> Self {
         Self { placement: Some(placement), side: None }
     }
 }
@@ -139,9 +139,9 @@ impl BatchBuilder {
     }
 
     /// Sets the limits of an item.
-    pub(crate) fn within(mut self, limits: &Limits) -> Self {
+    pub(crate) fn with_limits(mut self, limits: &Limits) -> Self {
         self.item_bytes = limits.item_bytes;
-        self.nesting = nesting(limits);
+        self.nesting = effective_nesting(limits);
         self
     }
 
@@ -154,12 +154,12 @@ impl BatchBuilder {
         self.batch.requires.push(require);
     }
 
-    pub(crate) fn put(&mut self, put: RowMutation) {
+    pub(crate) fn add_mutation(&mut self, put: RowMutation) {
         self.batch.put(put);
     }
 
     /// Adds the counters, if numbers were taken, and returns the transition, which is complete now.
-    pub(crate) fn finish(mut self) -> Self {
+    pub(crate) fn finish_batch(mut self) -> Self {
         if self.counters != self.taken {
             self.batch.put(RowMutation::Counters(self.counters));
         }
@@ -167,7 +167,7 @@ impl BatchBuilder {
     }
 
     /// Returns the head that this transition writes, if it writes one.
-    pub(crate) fn head_put(&self) -> Option<SessionHead> {
+    pub(crate) fn find_written_head(&self) -> Option<SessionHead> {
         self.batch.puts.iter().rev().find_map(|put| match put {
             RowMutation::Head(head) => Some(head.clone()),
             _ => None,
@@ -175,7 +175,7 @@ impl BatchBuilder {
     }
 
     /// Adds a durable event. Listeners are told when it is committed.
-    pub(crate) fn event(
+    pub(crate) fn add_event(
         &mut self,
         author: &TurnIdentity,
         item: Option<u64>,
@@ -192,19 +192,19 @@ impl BatchBuilder {
     }
 
     /// Writes an item's body, unless it is written already, and returns its number.
-    pub(crate) fn item(
+    pub(crate) fn write_item_once(
         &mut self,
         author: &TurnIdentity,
         item: &Item,
         numbers: &mut ItemNumbering,
     ) -> Result<u64, Error> {
-        match numbers.get(item) {
+        match numbers.find_number(item) {
             Some(no) => Ok(no),
-            None => self.new_item(author, item, ItemMetadata::default(), numbers),
+            None => self.write_new_item(author, item, ItemMetadata::default(), numbers),
         }
     }
 
-    pub(crate) fn new_item(
+    pub(crate) fn write_new_item(
         &mut self,
         author: &TurnIdentity,
         item: &Item,
@@ -212,37 +212,42 @@ impl BatchBuilder {
         numbers: &mut ItemNumbering,
     ) -> Result<u64, Error> {
         let ItemMetadata { placement, side } = beside;
-        let body = item.text().map_err(|error| {
-            stored::corrupt("an item that JSON cannot represent".into(), Some(error.into()))
+        let body = item.json_text().map_err(|error| {
+            stored::store_corrupt_error("an item that JSON cannot represent".into(), Some(error.into()))
         })?;
-        within("item_bytes", body.len() as u64, self.item_bytes as u64)?;
-        within_nesting(body, self.nesting)?;
+        check_budget("item_bytes", body.len() as u64, self.item_bytes as u64)?;
+        check_nesting_levels(body, self.nesting)?;
         let no = self.counters.items;
         self.counters.items += 1;
         let body = JsonDocument::from_text(body);
         self.batch.put(RowMutation::Item(ListItemRow { no, turn: author.no, placement, body, side }));
-        numbers.note(item, no);
+        numbers.insert_number(item, no);
         Ok(no)
     }
 
     /// Makes an item part of a list, in the commit that makes it history. An item that is also part of another list, as
     /// one that crosses into a subgraph and back, has a row for each list.
-    fn place(
+    fn write_placement(
         &mut self,
         author: &TurnIdentity,
         item: &Item,
         at: ItemPlacement,
         numbers: &mut ItemNumbering,
     ) -> Result<(), Error> {
-        match (numbers.place(item), numbers.get(item)) {
-            (Some(no), _) => self.put(RowMutation::Place { item: no, placement: at }),
+        match (numbers.claim_placement(item), numbers.find_number(item)) {
+            (Some(no), _) => self.add_mutation(RowMutation::Place { item: no, placement: at }),
             (None, None) => {
-                self.new_item(author, item, ItemMetadata::at(at), numbers)?;
+                self.write_new_item(author, item, ItemMetadata::with_placement(at), numbers)?;
                 // So that a second list which shares it has a row of its own.
-                numbers.place(item);
+                numbers.claim_placement(item);
             }
             (None, Some(_)) => {
-                self.new_item(author, item, ItemMetadata::at(at), &mut ItemNumbering::default())?;
+                self.write_new_item(
+                    author,
+                    item,
+                    ItemMetadata::with_placement(at),
+                    &mut ItemNumbering::default(),
+                )?;
             }
         }
         Ok(())
@@ -251,7 +256,7 @@ impl BatchBuilder {
     /// Writes a list field: only the new items when the list extends the stored one, a new generation otherwise. A list
     /// that is not stored as rows begins with the generation `first`, since an earlier version of the state may have
     /// had a list of its name, whose rows are still there.
-    pub(crate) fn list(
+    pub(crate) fn write_list_field(
         &mut self,
         author: &TurnIdentity,
         (name, list): (&Arc<str>, &PersistentList),
@@ -259,7 +264,9 @@ impl BatchBuilder {
         numbers: &mut ItemNumbering,
     ) -> Result<StoredField, Error> {
         let extended = before.and_then(|before| match (&before.slot, before.kept) {
-            (FieldContent::Many(stored), FieldStorage::Rows { generation }) if list.extends(stored) => {
+            (FieldContent::Many(stored), FieldStorage::Rows { generation })
+                if list.is_extension_of(stored) =>
+            {
                 Some((generation, stored.len(), before.bytes))
             }
             _ => None,
@@ -277,15 +284,15 @@ impl BatchBuilder {
         let mut copied = ItemNumbering::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
             let at = ItemPlacement { field: name.as_ref().to_owned(), generation, seq };
-            bytes += item.text().map_or(0, str::len) as u64;
+            bytes += item.json_text().map_or(0, str::len) as u64;
             if rewritten {
-                self.new_item(author, item, ItemMetadata::at(at), &mut copied)?;
+                self.write_new_item(author, item, ItemMetadata::with_placement(at), &mut copied)?;
             } else {
-                self.place(author, item, at, numbers)?;
+                self.write_placement(author, item, at, numbers)?;
             }
         }
         let value = FieldValue::List { generation, len: list.len(), bytes };
-        self.put(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        self.add_mutation(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField {
             name: name.clone(),
             slot: FieldContent::Many(list.clone()),
@@ -295,23 +302,26 @@ impl BatchBuilder {
     }
 
     /// Writes a field that is one value.
-    pub(crate) fn value(
+    pub(crate) fn write_value_field(
         &mut self,
         name: &Arc<str>,
         slot: &FieldContent,
         bounds: &EffectiveBudget,
     ) -> Result<StoredField, Error> {
         let unfit = |it: serde_json::Error| {
-            stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()))
+            stored::store_corrupt_error(
+                format!("field '{name}', which JSON cannot represent"),
+                Some(it.into()),
+            )
         };
         let json = match slot {
-            FieldContent::One(item) => JsonDocument::from_text(item.text().map_err(unfit)?),
+            FieldContent::One(item) => JsonDocument::from_text(item.json_text().map_err(unfit)?),
             FieldContent::Many(list) => JsonDocument::from(&list.to_json().map_err(unfit)?),
         };
-        bounds.field(json.as_str())?;
+        bounds.check_field(json.as_str())?;
         let bytes = json.as_str().len() as u64;
         let value = FieldValue::Value(json);
-        self.put(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        self.add_mutation(RowMutation::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: FieldStorage::Value, bytes })
     }
 }
@@ -323,7 +333,7 @@ pub(crate) type RowFields = Arc<std::collections::BTreeSet<String>>;
 ///
 /// A list that begins anew takes the version that this commit makes as its generation. No generation is higher than the
 /// version of the commit which gave it, so that no generation is given twice.
-pub(crate) fn write_fields(
+pub(crate) fn write_changed_fields(
     writing: &mut BatchBuilder,
     author: &TurnIdentity,
     state: &[(Arc<str>, FieldContent)],
@@ -335,21 +345,21 @@ pub(crate) fn write_fields(
     let mut after = Vec::with_capacity(state.len());
     // Fields that a newer version of the state does not have are dropped.
     for gone in before.iter().filter(|it| state.iter().all(|(name, _)| *name != it.name)) {
-        writing.put(RowMutation::DropField(gone.name.as_ref().to_owned()));
+        writing.add_mutation(RowMutation::DropField(gone.name.as_ref().to_owned()));
     }
     for (name, slot) in state {
-        let stored = stored::find(before, name);
-        if let Some(stored) = stored.filter(|stored| stored.slot.same(slot)) {
+        let stored = stored::find_field(before, name);
+        if let Some(stored) = stored.filter(|stored| stored.slot.is_same_content(slot)) {
             after.push(stored.clone());
             continue;
         }
         after.push(match slot {
             FieldContent::Many(list) if rows.contains(name.as_ref()) => {
-                let written = writing.list(author, (name, list), (stored, first), numbers)?;
-                bounds.list(name, list.len(), written.bytes)?;
+                let written = writing.write_list_field(author, (name, list), (stored, first), numbers)?;
+                bounds.check_list_size(name, list.len(), written.bytes)?;
                 written
             }
-            slot => writing.value(name, slot, bounds)?,
+            slot => writing.write_value_field(name, slot, bounds)?,
         });
     }
     Ok(after)
@@ -368,30 +378,30 @@ mod tests {
             let mut attempt = numbers.clone();
             assert_eq!(attempt.new.by_address.len() + attempt.new.placed.len(), 0);
             assert!(Arc::ptr_eq(&attempt.landed, &numbers.landed));
-            attempt.note(item, no);
-            assert_eq!(attempt.place(item), Some(no));
-            assert_eq!(attempt.place(item), None);
+            attempt.insert_number(item, no);
+            assert_eq!(attempt.claim_placement(item), Some(no));
+            assert_eq!(attempt.claim_placement(item), None);
             // As in a commit that lands: the clone takes the place of its original.
             numbers = attempt;
             let landed = Arc::as_ptr(&numbers.landed);
-            numbers.settle();
+            numbers.mark_all_landed();
             assert_eq!(Arc::as_ptr(&numbers.landed), landed, "the table grows in place");
         }
         for (no, item) in (0..).zip(&items) {
-            assert_eq!((numbers.get(item), numbers.place(item)), (Some(no), None));
+            assert_eq!((numbers.find_number(item), numbers.claim_placement(item)), (Some(no), None));
         }
     }
 
     #[test]
     fn numbers_of_an_attempt_that_fails_are_forgotten() {
         let (mut numbers, item) = (ItemNumbering::default(), Item::from_json(1.into()));
-        numbers.note(&item, 7);
-        numbers.settle();
+        numbers.insert_number(&item, 7);
+        numbers.mark_all_landed();
         let mut attempt = numbers.clone();
         let other = Item::from_json(2.into());
-        attempt.note(&other, 8);
-        assert_eq!(attempt.place(&item), Some(7));
+        attempt.insert_number(&other, 8);
+        assert_eq!(attempt.claim_placement(&item), Some(7));
         drop(attempt);
-        assert_eq!((numbers.get(&other), numbers.place(&item)), (None, Some(7)));
+        assert_eq!((numbers.find_number(&other), numbers.claim_placement(&item)), (None, Some(7)));
     }
 }

@@ -22,46 +22,46 @@ pub(super) struct HeldBytes {
 }
 
 impl HeldBytes {
-    pub(super) fn of(all: &Arc<AtomicU64>) -> Self {
+    pub(super) fn with_total(all: &Arc<AtomicU64>) -> Self {
         Self { own: 0, all: all.clone() }
     }
 
-    pub(super) fn set(&mut self, bytes: u64) {
+    pub(super) fn update_bytes(&mut self, bytes: u64) {
         self.all.fetch_add(bytes, Ordering::Relaxed);
         self.all.fetch_sub(std::mem::replace(&mut self.own, bytes), Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> u64 {
+    pub(super) fn own_bytes(&self) -> u64 {
         self.own
     }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        self.set(0);
+        self.update_bytes(0);
     }
 }
 
-fn held(text: u64, items: u64) -> u64 {
+fn estimate_bytes(text: u64, items: u64) -> u64 {
     text.saturating_mul(2).saturating_add(items.saturating_mul(ITEM))
 }
 
 /// Counts the bytes that fields hold. Of a list without its first items, only the held part counts.
-pub(super) fn fields_bytes(fields: &[StoredField]) -> u64 {
+pub(super) fn count_field_bytes(fields: &[StoredField]) -> u64 {
     let bytes = |field: &StoredField| match &field.slot {
-        FieldContent::One(_) => held(field.bytes, 1),
+        FieldContent::One(_) => estimate_bytes(field.bytes, 1),
         FieldContent::Many(list) => {
-            let (len, missing) = (list.len(), list.first_held());
+            let (len, missing) = (list.len(), list.first_held_position());
             let here = len.saturating_sub(missing);
             let part = u128::from(field.bytes) * u128::from(here) / u128::from(len.max(1));
-            held(u64::try_from(part).unwrap_or(u64::MAX), here)
+            estimate_bytes(u64::try_from(part).unwrap_or(u64::MAX), here)
         }
     };
     fields.iter().map(bytes).sum()
 }
 
 /// Counts the values of rows that were read ahead.
-pub(super) fn rows_bytes(rows: &[FieldRow]) -> u64 {
+pub(super) fn count_row_bytes(rows: &[FieldRow]) -> u64 {
     let bytes = |row: &FieldRow| match &row.value {
         FieldValue::Value(json) => json.as_str().len() as u64,
         FieldValue::List { .. } => 0,
@@ -70,7 +70,7 @@ pub(super) fn rows_bytes(rows: &[FieldRow]) -> u64 {
 }
 
 /// Counts the bytes of the position and records that were read of a suspended turn.
-pub(super) fn paused_bytes(paused: &PausedInvocation) -> u64 {
+pub(super) fn count_paused_bytes(paused: &PausedInvocation) -> u64 {
     let records: usize = paused.records.iter().map(|record| record.body.as_str().len()).sum();
     (paused.position.body.as_str().len() + records) as u64
 }

@@ -56,13 +56,13 @@ impl<H: CallerHandle> SessionState<H> {
         });
         let ended = ended.collect();
         if let Some((head, fields)) = session {
-            self.set_session(head, fields);
+            self.set_head_and_fields(head, fields);
         }
         let has_deadline = matches!(&wait, WaitChange::Begins(wait) if wait.deadline.is_some());
         match wait {
             WaitChange::None => {}
-            WaitChange::Begins(wait) => self.set_wait(Some(*wait)),
-            WaitChange::Ends => self.set_wait(None),
+            WaitChange::Begins(wait) => self.set_pending_wait(Some(*wait)),
+            WaitChange::Ends => self.set_pending_wait(None),
         }
         LandedEffects { ended, resumes, has_deadline }
     }

@@ -13,7 +13,7 @@ use crate::turn_id::TurnId;
 /// The handle by which the runtime knows the callers of a turn. The core keeps it and gives it back.
 pub(crate) trait CallerHandle: Clone {
     /// Checks whether both are of the same turn.
-    fn is_same(&self, other: &Self) -> bool;
+    fn is_same_turn(&self, other: &Self) -> bool;
 
     /// Returns the id of the turn, once it has one.
     fn turn_id(&self) -> Option<TurnId>;
@@ -76,7 +76,7 @@ pub(crate) enum QueueDecision<H> {
 
 impl<H> QueuedTurn<H> {
     /// Returns the number of the turn's row; `None` while the row is not written.
-    pub(crate) fn no(&self) -> Option<u64> {
+    pub(crate) fn row_number(&self) -> Option<u64> {
         match &self.work {
             QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => Some(row.no),
             QueuedWork::Answer(_) => None,
@@ -91,7 +91,7 @@ impl<H> QueuedTurn<H> {
 impl<H: CallerHandle> SessionState<H> {
     /// Decides the next step of the session and starts it. `while_suspended` returns the policy of an agent for a
     /// message that arrives while the session waits.
-    pub(crate) fn next_turn(
+    pub(crate) fn decide_next_turn(
         &mut self,
         while_suspended: impl Fn(&TurnRow) -> WhileSuspended,
     ) -> QueueDecision<H> {
@@ -127,14 +127,14 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Leaves the queued turns to the next process, because this one stops. Messages whose acceptance is in flight stay
     /// until its result is known.
-    pub(crate) fn leave_queue(&mut self) {
+    pub(crate) fn leave_queued_turns(&mut self) {
         let before = self.queue.len();
         self.queue.retain(QueuedTurn::is_uncommitted);
         self.has_left |= self.queue.len() < before;
     }
 
     /// Reserves the session for work between two turns; returns false while a turn runs.
-    pub(crate) fn hold_turn(&mut self, handle: H) -> bool {
+    pub(crate) fn hold_turn_slot(&mut self, handle: H) -> bool {
         if self.running.is_some() {
             return false;
         }
@@ -144,7 +144,7 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Records that no turn runs in the session any more. Messages that were offered to the running turn and not taken
     /// return to their places in the queue. Taken messages have ended with the turn, unless the chat shuts down.
-    pub(crate) fn release_turn(&mut self) {
+    pub(crate) fn release_turn_slot(&mut self) {
         self.running = None;
         self.taken.clear();
         for queued in std::mem::take(&mut self.offered) {
@@ -153,7 +153,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Records that the graph of the running turn begins.
-    pub(crate) fn graph_begins(&mut self, no: u64, since: Timestamp) {
+    pub(crate) fn record_graph_start(&mut self, no: u64, since: Timestamp) {
         if let Some(running) = &mut self.running {
             running.no = Some(no);
             running.since = Some(since);
@@ -162,7 +162,7 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Records the row number of the running turn: that of the suspended turn, until the running turn has claimed the
     /// wait.
-    pub(crate) fn number_running(&mut self, no: u64) {
+    pub(crate) fn set_running_number(&mut self, no: u64) {
         if let Some(running) = &mut self.running {
             running.no = Some(no);
         }
@@ -177,7 +177,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the turn that runs.
-    pub(crate) fn running(&self) -> Option<&RunningTurn<H>> {
+    pub(crate) fn running_turn(&self) -> Option<&RunningTurn<H>> {
         self.running.as_ref()
     }
 
@@ -188,12 +188,12 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the number of turns that wait, messages that were handed to the running turn included.
-    pub(crate) fn queue_len(&self) -> usize {
+    pub(crate) fn count_waiting_turns(&self) -> usize {
         self.queue.len() + self.offered.len()
     }
 
     /// Checks whether any turn waits in the queue.
-    pub(crate) fn has_queue(&self) -> bool {
+    pub(crate) fn has_queued_turns(&self) -> bool {
         !self.queue.is_empty()
     }
 
@@ -203,7 +203,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Counts the turns that wait and are accepted.
-    pub(crate) fn accepted_waiting(&self) -> usize {
+    pub(crate) fn count_accepted_turns(&self) -> usize {
         self.queue.iter().filter(|queued| !queued.is_uncommitted()).count()
     }
 
@@ -225,7 +225,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Takes a turn out of the queue by its name, to be cancelled. Its row was read, so that it counts as accepted.
-    pub(crate) fn take_queued(&mut self, id: &TurnId) -> Option<QueuedTurn<H>> {
+    pub(crate) fn take_queued_turn(&mut self, id: &TurnId) -> Option<QueuedTurn<H>> {
         let at = self.queue.iter().position(|queued| queued.handle.turn_id().as_ref() == Some(id))?;
         if let QueuedWork::Message { committed, .. } = &mut self.queue.get_mut(at)?.work {
             *committed = true;
@@ -242,7 +242,7 @@ impl<H: CallerHandle> SessionState<H> {
     /// Until the cancellation is recorded, lookups find the turn like a queued one.
     fn take_from_queue(&mut self, at: usize) -> Option<QueuedTurn<H>> {
         let queued = self.queue.remove(at)?;
-        if let Some(no) = queued.no() {
+        if let Some(no) = queued.row_number() {
             self.ending.push((no, queued.handle.clone()));
         }
         Some(queued)
@@ -250,8 +250,8 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Records the end of the cancellation of a turn that was taken out of the queue. If it failed, the turn returns to
     /// its place.
-    pub(crate) fn cancelling_ended(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
-        self.ending.retain(|(_, ending)| !ending.is_same(handle));
+    pub(crate) fn record_cancel_end(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
+        self.ending.retain(|(_, ending)| !ending.is_same_turn(handle));
         if let Some(queued) = failed {
             self.return_to_queue(queued);
         }
@@ -259,8 +259,8 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Puts a turn back to its place in the order of acceptance.
     pub(super) fn return_to_queue(&mut self, queued: QueuedTurn<H>) {
-        let no = queued.no();
-        let at = self.queue.iter().position(|other| other.no() > no).unwrap_or(self.queue.len());
+        let no = queued.row_number();
+        let at = self.queue.iter().position(|other| other.row_number() > no).unwrap_or(self.queue.len());
         self.queue.insert(at, queued);
     }
 
@@ -268,7 +268,7 @@ impl<H: CallerHandle> SessionState<H> {
     ///
     /// If another end of the wait is queued or running already, returns its handle; this one is not queued then.
     pub(crate) fn queue_answer(&mut self, handle: H, answer: PendingAnswer) -> Option<H> {
-        if let Some(earlier) = self.answering(answer.wait) {
+        if let Some(earlier) = self.find_wait_answer(answer.wait) {
             return Some(earlier);
         }
         self.put_before_messages(QueuedTurn { handle, work: QueuedWork::Answer(answer) });
@@ -283,7 +283,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the handle of the queued or running answer to this wait, if there is one.
-    fn answering(&self, wait: u64) -> Option<H> {
+    fn find_wait_answer(&self, wait: u64) -> Option<H> {
         let running = self.running.iter().filter(|running| running.answers == Some(wait));
         let queued = self
             .queue
@@ -294,50 +294,50 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Finds the turn with this id in the queue, or among the messages that were offered to the running turn.
-    pub(crate) fn waiting_turn(&self, id: &TurnId) -> Option<&QueuedTurn<H>> {
+    pub(crate) fn find_waiting_turn(&self, id: &TurnId) -> Option<&QueuedTurn<H>> {
         let mut waiting = self.queue.iter().chain(&self.offered);
         waiting.find(|queued| queued.handle.turn_id().as_ref() == Some(id))
     }
 
     /// Finds the turn with this id, queued or running.
-    pub(crate) fn turn(&self, id: &TurnId) -> Option<H> {
-        self.handles().find(|handle| handle.turn_id().as_ref() == Some(id)).cloned()
+    pub(crate) fn find_turn(&self, id: &TurnId) -> Option<H> {
+        self.turn_handles().find(|handle| handle.turn_id().as_ref() == Some(id)).cloned()
     }
 
     /// Finds the turn to cancel in order to cancel the turn with this id: the turn itself, or the running turn if that
     /// has taken its message. A message that was only offered is cancelled by itself if it is not taken, otherwise with
     /// the turn that takes it.
-    pub(crate) fn cancellable_turn(&self, id: &TurnId) -> Option<H> {
+    pub(crate) fn find_cancellable_turn(&self, id: &TurnId) -> Option<H> {
         let is_taken = self.taken.iter().any(|(queued, _)| queued.handle.turn_id().as_ref() == Some(id));
         match &self.running {
             Some(running) if is_taken => Some(running.handle.clone()),
-            _ => self.turn(id),
+            _ => self.find_turn(id),
         }
     }
 
     /// Finds the turn that holds an idempotency key, waiting or running.
-    pub(crate) fn turn_of_key(&self, key: &str) -> Option<H> {
+    pub(crate) fn find_turn_by_key(&self, key: &str) -> Option<H> {
         let holds = |handle: &&H| handle.idempotency_key().is_some_and(|(held, _)| held == key);
-        self.handles().find(holds).cloned()
+        self.turn_handles().find(holds).cloned()
     }
 
     /// Returns the invocations of the turns that wait or run.
-    pub(crate) fn invocations(&self) -> BTreeSet<InvocationId> {
-        self.handles().filter_map(CallerHandle::turn_id).map(|id| id.invocation).collect()
+    pub(crate) fn turn_invocations(&self) -> BTreeSet<InvocationId> {
+        self.turn_handles().filter_map(CallerHandle::turn_id).map(|id| id.invocation).collect()
     }
 
     /// Checks whether this process may have turns without an outcome.
-    pub(crate) fn leaves_turns(&self) -> bool {
+    pub(crate) fn has_unfinished_turns(&self) -> bool {
         self.has_left || self.has_turns()
     }
 
     /// Checks whether any turn waits or runs.
     pub(crate) fn has_turns(&self) -> bool {
-        self.handles().next().is_some()
+        self.turn_handles().next().is_some()
     }
 
     /// Returns the handles of the queued and running turns, and of those that were offered to the running turn.
-    fn handles(&self) -> impl Iterator<Item = &H> {
+    fn turn_handles(&self) -> impl Iterator<Item = &H> {
         let ending = self.ending.iter().map(|(_, handle)| handle);
         let running = self.running.iter().map(|running| &running.handle).chain(ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(queued, _)| queued));

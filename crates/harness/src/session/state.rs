@@ -9,7 +9,7 @@ use singletree_durable::{
     TurnRow, WaitRow,
 };
 
-use super::held_bytes::{HeldBytes, fields_bytes, paused_bytes, rows_bytes};
+use super::held_bytes::{HeldBytes, count_field_bytes, count_paused_bytes, count_row_bytes};
 use super::queue::{CallerHandle, QueuedTurn, RunningTurn};
 use crate::mail;
 use crate::stored::StoredFields;
@@ -76,7 +76,7 @@ impl<H: CallerHandle> SessionState<H> {
             head: None,
             counters: Counters::default(),
             fields: None,
-            bytes: HeldBytes::of(held_bytes),
+            bytes: HeldBytes::with_total(held_bytes),
             wait: None,
             landed_waits: 0,
             prefetched: PrefetchedRows::default(),
@@ -97,17 +97,17 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the head of the session, if the session exists.
-    pub(crate) fn head(&self) -> Option<&SessionHead> {
+    pub(crate) fn session_head(&self) -> Option<&SessionHead> {
         self.head.as_ref()
     }
 
     /// Returns the next free numbers.
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) fn next_numbers(&self) -> Counters {
         self.counters
     }
 
     /// Returns the wait that the session's last invocation is in.
-    pub(crate) fn wait(&self) -> Option<&WaitRow> {
+    pub(crate) fn pending_wait(&self) -> Option<&WaitRow> {
         self.wait.as_ref()
     }
 
@@ -127,7 +127,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the number of changes so far.
-    pub(crate) fn changes(&self) -> u64 {
+    pub(crate) fn change_count(&self) -> u64 {
         self.changes
     }
 
@@ -137,7 +137,7 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Returns the session's fields, if they are held.
-    pub(crate) fn fields(&self) -> Option<&StoredFields> {
+    pub(crate) fn held_fields(&self) -> Option<&StoredFields> {
         self.fields.as_ref()
     }
 
@@ -152,29 +152,34 @@ impl<H: CallerHandle> SessionState<H> {
 
     fn hold_fields(&mut self, fields: Option<StoredFields>) {
         self.fields = fields;
-        self.count_bytes();
+        self.update_held_bytes();
     }
 
     /// Frees the fields and rows that can be read again, unless a turn waits or runs in the session.
-    pub(crate) fn free_memory(&mut self) {
-        if self.bytes.get() > 0 && !self.has_turns() {
+    pub(crate) fn free_cached_rows(&mut self) {
+        if self.bytes.own_bytes() > 0 && !self.has_turns() {
             self.fields = None;
             // A later takeover still needs to know that no turn is open.
             self.prefetched.fields = None;
             self.prefetched.paused = None;
-            self.count_bytes();
+            self.update_held_bytes();
         }
     }
 
-    fn count_bytes(&mut self) {
-        let held = self.fields.as_deref().map_or(0, fields_bytes);
-        let ahead = self.prefetched.fields.as_deref().map_or(0, rows_bytes);
-        self.bytes.set(held + ahead + self.prefetched.paused.as_ref().map_or(0, paused_bytes));
+    fn update_held_bytes(&mut self) {
+        let held = self.fields.as_deref().map_or(0, count_field_bytes);
+        let ahead = self.prefetched.fields.as_deref().map_or(0, count_row_bytes);
+        self.bytes.update_bytes(held + ahead + self.prefetched.paused.as_ref().map_or(0, count_paused_bytes));
     }
 
     /// Takes over the stored state, unless a commit was sent or landed since the read began. Numbers that were assigned
     /// to batches on their way are higher than the stored ones.
-    pub(crate) fn load(&mut self, stored: SessionSnapshot, changes_before: u64, keeps_mail: bool) -> bool {
+    pub(crate) fn load_snapshot(
+        &mut self,
+        stored: SessionSnapshot,
+        changes_before: u64,
+        keeps_mail: bool,
+    ) -> bool {
         if self.changes != changes_before {
             return false;
         }
@@ -193,7 +198,7 @@ impl<H: CallerHandle> SessionState<H> {
             paused: stored.paused,
         };
         self.is_known = true;
-        self.count_bytes();
+        self.update_held_bytes();
         true
     }
 
@@ -221,12 +226,12 @@ impl<H: CallerHandle> SessionState<H> {
     }
 
     /// Checks that messages may be accepted: the state is known, and turns of former owners were taken over.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(crate) fn can_accept_messages(&self) -> bool {
         self.is_known && self.is_taken_over
     }
 
     /// Records that a takeover has ended.
-    pub(crate) fn takeover_ended(&mut self, is_complete: bool) {
+    pub(crate) fn record_takeover_end(&mut self, is_complete: bool) {
         self.is_taken_over = is_complete;
     }
 
@@ -240,9 +245,9 @@ impl<H: CallerHandle> SessionState<H> {
     pub(crate) fn begin_commit(&mut self, batch: &Batch, counters: Counters, keeps_mail: bool) -> bool {
         self.counters = counters;
         if keeps_mail {
-            batch.puts.iter().for_each(|put| mail::apply(&mut self.early_signals, put));
+            batch.puts.iter().for_each(|put| mail::apply_mail_mutation(&mut self.early_signals, put));
         }
-        let changes_state = changes_state(batch);
+        let changes_state = changes_session_data(batch);
         if changes_state {
             self.changes += 1;
             self.commits_in_flight += 1;
@@ -260,14 +265,14 @@ impl<H: CallerHandle> SessionState<H> {
         self.is_known = false;
         self.fields = None;
         self.prefetched = PrefetchedRows::default();
-        self.count_bytes();
+        self.update_held_bytes();
     }
 
     /// Marks data that was read before as stale.
     pub(super) fn invalidate_reads(&mut self) {
         self.changes += 1;
         self.prefetched = PrefetchedRows::default();
-        self.count_bytes();
+        self.update_held_bytes();
     }
 
     /// Sets the head with which the session begins. Messages that are accepted from now on are committed after that
@@ -287,18 +292,18 @@ impl<H: CallerHandle> SessionState<H> {
     /// Records that the session is being deleted. Messages that are accepted from now on are committed after the
     /// deletion, in a new session. The counters continue, so that no event number is used twice. The store is not read
     /// until the deletion has landed.
-    pub(crate) fn delete_session(&mut self) {
+    pub(crate) fn begin_deletion(&mut self) {
         self.invalidate_reads();
         (self.head, self.wait) = (None, None);
         self.hold_fields(None);
     }
 
-    pub(super) fn set_session(&mut self, head: SessionHead, fields: Option<StoredFields>) {
+    pub(super) fn set_head_and_fields(&mut self, head: SessionHead, fields: Option<StoredFields>) {
         self.head = Some(head);
         self.hold_fields(fields);
     }
 
-    pub(super) fn set_wait(&mut self, wait: Option<WaitRow>) {
+    pub(super) fn set_pending_wait(&mut self, wait: Option<WaitRow>) {
         self.wait = wait;
         self.landed_waits = self.counters.waits;
     }
@@ -323,7 +328,7 @@ impl<H: CallerHandle> SessionState<H> {
 
 /// Checks whether a batch changes the session data in memory: head, fields, wait or early signals. Turns that are
 /// accepted in an existing session do not, so that reading it never waits for callers that keep sending.
-fn changes_state(batch: &Batch) -> bool {
+fn changes_session_data(batch: &Batch) -> bool {
     batch.puts.iter().any(|put| {
         matches!(
             put,

@@ -7,14 +7,14 @@ use crate::steer::{OfferedMessage, SteeredMessage};
 
 impl<H> QueuedTurn<H> {
     /// Checks whether a turn of this agent may take the message.
-    fn steers(&self, agent: &str) -> bool {
+    fn can_steer_agent(&self, agent: &str) -> bool {
         matches!(&self.work, QueuedWork::Message { row, committed: true, steers: true, .. } if row.agent == agent)
     }
 
-    fn offer(&self) -> Option<OfferedMessage> {
+    fn to_offered_message(&self) -> Option<OfferedMessage> {
         match &self.work {
             QueuedWork::Message { row, message, side, .. } => {
-                let message = record::message(message).ok()?;
+                let message = record::decode_message(message).ok()?;
                 Some(OfferedMessage { row: row.clone(), message, side: side.clone() })
             }
             QueuedWork::Answer(_) | QueuedWork::Recover { .. } => None,
@@ -26,16 +26,16 @@ impl<H: CallerHandle> SessionState<H> {
     /// Offers the running turn of this agent the messages at the front of the queue that steer it. Returns all messages
     /// that were offered and not taken, and the position in the history behind the last taken one.
     pub(crate) fn offer_steering(&mut self, agent: &str) -> (Vec<OfferedMessage>, u64) {
-        while let Some(next) = self.queue.pop_front_if(|queued| queued.steers(agent)) {
+        while let Some(next) = self.queue.pop_front_if(|queued| queued.can_steer_agent(agent)) {
             self.offered.push(next);
         }
         let after = self.taken.iter().map(|(_, position)| position + 1).max().unwrap_or_default();
-        (self.offers(), after)
+        (self.offered_messages(), after)
     }
 
     /// Returns the messages that were offered to the running turn and not taken.
-    pub(crate) fn offers(&self) -> Vec<OfferedMessage> {
-        self.offered.iter().filter_map(QueuedTurn::offer).collect()
+    pub(crate) fn offered_messages(&self) -> Vec<OfferedMessage> {
+        self.offered.iter().filter_map(QueuedTurn::to_offered_message).collect()
     }
 
     /// Records which messages the commit in flight takes, and returns the handles of their turns. If one of them was
@@ -43,7 +43,7 @@ impl<H: CallerHandle> SessionState<H> {
     pub(crate) fn take_steering(&mut self, taken: &[SteeredMessage]) -> Vec<H> {
         let mut handles = Vec::new();
         for message in taken {
-            let at = self.offered.iter().position(|queued| queued.no() == Some(message.row.no));
+            let at = self.offered.iter().position(|queued| queued.row_number() == Some(message.row.no));
             if let Some(at) = at {
                 let queued = self.offered.remove(at);
                 handles.push(queued.handle.clone());
@@ -56,23 +56,23 @@ impl<H: CallerHandle> SessionState<H> {
     /// Records that the commit that would have taken these messages has failed: they are offered again.
     pub(crate) fn return_steering(&mut self, taken: &[SteeredMessage]) {
         for message in taken {
-            let at = self.taken.iter().position(|(queued, _)| queued.no() == Some(message.row.no));
+            let at = self.taken.iter().position(|(queued, _)| queued.row_number() == Some(message.row.no));
             if let Some(at) = at {
                 let (queued, _) = self.taken.remove(at);
                 self.offered.push(queued);
             }
         }
-        self.offered.sort_by_key(QueuedTurn::no);
+        self.offered.sort_by_key(QueuedTurn::row_number);
     }
 
     /// Adds a message that the running turn had taken in an earlier process.
-    pub(crate) fn add_taken(&mut self, queued: QueuedTurn<H>, position: u64) {
+    pub(crate) fn add_taken_message(&mut self, queued: QueuedTurn<H>, position: u64) {
         self.taken.push((queued, position));
     }
 
     /// Removes the turn of a steering message that has ended with the running turn.
     pub(super) fn remove_steered(&mut self, no: u64) -> Vec<QueuedTurn<H>> {
-        let is_it = |queued: &QueuedTurn<H>| queued.no() == Some(no);
+        let is_it = |queued: &QueuedTurn<H>| queued.row_number() == Some(no);
         let taken = self.taken.extract_if(.., |(queued, _)| is_it(queued)).map(|(queued, _)| queued).next();
         let offered = self.offered.extract_if(.., |queued| is_it(queued)).next();
         taken.into_iter().chain(offered).collect()

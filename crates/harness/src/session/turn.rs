@@ -20,7 +20,7 @@ use crate::policy::TurnPromptPolicy;
 use crate::position::HistoryMarks;
 use crate::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::session::batch::{
-    BatchBuilder, ItemMetadata, ItemNumbering, RowFields, TurnIdentity, write_fields,
+    BatchBuilder, ItemMetadata, ItemNumbering, RowFields, TurnIdentity, write_changed_fields,
 };
 use crate::side::SideRecords;
 use crate::steer::SteeredMessage;
@@ -73,40 +73,40 @@ pub(crate) struct TurnState {
 }
 
 impl TurnState {
-    pub(crate) fn author(&self) -> TurnIdentity {
-        TurnIdentity { no: self.row.no, id: self.row.id() }
+    pub(crate) fn turn_identity(&self) -> TurnIdentity {
+        TurnIdentity { no: self.row.no, id: self.row.turn_id() }
     }
 
     /// Returns the position of the user's message in the history, when the turn has one.
-    fn own(&self) -> Option<u64> {
+    fn own_message_position(&self) -> Option<u64> {
         self.row.message.and(self.marks.boundary.checked_sub(1))
     }
 
     /// Writes and announces the messages that were not announced yet.
-    pub(crate) fn announce(
+    pub(crate) fn announce_messages(
         &mut self,
         writing: &mut BatchBuilder,
         messages: &PersistentList,
     ) -> Result<(), Error> {
-        self.take_offered(writing, messages);
-        let author = self.author();
-        let own = self.own();
+        self.take_offered_messages(writing, messages);
+        let author = self.turn_identity();
+        let own = self.own_message_position();
         for (position, item) in (self.marks.announced..).zip(messages.iter_from(self.marks.announced)) {
             if Some(position) == own {
                 continue;
             }
-            let side = self.sides.of(position);
+            let side = self.sides.side_record_at(position);
             let beside = ItemMetadata { placement: None, side: side.as_ref().map(JsonDocument::from) };
-            beside.side.as_ref().map_or(Ok(()), |side| self.bounds.side(side.as_str()))?;
-            let (no, side) = match self.numbers.get(item) {
+            beside.side.as_ref().map_or(Ok(()), |side| self.bounds.check_side_record(side.as_str()))?;
+            let (no, side) = match self.numbers.find_number(item) {
                 // Its body was written before it had a side record; that a steering message was taken is told now.
-                Some(no) => (no, self.tell_taken(writing, (no, position), side)),
-                None => (writing.new_item(&author, item, beside, &mut self.numbers)?, side),
+                Some(no) => (no, self.write_taken_side(writing, (no, position), side)),
+                None => (writing.write_new_item(&author, item, beside, &mut self.numbers)?, side),
             };
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
-            let body = self.making.said(id.k);
-            let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side };
-            writing.event(&author, Some(no), Some(body), what);
+            let body = self.making.encode_message_event(id.k);
+            let what = ChatEventKind::MessageAppended { id, message: record::decode_message(item)?, side };
+            writing.add_event(&author, Some(no), Some(body), what);
         }
         self.marks.announced = self.marks.announced.max(messages.len());
         Ok(())
@@ -124,10 +124,11 @@ impl TurnState {
     ) -> Result<(), Error> {
         self.migrated = None;
         self.head.schema_version.clone_from(&session.schema_version);
-        self.write_state(writing, &session.fields)?;
-        let history = stored::find(&self.stored, HISTORY);
+        self.write_state_fields(writing, &session.fields)?;
+        let history = stored::find_field(&self.stored, HISTORY);
         history.map_or(Ok(()), |history| {
-            self.bounds.history(history.slot.as_list().map_or(0, PersistentList::len), history.bytes)
+            self.bounds
+                .check_history_size(history.slot.as_list().map_or(0, PersistentList::len), history.bytes)
         })
     }
 
@@ -142,37 +143,37 @@ impl TurnState {
                 self.head.schema_version.clone_from(&migrated.schema_version);
                 migrated.fields.clone()
             }
-            None => stored::to_fields(&self.stored),
+            None => stored::to_engine_fields(&self.stored),
         };
         match fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
             Some((_, slot)) => *slot = FieldContent::Many(messages.clone()),
             None => fields.push((HISTORY.into(), FieldContent::Many(messages.clone()))),
         }
-        self.write_state(writing, &fields)
+        self.write_state_fields(writing, &fields)
     }
 
-    pub(crate) fn write_state(
+    pub(crate) fn write_state_fields(
         &mut self,
         writing: &mut BatchBuilder,
         fields: &[(Arc<str>, FieldContent)],
     ) -> Result<(), Error> {
-        let author = self.author();
+        let author = self.turn_identity();
         let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
-        self.stored = write_fields(writing, &author, fields, (&self.stored, self.head.version), how)?;
+        self.stored = write_changed_fields(writing, &author, fields, (&self.stored, self.head.version), how)?;
         // These fields were made from this version; on another version they would undo later changes (INV-3).
         writing.require(BatchPrecondition::SessionVersion(self.head.version));
         self.head.version += 1;
         self.head.updated_at = writing.now;
         self.head.agent.clone_from(&self.row.agent);
         self.head.graph.clone_from(&self.row.graph);
-        writing.put(RowMutation::Head(self.head.clone()));
+        writing.add_mutation(RowMutation::Head(self.head.clone()));
         let fields = (!self.unread).then(|| self.stored.clone());
         writing.landed.session = Some((self.head.clone(), fields));
         Ok(())
     }
 
     /// Writes the end of the turn: its row, its event, and that nothing unfinished is left of it.
-    pub(crate) fn write_end(
+    pub(crate) fn write_turn_end(
         &mut self,
         writing: &mut BatchBuilder,
         recorded: &OutcomeRecord,
@@ -182,46 +183,46 @@ impl TurnState {
             ChatTurnOutcome::Errored(errored) => Some(errored),
             ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
         };
-        self.end_taken(writing, errored)?;
-        self.row.status = record::status(&outcome);
+        self.end_taken_turns(writing, errored)?;
+        self.row.status = record::status_of_outcome(&outcome);
         self.row.ended_at = Some(writing.now);
-        self.row.outcome = Some(recorded.with(&self.used)?);
-        self.used.rows().for_each(|row| writing.put(RowMutation::Usage(row)));
-        if recorded.frees_key() {
+        self.row.outcome = Some(recorded.to_json_with_usage(&self.used)?);
+        self.used.to_usage_rows().for_each(|row| writing.add_mutation(RowMutation::Usage(row)));
+        if recorded.frees_idempotency_key() {
             (self.row.key, self.row.digest) = (None, None);
         }
-        writing.put(RowMutation::Turn(self.row.clone()));
+        writing.add_mutation(RowMutation::Turn(self.row.clone()));
         if self.row.status != StoredTurnStatus::Suspended {
-            SignalMailbox::end(writing, &self.row);
+            SignalMailbox::clear_if_work_ended(writing, &self.row);
         }
         if self.positioned && self.row.status != StoredTurnStatus::Suspended {
-            writing.put(RowMutation::DropPosition(self.row.invocation.clone()));
+            writing.add_mutation(RowMutation::DropPosition(self.row.invocation.clone()));
         }
         if !self.records.is_empty() {
-            writing.put(RowMutation::DropRecords { turn: self.row.no });
+            writing.add_mutation(RowMutation::DropRecords { turn: self.row.no });
         }
-        let at = self.making.ended();
+        let at = self.making.encode_turn_end_event();
         let (what, at) = match *outcome {
             ChatTurnOutcome::Completed(_) => (ChatEventKind::TurnCompleted { outcome }, None),
             ChatTurnOutcome::Suspended(_) => (ChatEventKind::TurnSuspended { outcome }, at),
             ChatTurnOutcome::Errored(_) => (ChatEventKind::TurnErrored { outcome }, at),
         };
-        writing.event(&self.author(), None, at, what);
+        writing.add_event(&self.turn_identity(), None, at, what);
         Ok(())
     }
 
     /// Returns the generation of the rows in which a list of the state is kept, if it is.
-    pub(crate) fn generation(&self, state_field: &str) -> Option<u64> {
+    pub(crate) fn list_generation(&self, state_field: &str) -> Option<u64> {
         let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
-        match stored::find(&self.stored, session)?.kept {
+        match stored::find_field(&self.stored, session)?.kept {
             FieldStorage::Rows { generation } => Some(generation),
             FieldStorage::Value => None,
         }
     }
 
     /// Names the messages that the turn added after the user's own, as they are stored.
-    pub(crate) fn tail(&self, len: u64) -> ReplyRange {
-        let generation = match stored::find(&self.stored, HISTORY).map(|it| it.kept) {
+    pub(crate) fn reply_range(&self, len: u64) -> ReplyRange {
+        let generation = match stored::find_field(&self.stored, HISTORY).map(|it| it.kept) {
             Some(FieldStorage::Rows { generation }) => generation,
             Some(FieldStorage::Value) | None => 0,
         };
@@ -236,28 +237,28 @@ impl TurnState {
     }
 
     /// Returns the stored form of the outcome of a failed turn.
-    pub(crate) fn failure(&self, errored: &ErroredTurn) -> OutcomeRecord {
-        let place = (!self.unread).then(|| self.committed().len());
-        OutcomeRecord::errored(errored).beside(self.effects.any(), place)
+    pub(crate) fn failure_record(&self, errored: &ErroredTurn) -> OutcomeRecord {
+        let place = (!self.unread).then(|| self.committed_history().len());
+        OutcomeRecord::from_errored_turn(errored).with_effects_and_place(self.effects.is_intended(), place)
     }
 
     /// Returns the bytes of the committed history.
     pub(crate) fn history_bytes(&self) -> u64 {
-        stored::find(&self.stored, HISTORY).map_or(0, |it| it.bytes)
+        stored::find_field(&self.stored, HISTORY).map_or(0, |it| it.bytes)
     }
 
     /// Returns the committed history.
-    pub(crate) fn committed(&self) -> PersistentList {
-        stored::list(&self.stored, HISTORY).cloned().unwrap_or_default()
+    pub(crate) fn committed_history(&self) -> PersistentList {
+        stored::find_list_field(&self.stored, HISTORY).cloned().unwrap_or_default()
     }
 }
 
 /// Returns the history of a state.
-pub(crate) fn history(state: &Snapshot) -> PersistentList {
+pub(crate) fn history_of_state(state: &Snapshot) -> PersistentList {
     state.get(HISTORY).and_then(FieldContent::as_list).cloned().unwrap_or_default()
 }
 
 /// Returns the messages from a position on.
 pub(crate) fn messages_from(list: &PersistentList, position: u64) -> Result<Vec<Arc<ChatMessage>>, Error> {
-    list.iter_from(position).map(record::message).collect()
+    list.iter_from(position).map(record::decode_message).collect()
 }

@@ -54,15 +54,15 @@ fn struggling(door: &Door) -> Graph<Talk> {
             let turn = TurnContext::of(&cx).unwrap();
             let stream = turn.stream();
             door.pass().await;
-            stream.retrying(2, Duration::from_secs(40), "provider_rate_limit");
+            stream.show_retry_wait(2, Duration::from_secs(40), "provider_rate_limit");
             door.pass().await;
-            stream.retried();
-            let message = stream.message(1);
-            message.thinking("let me");
-            message.thinking(" see");
-            message.delta("half");
+            stream.show_retry_start();
+            let message = stream.begin_message(1);
+            message.show_thinking_piece("let me");
+            message.show_thinking_piece(" see");
+            message.show_text_piece("half");
             door.pass().await;
-            message.thinking(" now");
+            message.show_thinking_piece(" now");
             Ok(says("half"))
         }
     });

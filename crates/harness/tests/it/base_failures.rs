@@ -82,7 +82,7 @@ async fn the_harness_own_categories_are_the_callers_to_mend() {
             "harness_path_classification_ambiguous",
         ),
         (
-            InboundRequest::signal(SignalArrival::of_signal("x", map(json!({})))),
+            InboundRequest::signal(SignalArrival::for_signal("x", map(json!({})))),
             "harness_signal_correlation_failed",
         ),
     ] {
@@ -125,7 +125,7 @@ async fn a_stateless_failure_ends_no_session() {
 // spec: harness §7: implementations may refine the categories.
 #[tokio::test]
 async fn an_application_has_the_last_word_on_buckets() {
-    let buckets = BucketTable::default().with("weather_too_bad", FailureBucket::SessionTerminating);
+    let buckets = BucketTable::default().with_override("weather_too_bad", FailureBucket::SessionTerminating);
     let harness = sessioned().buckets(buckets).build();
     let failed = fail(&harness, message(json!({"fails": "weather_too_bad"}))).await;
     assert_eq!(failed, ("weather_too_bad".into(), TERMINATING, false));

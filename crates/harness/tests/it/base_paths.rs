@@ -30,7 +30,7 @@ fn harness(mode: HarnessMode) -> Harness<Snapshot> {
 
 /// A transmission's path, or the category with which it is refused.
 fn path(mode: HarnessMode, inbound: &InboundRequest) -> String {
-    match harness(mode).classify(inbound) {
+    match harness(mode).classify_request(inbound) {
         Ok(path) => path.as_str().to_owned(),
         Err(error) => error.category().to_owned(),
     }
@@ -205,7 +205,7 @@ fn inbounds() -> impl Strategy<Value = InboundRequest> {
         session_id,
         intent,
         fields: approved.then(|| ("approved".to_owned(), json!(true))).into_iter().collect(),
-        signal: signal.map(|it| SignalArrival::of_signal(it, Map::new())),
+        signal: signal.map(|it| SignalArrival::for_signal(it, Map::new())),
     })
 }
 
@@ -218,7 +218,7 @@ proptest! {
         let handle = |inbound: InboundRequest| runtime.block_on(async {
             let harness = harness(mode);
             harness.handle(message(json!({"waits_for": "waiting"}))).await;
-            let classified = harness.classify(&inbound).ok();
+            let classified = harness.classify_request(&inbound).ok();
             let report = harness.handle(inbound).await;
             // The report has the path that was decided before.
             assert_eq!(report.path, classified);

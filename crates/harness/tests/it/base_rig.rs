@@ -34,7 +34,7 @@ pub(crate) fn message(fields: Value) -> InboundRequest {
 
 /// A signal by its name.
 pub(crate) fn signal(id: &str, payload: Value) -> InboundRequest {
-    InboundRequest::signal(SignalArrival::of_signal(id, map(payload)))
+    InboundRequest::signal(SignalArrival::for_signal(id, map(payload)))
 }
 
 pub(crate) fn session(id: &str) -> SessionId {
@@ -111,7 +111,7 @@ impl Counting {
 }
 
 impl IdGenerator for Counting {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         format!("id-{}", self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -203,8 +203,8 @@ impl SessionStore for Watched {
 /// The fields of a state that are not at their defaults.
 pub(crate) fn changed(state: &Snapshot) -> Value {
     let defaults: BTreeMap<_, _> =
-        fields().fields().iter().map(|it| (it.name().to_owned(), it.default().cloned())).collect();
-    let changed = state.fields().filter(|(name, slot)| defaults[*name].as_ref() != Some(*slot));
+        fields().fields().iter().map(|it| (it.name().to_owned(), it.default_content().cloned())).collect();
+    let changed = state.iter_fields().filter(|(name, slot)| defaults[*name].as_ref() != Some(*slot));
     changed.map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap())).collect::<Map<_, _>>().into()
 }
 

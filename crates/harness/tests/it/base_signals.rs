@@ -42,12 +42,12 @@ async fn a_pause_is_acknowledged_at_once() {
     let paused = suspended(report);
     let descriptor = Descriptor { signal_id: "approval".into(), metadata: Some(json!({"kind": "approval"})) };
     assert_eq!(paused.descriptor, descriptor);
-    assert_eq!(coordinator.waiting(), 1);
+    assert_eq!(coordinator.count_subscriptions(), 1);
     assert_eq!(store.stored("s", "log").await, Some(json!(["begin"])));
     // Other turns run while this one waits.
     let done = completed(harness.handle(InboundRequest::default().session("other")).now_or_never().unwrap());
     assert_eq!(changed(&done.state), json!({"log": ["begin", "end"]}));
-    assert_eq!(coordinator.waiting(), 1);
+    assert_eq!(coordinator.count_subscriptions(), 1);
 }
 
 // spec: harness §3.3, §6
@@ -60,8 +60,8 @@ async fn a_signal_leads_back_to_its_pause() {
         let payload = map(json!({"approved": true}));
         let invocation = paused.identity.invocation_id.clone();
         let arrival = match by_name {
-            true => SignalArrival::of_signal("approval", payload.clone()),
-            false => SignalArrival::of_invocation(invocation.as_str(), payload.clone()),
+            true => SignalArrival::for_signal("approval", payload.clone()),
+            false => SignalArrival::for_invocation(invocation.as_str(), payload.clone()),
         };
         let report = harness.handle(InboundRequest::signal(arrival.clone())).await;
         assert_eq!(report.path, Some(DispatchPath::SignalResume));
@@ -72,7 +72,7 @@ async fn a_signal_leads_back_to_its_pause() {
         assert_eq!(changed(&done.state), state);
         // The session is the paused record's (§3.3).
         assert_eq!(store.stored("s", "approved").await, Some(json!(true)));
-        assert_eq!(coordinator.waiting(), 0);
+        assert_eq!(coordinator.count_subscriptions(), 0);
         // A consumed signal is gone.
         let again = harness.handle(InboundRequest::signal(arrival)).await;
         assert_eq!((again.path, again.invoked.clone()), (Some(DispatchPath::SignalResume), None));
@@ -120,7 +120,7 @@ async fn a_stateless_harness_does_not_resume_what_has_a_session() {
     let graph = graph().session_store(store.clone()).compile().unwrap();
     let paused = suspended(Harness::sessioned(graph.clone()).build().handle(waits("").session("s")).await);
     store.calls();
-    let arrival = SignalArrival::of_invocation(paused.identity.invocation_id.as_str(), map(json!({})));
+    let arrival = SignalArrival::for_invocation(paused.identity.invocation_id.as_str(), map(json!({})));
     let report = Harness::stateless(graph).build().handle(InboundRequest::signal(arrival)).await;
     assert_eq!(category(report), NO_CORRELATION);
     assert_eq!(store.calls(), [""; 0]);
@@ -133,11 +133,11 @@ async fn an_invocation_that_pauses_again_waits_for_the_new_signal() {
     let first = suspended(harness.handle(waits("wait again")).await);
     let second = suspended(harness.handle(signal("approval", json!({}))).await);
     assert_eq!((&second.identity, second.descriptor.signal_id.as_str()), (&first.identity, "second"));
-    assert_eq!(coordinator.waiting(), 1);
+    assert_eq!(coordinator.count_subscriptions(), 1);
     // A late duplicate of the first signal does not answer the second wait.
     assert_eq!(category(harness.handle(signal("approval", json!({}))).await), NO_CORRELATION);
     completed(harness.handle(signal("second", json!({}))).await);
-    assert_eq!(coordinator.waiting(), 0);
+    assert_eq!(coordinator.count_subscriptions(), 0);
 }
 
 // spec: harness §7.3; suspension §6
@@ -159,7 +159,7 @@ async fn a_payload_that_does_not_fit_leaves_the_pause_as_it_is() {
         let failure = errored(harness.handle(signal("approval", payload)).await);
         assert_eq!(failure.category, "suspension_resume_payload_invalid");
         assert_eq!(failure.message, told);
-        assert_eq!(coordinator.waiting(), 1);
+        assert_eq!(coordinator.count_subscriptions(), 1);
     }
     completed(harness.handle(signal("approval", json!({"approved": true}))).await);
 }
@@ -169,7 +169,7 @@ async fn a_resume_that_fails_has_consumed_its_signal() {
     let (harness, _, coordinator) = sessioned();
     suspended(harness.handle(waits("fail")).await);
     assert_eq!(category(harness.handle(signal("approval", json!({}))).await), "provider_unavailable");
-    assert_eq!(coordinator.waiting(), 0);
+    assert_eq!(coordinator.count_subscriptions(), 0);
     assert_eq!(category(harness.handle(signal("approval", json!({}))).await), NO_CORRELATION);
 }
 
@@ -197,7 +197,7 @@ async fn twice(
     let second = async {
         let refused = category(two.handle(arrival()).await);
         // The subscription is the first one's to end: it may pause again.
-        let left = coordinator.waiting();
+        let left = coordinator.count_subscriptions();
         go.notify_one();
         (refused, left)
     };
@@ -216,12 +216,12 @@ async fn of_two_signals_at_once_one_resumes() {
     let (one, other) = (open(), open());
     suspended(one.handle(waits("")).await);
     assert_eq!(twice([&one, &one], &coordinator, &go).await, (NO_CORRELATION.into(), 1));
-    assert_eq!((count.swap(0, Ordering::Relaxed), coordinator.waiting()), (1, 0));
+    assert_eq!((count.swap(0, Ordering::Relaxed), coordinator.count_subscriptions()), (1, 0));
     // In two processes the engine's claim decides.
     suspended(one.handle(waits("")).await);
     let refused = ("suspension_record_invalid".to_owned(), 1);
     assert_eq!(twice([&one, &other], &coordinator, &go).await, refused);
-    assert_eq!((count.load(Ordering::Relaxed), coordinator.waiting()), (1, 0));
+    assert_eq!((count.load(Ordering::Relaxed), coordinator.count_subscriptions()), (1, 0));
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_signal_that_nobody_waits_for_is_not_correlated() {
     let expected =
         |why: &str| (NO_CORRELATION.to_owned(), format!("no suspended invocation awaits this signal: {why}"));
     assert_eq!(told(signal("approval", json!({}))).await, expected("nothing waits for 'approval'"));
-    let by_id = |id: &str| InboundRequest::signal(SignalArrival::of_invocation(id, map(json!({}))));
+    let by_id = |id: &str| InboundRequest::signal(SignalArrival::for_invocation(id, map(json!({}))));
     assert_eq!(told(by_id("nobody")).await, expected("invocation 'nobody' waits for nothing"));
     assert_eq!(told(by_id("")).await, expected("an identifier must not be empty"));
     // Two that wait for the same are told apart by their ids.

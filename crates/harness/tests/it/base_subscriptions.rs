@@ -35,7 +35,7 @@ fn over(store: &MemoryStore, sessions: &Arc<Watched>) -> Graph<Snapshot> {
 }
 
 fn full() -> Arc<MemoryCoordinator> {
-    Arc::new(MemoryCoordinator::holding(0))
+    Arc::new(MemoryCoordinator::with_max_subscriptions(0))
 }
 
 async fn fails_to_subscribe(harness: HarnessBuilder<Snapshot>, why: &str) {
@@ -95,7 +95,10 @@ impl SignalCoordinator for Scripted {
         if self.hangs { Box::pin(pending()) } else { Box::pin(ready(Ok(()))) }
     }
 
-    fn resolve<'a>(&'a self, _: &'a SignalTarget) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>> {
+    fn resolve_signal<'a>(
+        &'a self,
+        _: &'a SignalTarget,
+    ) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>> {
         let answer = self.answers.lock().unwrap().pop_front().unwrap();
         Box::pin(ready(answer.map_err(Into::into)))
     }
@@ -164,10 +167,11 @@ async fn a_signal_that_was_overtaken_answers_nothing() {
 // The contract of the coordinator, on the one that is shipped.
 #[tokio::test]
 async fn a_coordinator_in_memory_keeps_its_contract() {
-    let coordinator = MemoryCoordinator::holding(2);
+    let coordinator = MemoryCoordinator::with_max_subscriptions(2);
     let id = |id: &str| InvocationId::parse(id).unwrap();
     let descriptor = |signal: &str| Descriptor { signal_id: signal.into(), metadata: None };
-    let find = async |target: SignalTarget| coordinator.resolve(&target).await.map_err(|it| it.to_string());
+    let find =
+        async |target: SignalTarget| coordinator.resolve_signal(&target).await.map_err(|it| it.to_string());
     let by_signal = |signal: &str| SignalTarget::Signal(signal.into());
     let by_id = |id: &str| SignalTarget::Invocation(id.into());
 
@@ -185,7 +189,7 @@ async fn a_coordinator_in_memory_keeps_its_contract() {
     assert_eq!(find(by_id("c")).await, Ok(None));
     for _ in 0..2 {
         coordinator.unsubscribe(&id("a")).await.unwrap();
-        assert_eq!((find(by_signal("x")).await, coordinator.waiting()), (Ok(None), 1));
+        assert_eq!((find(by_signal("x")).await, coordinator.count_subscriptions()), (Ok(None), 1));
     }
 }
 
@@ -200,5 +204,5 @@ async fn a_session_written_since_leaves_the_pause_subscribed() {
     harness.handle(message(json!({"waits_for": ""})).session("s")).await;
     let failure = errored(harness.handle(signal("approval", json!({}))).await);
     assert_eq!((failure.category.as_str(), failure.retry_safe), ("session_write_conflict", false));
-    assert_eq!(coordinator.waiting(), 1);
+    assert_eq!(coordinator.count_subscriptions(), 1);
 }

@@ -149,7 +149,7 @@ impl TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000).after(self.0.elapsed())
+        Timestamp::from_millis(1_000_000).saturating_add(self.0.elapsed())
     }
 }
 
@@ -224,23 +224,23 @@ pub(crate) fn name(session: &str) -> SessionKey {
 /// Checks INV-2 and INV-8 over the rows of a session in which nothing runs.
 pub(crate) async fn check_rows(journal: &dyn Journal, session: &str) {
     let key = name(session);
-    let turns = journal.turns(&key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
-    let pending = journal.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
+    let turns = journal.read_turns(&key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
+    let pending = journal.read_waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
     let mut suspended = 0;
     for turn in &turns {
         assert!(turn.status.is_ended() && turn.outcome.is_some(), "INV-2: {turn:?}");
         let later = turns.iter().any(|it| it.invocation == turn.invocation && it.ordinal > turn.ordinal);
         let waits = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
-        let waits = journal.waits(&waits).await.unwrap();
+        let waits = journal.read_waits(&waits).await.unwrap();
         let waiting = waits.iter().filter(|(_, it)| it.status == StoredWaitStatus::Pending).count();
-        let position = journal.position(&key, &turn.invocation).await.unwrap();
+        let position = journal.read_position(&key, &turn.invocation).await.unwrap();
         if turn.status == StoredTurnStatus::Suspended && !later {
             suspended += 1;
             assert_eq!((waiting, position.is_some()), (1, true), "INV-8: {turn:?}");
         } else if !later {
             assert_eq!((waiting, position.is_some()), (0, false), "INV-8: {turn:?}");
         }
-        let records = journal.records(&key, turn.no).await.unwrap();
+        let records = journal.read_turn_records(&key, turn.no).await.unwrap();
         assert_eq!(records, [], "records are forgotten when their node has completed");
     }
     assert_eq!(pending.len(), suspended, "INV-8: pending waits");

@@ -25,7 +25,7 @@ pub(crate) fn looking() -> Graph<Talk> {
         let pictures =
             turn.as_deref().and_then(TurnContext::pictures).ok_or_else(|| NodeError::new("no pictures"))?;
         let request = Request::new(cx.state().messages.iter().collect()).with_pictures(pictures.clone());
-        let shown = request.inlined().await?;
+        let shown = request.inline_pictures().await?;
         let blocks = shown.messages.last().map(|it| it.content.blocks().to_vec()).unwrap_or_default();
         Ok(says(&blocks.iter().map(seen).collect::<Vec<_>>().join(", ")))
     });
@@ -47,8 +47,8 @@ pub(crate) fn keeping(store: &MemoryStore) -> ChatBuilder {
 }
 
 pub(crate) fn showing(pictures: &[&BlobReference]) -> ChatMessage {
-    let blocks = pictures.iter().map(|it| it.image());
-    ChatMessage::user(MessageContent::Blocks(blocks.chain([ContentBlock::text_of("look")]).collect()))
+    let blocks = pictures.iter().map(|it| it.image_block());
+    ChatMessage::user(MessageContent::Blocks(blocks.chain([ContentBlock::from_text("look")]).collect()))
 }
 
 fn naming(url: &str) -> ChatMessage {
@@ -95,7 +95,7 @@ async fn a_message_that_names_what_the_session_has_not_is_refused() {
         ("s", naming(&other)),
         ("s", naming("blob:")),
         ("s", naming("blob:https://example.com/1")),
-        ("s", naming(&png.name().to_uppercase().replace("BLOB", "blob"))),
+        ("s", naming(&png.reference_name().to_uppercase().replace("BLOB", "blob"))),
     ] {
         let refused = chat.submit(session, message, SendOptions::new()).await.unwrap_err();
         assert_eq!((refused.error_category.as_str(), refused.retry_safe), ("chat_blob_unknown", false));
@@ -132,7 +132,7 @@ async fn what_is_kept_has_bounds() {
     assert_eq!(keep("s", GIF, None).await, Err("chat_blobs_full".into()));
     keep("t", GIF, None).await.unwrap();
     // Text is kept, and no picture.
-    assert_eq!(category(&chat.send("s", naming(&text.name())).await), "chat_blob_refused");
+    assert_eq!(category(&chat.send("s", naming(&text.reference_name())).await), "chat_blob_refused");
 }
 
 // D12, D25

@@ -24,7 +24,7 @@ fn rounds(swallows: bool) -> Graph<Talk> {
         .node("use", move |cx: Ctx<Talk>| async move {
             let turn = TurnContext::of(&cx).unwrap();
             let budget = turn.budget();
-            for used in [budget.tokens(10), budget.tool_calls(2)] {
+            for used in [budget.count_tokens(10), budget.count_tool_calls(2)] {
                 if !swallows {
                     used?;
                 }
@@ -147,7 +147,7 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
 async fn what_is_used_before_a_record_is_not_counted_twice() {
     let build = || {
         let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
-            TurnContext::of(&cx).unwrap().budget().tokens(10)?;
+            TurnContext::of(&cx).unwrap().budget().count_tokens(10)?;
             cx.record("fact", singletree_engine::Item::from_json(serde_json::json!(1))).await?;
             Ok(says("so"))
         });
@@ -188,7 +188,7 @@ async fn a_suspension_beyond_the_budget_does_not_happen() {
     {
         let log = Log::default();
         let builder = Graph::builder().node("use", |cx: Ctx<Talk>| async move {
-            drop(TurnContext::of(&cx).unwrap().budget().tokens(2));
+            drop(TurnContext::of(&cx).unwrap().budget().count_tokens(2));
             Ok(says("used"))
         });
         let graph = chain(gate(builder, &log, Signal::new("ok")), &["use", "gate"]);
@@ -321,9 +321,9 @@ async fn what_is_shown_of_a_message_is_bounded() {
         async move {
             let turn = TurnContext::of(&cx).unwrap();
             let stream = turn.stream();
-            let message = stream.message(cx.state().messages.len());
+            let message = stream.begin_message(cx.state().messages.len());
             for piece in ["abc", "def", "ghij", "k"] {
-                message.delta(piece);
+                message.show_text_piece(piece);
             }
             door.pass().await;
             Ok(says("never"))
@@ -372,10 +372,10 @@ async fn a_fork_has_the_bytes_of_its_own_history() {
         let id = format!("f{offset}");
         let options = singletree_harness::ForkOptions::new().at(offset).session(id.as_str());
         chat.fork("s", options).await.unwrap();
-        let row = store.session(&crate::bench::name(&id)).await.unwrap().unwrap();
+        let row = store.read_session(&crate::bench::name(&id)).await.unwrap().unwrap();
         let kept = row.fields.into_iter().find(|it| it.name == "messages").map(|it| it.value);
         let range = ItemRange::List { field: "messages".into(), generation: 0, from: 0, limit: 9 };
-        let items = store.items(&crate::bench::name(&id), &range).await.unwrap();
+        let items = store.read_items(&crate::bench::name(&id), &range).await.unwrap();
         let bytes = items.iter().map(|it| it.body.as_str().len() as u64).sum();
         let expected = (offset > 0).then_some(FieldValue::List { generation: 0, len: offset, bytes });
         assert_eq!(kept, expected, "cut at {offset}");

@@ -54,7 +54,7 @@ fn counting() -> Graph<Talk> {
             TokenUsage { prompt_tokens: Some(7), completion_tokens: Some(2), ..TokenUsage::default() };
         if let Some(turn) = TurnContext::of(&cx) {
             let budget = turn.budget();
-            budget.model_call("m", &usage).unwrap();
+            budget.count_model_call("m", &usage).unwrap();
         }
         Ok(says("counted"))
     };
@@ -97,7 +97,7 @@ pub(crate) async fn make(path: &Path) {
     assert_eq!(chat.send("gone", user("forget me")).await.as_str(), "completed");
     chat.delete_session("gone", None).await.unwrap();
     assert_eq!(chat.send_with("counted", user("how much?"), to("counting")).await.as_str(), "completed");
-    store.change(vec![written("free", None), written("of talk", Some("talk"))]).await.unwrap();
+    store.change_documents(vec![written("free", None), written("of talk", Some("talk"))]).await.unwrap();
     for session in ["talk", "paused"] {
         store.keep_blob(&name(session), picture()).await.unwrap();
     }
@@ -157,7 +157,7 @@ async fn check(file: &Path) {
     let store = SqliteStore::open(&path).await.unwrap();
     let doctor = StoreDoctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
     assert!(doctor.examine().await.unwrap().is_sound(), "{file:?}");
-    assert_eq!(store.check().await.unwrap(), [], "{file:?}");
+    assert_eq!(store.find_damage().await.unwrap(), [], "{file:?}");
     let door = Door::shut();
     door.open();
     let chat = format_4::chat(&store, &door);
@@ -169,7 +169,7 @@ async fn check(file: &Path) {
     assert_eq!(history(&chat, "talk").await.len(), 4, "and not a second turn");
     assert_eq!(line(&chat.send("talk", user("three")).await), "completed 3.2 [a:hello]");
 
-    let mail = singletree_durable::Journal::mail(&store, &name("paused")).await.unwrap();
+    let mail = singletree_durable::Journal::read_early_signals(&store, &name("paused")).await.unwrap();
     assert_eq!(
         mail.iter().map(|it| (it.signal.as_str(), it.from.as_deref())).collect::<Vec<_>>(),
         [("later", Some("bank"))]
@@ -196,12 +196,12 @@ async fn kept_beside(store: &SqliteStore, chat: &Chat) {
     let used = chat.usage("counted").await.unwrap();
     assert_eq!((used[0].model.as_str(), used[0].prompt_tokens, used[0].completion_tokens), ("m", 7, 2));
     assert_eq!(chat.usage_of_tenant().await.unwrap(), used);
-    let kept = store.documents(&TenantId::single(), "kind", None, 9).await.unwrap();
+    let kept = store.read_documents(&TenantId::single(), "kind", None, 9).await.unwrap();
     let kept: Vec<_> = kept.iter().map(|it| (it.key.id.as_str(), it.session.is_some(), it.version)).collect();
     assert_eq!(kept, [("free", false, 1), ("of talk", true, 1)]);
     chat.delete_session("talk", None).await.unwrap();
-    assert_eq!(store.document(&document("of talk")).await.unwrap(), None);
-    assert_eq!(store.blob(&name("talk"), "d1").await.unwrap(), None);
-    assert_eq!(store.blob(&name("paused"), "d1").await.unwrap(), Some(picture()));
-    assert_eq!(store.expire(Timestamp::from_millis(10), 9).await.unwrap(), 1);
+    assert_eq!(store.read_document(&document("of talk")).await.unwrap(), None);
+    assert_eq!(store.read_blob(&name("talk"), "d1").await.unwrap(), None);
+    assert_eq!(store.read_blob(&name("paused"), "d1").await.unwrap(), Some(picture()));
+    assert_eq!(store.expire_documents(Timestamp::from_millis(10), 9).await.unwrap(), 1);
 }

@@ -62,18 +62,18 @@ async fn resumed_store() -> MemoryStore {
 /// Returns a session as the puts that would make it.
 async fn rows(store: &MemoryStore) -> Vec<RowMutation> {
     let key = name(SESSION);
-    let row = store.session(&key).await.unwrap().unwrap();
+    let row = store.read_session(&key).await.unwrap().unwrap();
     let mut puts = vec![RowMutation::Head(row.head), RowMutation::Counters(row.counters)];
     puts.extend(row.fields.into_iter().map(RowMutation::Field));
-    let items = store.items(&key, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
+    let items = store.read_items(&key, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
     puts.extend(items.into_iter().map(RowMutation::Item));
-    for turn in store.turns(&key, &TurnRowQuery::From { no: 0, limit: 99 }).await.unwrap() {
+    for turn in store.read_turns(&key, &TurnRowQuery::From { no: 0, limit: 99 }).await.unwrap() {
         let waits = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
-        puts.extend(store.waits(&waits).await.unwrap().into_iter().map(|(_, it)| RowMutation::Wait(it)));
-        puts.extend(store.position(&key, &turn.invocation).await.unwrap().map(RowMutation::Position));
+        puts.extend(store.read_waits(&waits).await.unwrap().into_iter().map(|(_, it)| RowMutation::Wait(it)));
+        puts.extend(store.read_position(&key, &turn.invocation).await.unwrap().map(RowMutation::Position));
         puts.push(RowMutation::Turn(turn));
     }
-    puts.extend(store.events(&key, 0, 999).await.unwrap().into_iter().map(RowMutation::Event));
+    puts.extend(store.read_events(&key, 0, 999).await.unwrap().into_iter().map(RowMutation::Event));
     puts
 }
 
@@ -129,7 +129,7 @@ async fn check(
     store.apply(batch).await.unwrap();
 
     let findings = found(&store).await;
-    let seen: Vec<_> = findings.iter().map(|it| (it.symptom, it.repair().is_some())).collect();
+    let seen: Vec<_> = findings.iter().map(|it| (it.symptom, it.describe_repair().is_some())).collect();
     assert_eq!(seen, expected, "{findings:#?}");
     for finding in &findings {
         assert_eq!(finding.session, name(SESSION));
@@ -137,7 +137,7 @@ async fn check(
     }
     let shared = Arc::new(store.clone());
     let repaired = StoreDoctor::new(shared.clone(), shared).repair().await.unwrap();
-    let past: Vec<_> = findings.into_iter().filter(|it| it.repair().is_none()).collect();
+    let past: Vec<_> = findings.into_iter().filter(|it| it.describe_repair().is_none()).collect();
     assert_eq!(repaired.left.findings, past);
     assert_eq!(found(&store).await, past);
     if past.is_empty() {

@@ -92,7 +92,7 @@ impl Ground {
         let (journal, store) = (self.parts().0, self.store());
         let failing = Arc::new(FaultInjectingStore::new(journal, n, land));
         let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
-        let beside = Arc::new(failing.beside(store));
+        let beside = Arc::new(failing.wrap_beside(store));
         let chat = builder.limits(limits).open_shared(failing.clone(), beside).unwrap();
         let watched = async {
             while !failing.fired() {
@@ -118,19 +118,19 @@ impl Ground {
     async fn view(&self, chat: &Chat, session: &str) -> Option<View> {
         let (journal, _) = self.parts();
         let key = name(session);
-        let row = journal.session(&key).await.unwrap()?;
+        let row = journal.read_session(&key).await.unwrap()?;
         check_rows(journal.as_ref(), session).await;
         let fields = row.fields.iter().map(|it| match &it.value {
             FieldValue::Value(json) => format!("{} = {}", it.name, json.as_str()),
             list @ FieldValue::List { .. } => format!("{} = {list:?}", it.name),
         });
         let mut turns = Vec::new();
-        for row in journal.turns(&key, &TurnRowQuery::From { no: 0, limit: 1000 }).await.unwrap() {
+        for row in journal.read_turns(&key, &TurnRowQuery::From { no: 0, limit: 1000 }).await.unwrap() {
             let id = singletree_harness::TurnId::new(row.invocation.clone(), row.ordinal);
             let outcome = chat.turn(&id).await.unwrap().outcome().await;
             turns.push(format!("{} of {:?} by {}: {}", row.no, row.kind, row.agent, line(&outcome)));
         }
-        let waits = journal.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
+        let waits = journal.read_waits(&WaitRowQuery::Pending(key.clone())).await.unwrap();
         let pending = waits.iter().filter(|(_, it)| it.status == StoredWaitStatus::Pending).count();
         Some(View {
             version: row.head.schema_version.clone(),

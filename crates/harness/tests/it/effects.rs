@@ -95,7 +95,7 @@ impl World {
                 Ok(())
             }
             End::Budget => {
-                TurnContext::of(cx).unwrap().budget().tool_calls(100)?;
+                TurnContext::of(cx).unwrap().budget().count_tool_calls(100)?;
                 Ok(())
             }
             End::Time => std::future::pending().await,
@@ -134,17 +134,17 @@ impl World {
 async fn act(world: World, cx: Ctx<Talk>) -> NodeResult<Talk> {
     let message = cx.state().messages.len() - 1;
     world.pass(Moment::BeforeCall, &cx).await?;
-    let log = ToolCallLog::read(&cx.records(), message)?;
-    let text = match (log.result(0), log.is_in_doubt(0)) {
+    let log = ToolCallLog::from_records(&cx.records(), message)?;
+    let text = match (log.find_result(0), log.is_in_doubt(0)) {
         (Some(text), _) => text.to_owned(),
         (None, true) => "unknown: it may have run".to_owned(),
         (None, false) => {
-            let (name, fact) = ToolCallLog::begun(message, 0);
+            let (name, fact) = ToolCallLog::intent_record(message, 0);
             cx.record(&name, fact).await?;
             world.pass(Moment::IntentRecorded, &cx).await?;
             world.effects.lock().unwrap().push(cx.identity().invocation_id.to_string());
             world.pass(Moment::EffectDone, &cx).await?;
-            let (name, fact) = ToolCallLog::gave(message, 0, "did it", None);
+            let (name, fact) = ToolCallLog::result_record(message, 0, "did it", None);
             cx.record(&name, fact).await?;
             "did it".to_owned()
         }
@@ -366,7 +366,7 @@ async fn a_turn_with_effects_keeps_every_field_of_its_session() {
         let chat = ground.open(world.builder(Durability::Step, Limits::default()));
         chat.send("s", user("m")).await;
         let (journal, _) = ground.parts();
-        let row = journal.session(&crate::bench::name("s")).await.unwrap().unwrap();
+        let row = journal.read_session(&crate::bench::name("s")).await.unwrap().unwrap();
         let fields: Vec<_> = row.fields.iter().map(|field| format!("{field:?}")).collect();
         let of = |name: &str| fields.iter().find(|field| field.contains(name)).cloned().unwrap_or_default();
         assert!(of("\"count\"").contains('1'), "{fields:?}");

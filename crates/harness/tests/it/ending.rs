@@ -72,7 +72,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
         redact: Arc::new(|it| it.replace("sk-1", "***")),
         ..ErrorReplies::default()
     };
-    let buckets = BucketTable::default().with("mine", FailureBucket::SessionTerminating);
+    let buckets = BucketTable::default().with_override("mine", FailureBucket::SessionTerminating);
     for (category, bucket, retry_safe, text) in [
         ("provider_rate_limit", "retryable_transient", true, "later"),
         ("what_is_this", "retryable_transient", false, "later"),
@@ -96,7 +96,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
             assert_eq!((it.reply.role.as_str(), it.reply.text().as_ref()), ("system", text));
             assert_eq!(history(&chat, "s").await, Vec::<String>::new());
             // The turn's record keeps its message and the messages that its nodes made (D11).
-            let made = store.items(&name("s"), &ItemRange::Turn(0)).await.unwrap();
+            let made = store.read_items(&name("s"), &ItemRange::Turn(0)).await.unwrap();
             assert_eq!(made.len(), 2);
             assert!(made.iter().all(|it| it.placement.is_none()));
             assert_eq!(
@@ -164,9 +164,9 @@ fn streaming(door: &Door) -> Graph<Talk> {
         async move {
             let turn = TurnContext::of(&cx).unwrap();
             let stream = turn.stream();
-            let message = stream.message(cx.state().messages.len());
-            message.delta("ha");
-            message.delta("lf");
+            let message = stream.begin_message(cx.state().messages.len());
+            message.show_text_piece("ha");
+            message.show_text_piece("lf");
             door.pass().await;
             Ok(says("half and whole"))
         }
@@ -312,7 +312,7 @@ async fn chat_refuses_graphs_and_agents_that_are_not_fit() {
     let build = || Graph::<Talk>::builder().node("n", |_: Ctx<Talk>| async { Ok(says("x")) });
     let fields = vec![("talk".to_owned(), "messages".to_owned())];
     let renamed = SessionShape::Projected { fields, version: None };
-    for shape in [SessionShape::fields(["count"]), renamed] {
+    for shape in [SessionShape::from_field_names(["count"]), renamed] {
         let graph = chain(build().session_shape(shape), &["n"]);
         let refused = Chat::new(graph, MemoryStore::new()).unwrap_err();
         assert_eq!(refused.category(), "chat_history_field_invalid");

@@ -27,7 +27,7 @@ async fn sessions(chat: &Chat) -> Vec<String> {
 }
 
 async fn audit(store: &MemoryStore) -> Vec<String> {
-    let found = store.documents(&TenantId::single(), AuditRecord::KIND, None, 99).await.unwrap();
+    let found = store.read_documents(&TenantId::single(), AuditRecord::KIND, None, 99).await.unwrap();
     found.iter().map(|it| format!("{} {}", it.key.id, it.body.as_str())).collect()
 }
 
@@ -43,7 +43,7 @@ async fn erasing_a_subject_deletes_its_sessions_with_all_forks_and_hides_its_nam
     // A fork of a fork, and a fork by somebody else.
     ann.fork("of-ann", ForkOptions::new().session("fork")).await.unwrap();
     bob.fork("fork", ForkOptions::new().session("fork-of-fork")).await.unwrap();
-    let kept = store.session(&name("fork-of-fork")).await.unwrap().unwrap();
+    let kept = store.read_session(&name("fork-of-fork")).await.unwrap().unwrap();
     assert_eq!(kept.head.subject, Some(subject("ann")), "a fork is its source's");
     chat.delete_session("gone", Some("ann")).await.unwrap();
 

@@ -138,14 +138,14 @@ fn streaming(door: &Door) -> Graph<Talk> {
         async move {
             let turn = TurnContext::of(&cx).unwrap();
             let stream = turn.stream();
-            stream.tool_started("c", "clock", serde_json::json!({}));
-            stream.tool_finished("c", "clock", true, "noon");
-            stream.message(1).delta("wrong");
-            let message = stream.message(1);
-            message.delta("ha");
-            message.delta("lf");
+            stream.show_tool_start("c", "clock", serde_json::json!({}));
+            stream.show_tool_end("c", "clock", true, "noon");
+            stream.begin_message(1).show_text_piece("wrong");
+            let message = stream.begin_message(1);
+            message.show_text_piece("ha");
+            message.show_text_piece("lf");
             door.pass().await;
-            message.delta(" more");
+            message.show_text_piece(" more");
             Ok(says("half more"))
         }
     });

@@ -36,11 +36,11 @@ impl FailsOnce {
 impl JournalLayer for FailsOnce {
     type Journal = dyn Journal;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         self.journal.as_ref()
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let fails = self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.at;
         let landing = (!fails || self.land == FailedWriteEffect::After).then(|| self.journal.apply(batch));
         Box::pin(async move {
@@ -59,7 +59,7 @@ impl JournalLayer for FailsOnce {
 impl MaintenanceLayer for FailsOnce {
     type Maintenance = dyn JournalMaintenance;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         self.upkeep.as_ref()
     }
 }

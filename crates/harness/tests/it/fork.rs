@@ -42,7 +42,7 @@ fn counting() -> Graph<Talk> {
 }
 
 async fn items(journal: &dyn Journal, session: &str) -> Vec<ListItemRow> {
-    journal.items(&name(session), &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap()
+    journal.read_items(&name(session), &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap()
 }
 
 /// Forks at the head and earlier; placed items are the same rows, everything else is left behind.
@@ -51,7 +51,7 @@ async fn forks_on(store: impl Journal + JournalMaintenance + Clone + 'static) {
     for n in 0..3 {
         chat.send_with("s", user(&format!("m{n}")), key(&format!("k{n}"))).await;
     }
-    let (before, rows) = (store.session(&name("s")).await.unwrap(), items(&store, "s").await);
+    let (before, rows) = (store.read_session(&name("s")).await.unwrap(), items(&store, "s").await);
     let forked = chat.fork("s", to("head")).await.unwrap();
     assert_eq!((forked.session.as_str(), forked.messages, forked.agent.as_str()), ("head", 6, "a"));
     assert_eq!(forked.parent, Some(SessionForkPoint { session: "s".into(), offset: 6 }));
@@ -64,8 +64,8 @@ async fn forks_on(store: impl Journal + JournalMaintenance + Clone + 'static) {
         .cloned()
         .collect();
     assert_eq!(items(&store, "early").await, inherited);
-    assert_eq!(store.session(&name("s")).await.unwrap(), before);
-    assert_eq!(store.turns(&name("head"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.read_session(&name("s")).await.unwrap(), before);
+    assert_eq!(store.read_turns(&name("head"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
     // At the head the other fields go on; earlier they begin anew. Keys are the old session's.
     assert_eq!(line(&chat.send_with("head", user("m"), key("k0")).await), "completed 3.2 [a:4/3]");
     assert_eq!(line(&chat.send("early", user("m")).await), "completed 3.2 [a:1/0]");
@@ -375,7 +375,8 @@ async fn a_fork_of_a_suspended_session_carries_the_fields_that_are_stored() {
     let fields = |it: Option<singletree_durable::SessionRow>| {
         it.unwrap().fields.into_iter().map(|it| (it.name, matches!(it.value, FieldValue::List { .. })))
     };
-    let (old, new) = (store.session(&name("s")).await.unwrap(), store.session(&name("f")).await.unwrap());
+    let (old, new) =
+        (store.read_session(&name("s")).await.unwrap(), store.read_session(&name("f")).await.unwrap());
     assert!(fields(new).eq(fields(old)));
     assert_eq!(line(&chat.send("f", user("n")).await), "suspended 3.2 ok [a:ask]");
     for session in ["f", "s"] {
@@ -400,9 +401,9 @@ async fn a_fork_is_one_commit_that_copies_a_row_for_each_message_and_binds_none(
     for (of, cut, rows) in [("short", None, 2), ("long", None, 4000), ("long", Some(3000), 3000)] {
         let options = to(&format!("{of}-{rows}"));
         let options = cut.into_iter().fold(options, ForkOptions::at);
-        let before = (store.commits(), store.bytes_written());
+        let before = (store.commit_count(), store.bytes_written());
         let forked = chat.fork(of, options).await.unwrap();
-        assert_eq!((forked.messages, store.commits() - before.0), (rows, 1));
+        assert_eq!((forked.messages, store.commit_count() - before.0), (rows, 1));
         assert_eq!(items(&store, &forked.session).await.len() as u64, rows);
         bound.push(store.bytes_written() - before.1);
     }
@@ -425,7 +426,7 @@ async fn a_fork_uses_the_blobs_that_it_names_and_what_is_said_in_it_may_name_one
     let used = async |session: &str| {
         let mut used = Vec::new();
         for it in ["a", "b"] {
-            used.extend(store.blob(&name(session), &picture(it).digest).await.unwrap().map(|_| it));
+            used.extend(store.read_blob(&name(session), &picture(it).digest).await.unwrap().map(|_| it));
         }
         used
     };

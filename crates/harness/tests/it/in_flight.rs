@@ -49,11 +49,11 @@ impl HeldStore {
 impl JournalLayer for HeldStore {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.store
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         if *self.is_open.lock().unwrap() {
             return self.store.apply(batch);
         }
@@ -66,7 +66,7 @@ impl JournalLayer for HeldStore {
 impl MaintenanceLayer for HeldStore {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
 }

@@ -58,7 +58,7 @@ async fn a_value_is_written_only_when_it_changes() {
     let field = |field: &'static str| {
         let store = store.clone();
         async move {
-            let row = store.session(&name("s")).await.unwrap().unwrap();
+            let row = store.read_session(&name("s")).await.unwrap().unwrap();
             row.fields.into_iter().find(|it| it.name == field).map(|it| it.value)
         }
     };

@@ -96,7 +96,7 @@ async fn goes_on<S: Journal + JournalMaintenance + Clone + 'static>(mut reopen: 
         sound(&store).await;
         drop(chat);
     }
-    let row = reopen().await.session(&name("s")).await.unwrap().unwrap();
+    let row = reopen().await.read_session(&name("s")).await.unwrap().unwrap();
     assert_eq!(row.head.schema_version, versions.len().to_string());
 }
 

@@ -102,7 +102,8 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done", "u:n", "a:ask"]);
     assert_eq!(kept(&chat).await, Vec::<String>::new());
     // Who answered and when is recorded.
-    let waits = store.waits(&singletree_durable::WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
+    let waits =
+        store.read_waits(&singletree_durable::WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
     assert_eq!(waits[0].1.answered_by.as_deref(), Some("bank"));
     assert!(waits[0].1.ended_at.is_some());
     check_rows(&store, "s").await;
@@ -162,7 +163,7 @@ async fn what_may_not_come_early_is_refused_and_not_kept() {
     // An answer is to something that waits.
     let unasked = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
     assert_eq!(unasked.error_category, "harness_signal_correlation_failed");
-    assert_eq!(store.mail(&name("s")).await.unwrap(), []);
+    assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
     chat.signal(at("s", "pay-1"), approve(true)).await.unwrap();
     assert_eq!(kept(&chat).await, ["pay-1"]);
 }
@@ -196,7 +197,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     // An expired signal conflicts with nothing and fills nothing up.
     let later = chat.signal(at("s", "pay-2"), approve(false)).await.unwrap();
     assert!(matches!(later, SignalDelivery::Kept { .. }));
-    assert_eq!(store.mail(&name("s")).await.unwrap().len(), 1);
+    assert_eq!(store.read_early_signals(&name("s")).await.unwrap().len(), 1);
 }
 
 // D2: a signal that is too old is as if it had not come.
@@ -215,7 +216,7 @@ async fn a_signal_that_is_too_old_ends_no_wait() {
         door.open();
         assert_eq!(line(turn.outcome().await.as_ref()), "suspended 3.1 ok [a:ask]");
         assert_eq!(chat.pending(None, 9).await.unwrap().len(), told);
-        assert_eq!(store.mail(&name("s")).await.unwrap(), []);
+        assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
     }
 }
 
@@ -274,7 +275,7 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
         let ChatTurnOutcome::Suspended(it) = turn.outcome().await.as_ref().clone() else { panic!() };
         assert_eq!(it.resumed_by, None);
         assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);
-        assert_eq!(store.mail(&name("s")).await.unwrap(), []);
+        assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
         let mut told = None;
         while let Some(Some(event)) = events.next().now_or_never() {
             if let ChatEventKind::SignalReceived { wait, signal, how, from } = event.unwrap().what {
@@ -326,7 +327,7 @@ async fn a_mailbox_is_emptied_when_the_work_is_over() {
                 second.outcome().await;
             }
         }
-        assert_eq!(store.mail(&name("s")).await.unwrap(), [], "{how}");
+        assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), [], "{how}");
         if how != "delete" {
             // In an idle session, a signal waits for the next work.
             chat.signal(at("s", "pay-2"), approve(true)).await.unwrap();
@@ -376,7 +377,7 @@ async fn an_early_signal_is_kept_and_taken_wherever_the_process_dies() {
             let place = format!("write {n}, {land:?}");
             assert_eq!(told, "completed 3.3 [a:done]", "{place}");
             assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"], "{place}");
-            assert_eq!(after.mail(&name("s")).await.unwrap(), [], "{place}");
+            assert_eq!(after.read_early_signals(&name("s")).await.unwrap(), [], "{place}");
             check_rows(&after, "s").await;
             fired |= failing.fired();
         }
@@ -431,7 +432,7 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
         let (_, told) = resumed(chat.signal(at("s", "ok"), approve(true)).await.unwrap()).await;
         assert_eq!(told, "completed 3.3 [a:done]");
         assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"]);
-        assert_eq!(store.mail(&name("s")).await.unwrap(), []);
+        assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
         check_rows(&store, "s").await;
     }
     assert!(early_ones > 0 && in_time > 0, "early {early_ones}, in time {in_time}");

@@ -73,7 +73,7 @@ async fn paused_under_the_old<S: Journal + JournalMaintenance + Clone + 'static>
 
 /// The stored form of the session: its version, its fields, and the generation of its history.
 async fn stored(store: &impl Journal) -> (String, Vec<String>, u64) {
-    let row = store.session(&name("s")).await.unwrap().unwrap();
+    let row = store.read_session(&name("s")).await.unwrap().unwrap();
     let generation = row.fields.iter().find_map(|it| match it.value {
         FieldValue::List { generation, .. } => Some(generation),
         FieldValue::Value(_) => None,
@@ -229,13 +229,13 @@ async fn a_signal_waits_for_a_graph_that_can_take_its_state() {
     };
     let begun = harness(asking("1", "old")).handle(InboundRequest::message(fields(&[]))).await;
     assert!(matches!(begun.outcome, HarnessOutcome::Suspended(_)), "{:?}", begun.outcome);
-    let signal = || InboundRequest::signal(SignalArrival::of_signal("ok", fields(&[("topic", json!("t"))])));
+    let signal = || InboundRequest::signal(SignalArrival::for_signal("ok", fields(&[("topic", json!("t"))])));
     let refused = harness(asking("2", "new")).handle(signal()).await;
     let HarnessOutcome::Errored(failure) = refused.outcome else { panic!("{:?}", refused.outcome) };
     assert_eq!(failure.category, "checkpoint_state_migration_missing");
-    assert_eq!(coordinator.waiting(), 1);
+    assert_eq!(coordinator.count_subscriptions(), 1);
     let ended = harness(asking("2", "new").state_migrations(renames())).handle(signal()).await;
     let HarnessOutcome::Completed(done) = ended.outcome else { panic!("{:?}", ended.outcome) };
     assert_eq!(done.state.get("new").unwrap().to_json().unwrap(), json!(7));
-    assert_eq!(coordinator.waiting(), 0);
+    assert_eq!(coordinator.count_subscriptions(), 0);
 }

@@ -152,8 +152,8 @@ struct Commanded {
 fn commanded() -> Graph<Commanded> {
     let node = |cx: Ctx<Commanded>| async move {
         let policy = TurnContext::of(&cx).unwrap().prompt_policy().map(|policy| policy.to_string());
-        TurnContext::of(&cx).unwrap().narrator().unwrap().rationale("  Because.\n");
-        TurnContext::of(&cx).unwrap().narrator().unwrap().rationale(" ");
+        TurnContext::of(&cx).unwrap().narrator().unwrap().narrate_rationale("  Because.\n");
+        TurnContext::of(&cx).unwrap().narrator().unwrap().narrate_rationale(" ");
         let said = json!([policy, cx.state().current_command]).to_string();
         Ok(Commanded::update().messages([ChatMessage::assistant(said)]))
     };
@@ -199,7 +199,7 @@ async fn the_same_key_under_another_policy_is_another_message() {
     let first = chat.send_with("s", user("one"), command()).await;
     assert_eq!(category(chat.send_with("s", user("one"), key()).await), "chat_idempotency_conflict");
     let again = chat.send_with("s", user("one"), command()).await;
-    assert_eq!(again.turn(), first.turn());
+    assert_eq!(again.turn_id(), first.turn_id());
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn a_session_whose_policy_nobody_can_read_answers_nothing() {
     let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(store.clone()).unwrap();
     chat.send("s", user("one")).await;
     drop(chat);
-    let head = store.session(&name("s")).await.unwrap().unwrap().head;
+    let head = store.read_session(&name("s")).await.unwrap().unwrap().head;
     let store = store.reopen();
     let mut batch = Batch::new(name("s"), store.fence());
     batch.put(RowMutation::Head(SessionHead { prompt_policy: "later".into(), ..head }));

@@ -91,7 +91,7 @@ async fn a_side_record_and_the_metadata_of_a_wait_are_bounded_in_the_same_way() 
     let beside = once(|cx| {
         let turn = TurnContext::of(cx).unwrap();
         let sides = turn.side_records();
-        sides.note(cx.state().messages.len(), "x", deep(126));
+        sides.set_side_value(cx.state().messages.len(), "x", deep(126));
         ChatMessage::assistant("m")
     });
     let waiting = asking(&Log::default(), Signal::new("ok").metadata(deep(126)));

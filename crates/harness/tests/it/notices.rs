@@ -17,7 +17,7 @@ use crate::bench::{
 };
 
 async fn written(store: &impl DocumentStore, tenant: &TenantId) -> Vec<StoredDocument> {
-    store.documents(tenant, Notice::KIND, None, 100).await.unwrap()
+    store.read_documents(tenant, Notice::KIND, None, 100).await.unwrap()
 }
 
 /// Returns the bodies of the notices, but for their ids.
@@ -27,14 +27,16 @@ async fn said(store: &impl DocumentStore) -> Vec<Value> {
         let mut body: Value = it.body.decode().unwrap();
         let id = body.as_object_mut().unwrap().remove("id").unwrap();
         assert!(id.as_str().is_some_and(|it| it.starts_with("ntc_") && it.len() == 36), "{id}");
-        assert_eq!(Notice::read(it).unwrap().key(), it.key);
+        assert_eq!(Notice::from_document(it).unwrap().document_key(), it.key);
         body
     });
     said.collect()
 }
 
 fn noticing(builder: ChatBuilder, types: impl IntoIterator<Item = NoticeType>) -> ChatBuilder {
-    builder.notices(NoticeSettings::new().of(TenantId::single(), types)).clock(TokioClock::new())
+    builder
+        .notices(NoticeSettings::new().with_tenant_types(TenantId::single(), types))
+        .clock(TokioClock::new())
 }
 
 fn approval() -> Signal {
@@ -62,11 +64,12 @@ async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
         "deadline": 1_060_000,
     });
     assert_eq!(said(&store).await, std::slice::from_ref(&suspended));
-    let Some(NoticeDelivery::Notice(heard)) = hearing.next().await else { panic!("it is heard") };
-    assert_eq!(*heard, Notice::read(&written(&store, &TenantId::single()).await[0]).unwrap());
+    let Some(NoticeDelivery::Notice(heard)) = hearing.next_notice().await else { panic!("it is heard") };
+    assert_eq!(*heard, Notice::from_document(&written(&store, &TenantId::single()).await[0]).unwrap());
     // Near deadlines are listed for the component that tells of them.
     let near = chat.deadlines(None, 9).await.unwrap();
-    let expiring = Notice::expiring(near[0].0.clone(), &near[0].1, chat.log_epoch(), heard.at).unwrap();
+    let expiring =
+        Notice::for_expiring_wait(near[0].0.clone(), &near[0].1, chat.log_epoch(), heard.at).unwrap();
     assert_eq!((expiring.place.as_str(), &expiring.turn), ("s/w00000000000000000000", &None));
     assert_ne!(expiring.id, heard.id);
     assert!(chat.deadlines(Some(heard.at), 9).await.unwrap().is_empty());
@@ -162,7 +165,7 @@ async fn there_is_a_notice_if_and_only_if_there_is_what_it_tells_of() {
                 }
             };
             drop(tokio::time::timeout(Duration::from_secs(60), talking).await);
-            let events = store.events(&name("s"), 0, 100).await.unwrap();
+            let events = store.read_events(&name("s"), 0, 100).await.unwrap();
             let notices = said(&store).await;
             for (noticed, told) in [("suspended", "turn.suspended"), ("resumed", "signal.received")] {
                 let noticed = notices.iter().filter(|it| it["type"] == noticed).count();

@@ -36,12 +36,12 @@ async fn crowd(chat: Chat, journal: &dyn Journal) {
         assert!(told.ends_with(&format!("[a:m{n}]")), "{told}");
     }
     // The order of acceptance is the order of the turns' rows.
-    let turns = journal.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap();
+    let turns = journal.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap();
     let mut accepted = Vec::new();
     for turn in &turns {
         let no = turn.message.unwrap();
         let range = singletree_durable::ItemRange::Numbers { from: no, to: no + 1 };
-        let rows = journal.items(&name("s"), &range).await.unwrap();
+        let rows = journal.read_items(&name("s"), &range).await.unwrap();
         let message: serde_json::Value = rows[0].body.decode().unwrap();
         let text = message["content"].as_str().unwrap().to_owned();
         accepted.extend([format!("u:{text}"), format!("a:{text}")]);

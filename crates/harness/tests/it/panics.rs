@@ -113,11 +113,11 @@ impl CustomReducer for Custom {
     fn name(&self) -> &'static str {
         "custom"
     }
-    fn reduce(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
+    fn reduce_update(&self, _: &FieldContent, update: FieldContent) -> Result<FieldContent, ReducerFault> {
         self.0.test();
         Ok(update)
     }
-    fn round_trip_idempotent(&self) -> Option<bool> {
+    fn is_round_trip_idempotent(&self) -> Option<bool> {
         None
     }
 }
@@ -179,7 +179,7 @@ const STEPS: &[Case] = &[
                 nerves.test();
                 Ok(())
             });
-            then(plain_field().check(check), |it| it.node("a", fine).edge("a", END))
+            then(plain_field().with_value_check(check), |it| it.node("a", fine).edge("a", END))
         },
         category: "state_validation_error",
     },
@@ -373,7 +373,7 @@ async fn a_migration_that_panics_leaves_its_session_as_it_was() {
 struct Nervous;
 
 impl Observer for Nervous {
-    fn observe<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, _: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         panic!("bang")
     }
 }
@@ -384,7 +384,7 @@ async fn a_panicking_observer_of_an_agent_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("s.db")).await.unwrap();
     let graph = then(plain_field(), |it| it.node("a", fine).edge("a", END)).compile().unwrap();
-    graph.attach(Nervous);
+    graph.attach_observer(Nervous);
     let chat = Chat::builder().agent(Agent::new("a", &graph)).open(store.clone()).unwrap();
     for path in ["3.1", "3.2"] {
         let outcome = chat.send("s", user("m")).await;

@@ -44,7 +44,7 @@ async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
 }
 
 async fn turns(store: &MemoryStore) -> usize {
-    store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap().len()
+    store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap().len()
 }
 
 // INV-12

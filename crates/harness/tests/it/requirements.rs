@@ -61,11 +61,11 @@ impl Checked {
 impl JournalLayer for Checked {
     type Journal = Sky;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.sky
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let mut seen = self.seen.lock().unwrap();
         for (rule, is_required) in required(&batch) {
             *seen.checked.entry(rule).or_default() += 1;
@@ -88,7 +88,7 @@ impl JournalLayer for Checked {
 impl MaintenanceLayer for Checked {
     type Maintenance = Sky;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.sky
     }
 }
@@ -286,7 +286,7 @@ async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harnes
 }
 
 async fn status_of_wait(store: &MemoryStore) -> StoredWaitStatus {
-    let waits = store.waits(&WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
+    let waits = store.read_waits(&WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
     assert_eq!(waits.len(), 1, "{waits:?}");
     waits[0].1.status
 }
@@ -330,7 +330,7 @@ async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
     let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
     let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
     door.somebody().await;
-    let head = store.session(&name("s")).await.unwrap().unwrap().head;
+    let head = store.read_session(&name("s")).await.unwrap().unwrap().head;
     let mut batch = Batch::new(name("s"), store.fence());
     let value = FieldValue::Value(JsonDocument::from_text("7"));
     batch.put(RowMutation::Head(SessionHead { version: head.version + 1, ..head }));
@@ -338,7 +338,7 @@ async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
     store.apply(batch).await.unwrap();
     door.open();
     assert_ne!(category(turn.outcome().await), "completed");
-    let fields = store.session(&name("s")).await.unwrap().unwrap().fields;
+    let fields = store.read_session(&name("s")).await.unwrap().unwrap().fields;
     let count = fields.into_iter().find(|it| it.name == "count").unwrap();
     assert_eq!(count.value, value);
 }

@@ -34,11 +34,11 @@ fn id(seq: u64) -> Option<ChatEventId> {
 
 async fn turns(store: &dyn Journal) -> Vec<u64> {
     let all = TurnRowQuery::From { no: 0, limit: 10_000 };
-    store.turns(&name("s"), &all).await.unwrap().iter().map(|it| it.no).collect()
+    store.read_turns(&name("s"), &all).await.unwrap().iter().map(|it| it.no).collect()
 }
 
 async fn events(store: &dyn Journal) -> Vec<u64> {
-    store.events(&name("s"), 0, 10_000).await.unwrap().iter().map(|it| it.seq).collect()
+    store.read_events(&name("s"), 0, 10_000).await.unwrap().iter().map(|it| it.seq).collect()
 }
 
 /// Returns the events that follow an event of the log, or the error; three events are a turn.
@@ -211,7 +211,7 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
     assert_eq!(gone.error_category, "harness_signal_correlation_failed");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"]);
     let items = singletree_durable::ItemRange::Numbers { from: 0, to: 100 };
-    let items = store.items(&name("s"), &items).await.unwrap();
+    let items = store.read_items(&name("s"), &items).await.unwrap();
     assert!(items.iter().all(|it| it.placement.is_some()), "what did not become history went: {items:?}");
     assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
 }
@@ -428,7 +428,8 @@ impl World {
             Op::Retain(turns, events) => drop(self.chat.retain(&last(turns, events)).await.unwrap()),
             Op::Listen => {
                 let oldest = events(&self.store).await.first().copied();
-                let counters = self.store.session(&name("s")).await.unwrap().map(|it| it.counters.events);
+                let counters =
+                    self.store.read_session(&name("s")).await.unwrap().map(|it| it.counters.events);
                 let next = oldest.or(counters).unwrap_or(0);
                 self.listeners.push((listen(&self.chat, None).await, next));
             }
@@ -474,7 +475,7 @@ proptest! {
             for op in ops.into_iter().chain([Op::Answer(true), Op::Read(1000)]) {
                 world.step(op).await;
             }
-            let counters = world.store.session(&name("s")).await.unwrap().map(|it| it.counters.events);
+            let counters = world.store.read_session(&name("s")).await.unwrap().map(|it| it.counters.events);
             for (_, next) in &world.listeners {
                 assert_eq!(*next, counters.unwrap_or(0), "a listener has heard everything");
             }

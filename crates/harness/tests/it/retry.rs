@@ -68,7 +68,7 @@ async fn act(world: World, cx: Ctx<Talk>) -> NodeResult<Talk> {
     if messages.last().unwrap().tool_calls.is_empty() {
         return Ok(Talk::update());
     }
-    let (name, fact) = ToolCallLog::begun(messages.len() - 1, 0);
+    let (name, fact) = ToolCallLog::intent_record(messages.len() - 1, 0);
     cx.record(&name, fact).await?;
     // Idempotent: the key is the invocation's.
     let id = cx.identity().invocation_id.to_string();
@@ -301,7 +301,7 @@ async fn the_text_that_was_shown_of_a_failed_answer_is_kept_with_its_turn() {
     let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
         let turn = TurnContext::of(&cx).unwrap();
         let stream = turn.stream();
-        stream.message(cx.state().messages.len()).delta("half");
+        stream.begin_message(cx.state().messages.len()).show_text_piece("half");
         Err(NodeError::new("no").with_category("provider_unavailable"))
     });
     let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();

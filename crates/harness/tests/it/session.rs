@@ -35,8 +35,8 @@ async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
         assert_eq!(category(turn.outcome().await), "chat_turn_cancelled");
     }
     assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
-    assert_eq!(store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
-    assert_eq!(store.events(&name("s"), 0, 9).await.unwrap(), []);
+    assert_eq!(store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.read_events(&name("s"), 0, 9).await.unwrap(), []);
     chat.delete_session("s", None).await.unwrap();
     let audit: Vec<_> = store.audit().into_iter().map(|it| (it.action, it.by)).collect();
     assert_eq!(audit[0], ("session.deleted".into(), Some("ann".into())));
@@ -68,7 +68,7 @@ async fn deleting_cancels_a_wait_and_leaves_listeners_listening() {
 
 /// Returns the session's next free numbers.
 async fn numbers(store: &MemoryStore, session: &str) -> (u64, u64, u64, u64) {
-    let it = store.numbers(&name(session)).await.unwrap();
+    let it = store.read_counters(&name(session)).await.unwrap();
     (it.turns, it.items, it.events, it.waits)
 }
 
@@ -93,16 +93,16 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
             _ => {}
         }
         chat.send("s", user("m")).await;
-        let turns = store.turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap();
+        let turns = store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap();
         assert!(turns.iter().all(|it| it.no >= below.0), "{way}: {turns:?}");
-        let events = store.events(&name("s"), 0, 99).await.unwrap();
+        let events = store.read_events(&name("s"), 0, 99).await.unwrap();
         assert!(events.iter().all(|it| it.seq >= below.2), "{way}: {events:?}");
-        let waits = store.waits(&WaitRowQuery::Pending(name("s"))).await.unwrap();
+        let waits = store.read_waits(&WaitRowQuery::Pending(name("s"))).await.unwrap();
         assert_eq!(waits.len(), 1, "{way}");
         assert!(waits.iter().all(|(_, it)| it.no >= below.3), "{way}: {waits:?}");
         // Inherited items keep the source's numbers, which are other rows' names there and here.
         let all = ItemRange::Numbers { from: 0, to: u64::MAX };
-        let items = store.items(&name("s"), &all).await.unwrap();
+        let items = store.read_items(&name("s"), &all).await.unwrap();
         let inherited = if way == "forked" { 2 } else { 0 };
         assert_eq!(items.iter().filter(|it| it.no < below.1).count(), inherited, "{way}: {items:?}");
         chat.delete_session("s", None).await.unwrap();
@@ -176,7 +176,7 @@ async fn an_old_session_is_migrated_when_its_next_turn_begins() {
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
     for _ in 0..2 {
         assert_eq!(line(&chat.send("s", user("n")).await), "completed 3.2 [a:hello]");
-        let row = store.session(&name("s")).await.unwrap().unwrap();
+        let row = store.read_session(&name("s")).await.unwrap().unwrap();
         let fields: Vec<_> = row.fields.iter().map(|it| it.name.as_str()).collect();
         assert_eq!((row.head.schema_version.as_str(), fields), ("2", vec!["messages", "new"]));
         // INV-4: the migration left the history alone, so it is not written again.

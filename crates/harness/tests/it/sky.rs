@@ -129,11 +129,11 @@ impl Control {
 impl JournalLayer for Sky {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.store
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let call = self.control.applies.fetch_add(1, Ordering::SeqCst) + 1;
         let fail = self.control.fail.lock().unwrap().filter(|(from, to, _)| (*from..*to).contains(&call));
         let lands = fail.is_none_or(|(_, _, land)| land == FailedWriteEffect::After);
@@ -166,7 +166,7 @@ impl JournalLayer for Sky {
         })
     }
 
-    fn read<'a, T: Send + 'a>(
+    fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         read: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -192,7 +192,7 @@ impl JournalLayer for Sky {
 impl MaintenanceLayer for Sky {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
 }

@@ -45,11 +45,11 @@ impl SlowStore {
 impl JournalLayer for SlowStore {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.store
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let (answer, answered) = oneshot::channel();
         let sent = self.writes.send((batch, answer));
         Box::pin(async move {
@@ -59,7 +59,7 @@ impl JournalLayer for SlowStore {
         })
     }
 
-    fn read<'a, T: Send + 'a>(
+    fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -76,7 +76,7 @@ impl JournalLayer for SlowStore {
 impl MaintenanceLayer for SlowStore {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
 }

@@ -46,7 +46,7 @@ async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_
         assert_eq!(category(chat.send("s", user("three")).await), "completed");
 
         assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:three", "a:so"]);
-        let row = store.store.session(&name("s")).await.unwrap().unwrap();
+        let row = store.store.read_session(&name("s")).await.unwrap().unwrap();
         let messages = row.fields.into_iter().find(|it| it.name == "messages").unwrap().value;
         assert!(
             matches!(messages, FieldValue::List { generation: 0, len: 4, .. }),

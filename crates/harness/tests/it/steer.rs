@@ -17,7 +17,7 @@ use crate::doctor::sound;
 
 /// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
-    let heard = TurnContext::of(cx).unwrap().steering().unwrap().take(&cx.state().messages);
+    let heard = TurnContext::of(cx).unwrap().steering().unwrap().take_messages(&cx.state().messages);
     let said = ChatMessage::assistant(name);
     Talk::update().messages(heard.into_iter().chain([said]))
 }
@@ -266,7 +266,7 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     let builder = Graph::<Talk>::builder().node("say", |cx: Ctx<Talk>| async move {
         let turn = TurnContext::of(&cx).unwrap();
         let sides = turn.side_records();
-        sides.note(cx.state().messages.len(), "agent", "guide");
+        sides.set_side_value(cx.state().messages.len(), "agent", "guide");
         Ok(says("hello"))
     });
     let graph = builder.edge("say", Target::from(END)).entry("say").compile().unwrap();
@@ -288,7 +288,11 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
         let door = inside.clone();
         async move {
             door.pass().await;
-            TurnContext::of(&cx).unwrap().side_records().note(cx.state().messages.len(), "heard", true);
+            TurnContext::of(&cx).unwrap().side_records().set_side_value(
+                cx.state().messages.len(),
+                "heard",
+                true,
+            );
             Ok(hear(&cx, "hear"))
         }
     });

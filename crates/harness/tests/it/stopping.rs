@@ -34,7 +34,7 @@ async fn command(store: &MemoryStore, door: &Door, log: &Log, stops: bool) {
 }
 
 async fn deaths(store: &MemoryStore) -> u32 {
-    store.turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap()[0].deaths
+    store.read_turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap()[0].deaths
 }
 
 async fn begun(store: &MemoryStore, door: &Door, log: &Log) -> Turn {
@@ -115,7 +115,7 @@ async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
 #[tokio::test]
 async fn a_chat_that_has_swept_and_is_dropped_lets_its_store_go() {
     let store = Arc::new(MemoryStore::new());
-    let chat = chat_of(&plain(&Log::default())).blobs(Blobs::shared(store.clone()));
+    let chat = chat_of(&plain(&Log::default())).blobs(Blobs::with_shared_store(store.clone()));
     let chat = chat.retention(Retention { turns: Some(9), ..Retention::default() });
     let chat = chat.open_shared(store.clone(), store.clone()).unwrap();
     chat.sweep().await.unwrap();

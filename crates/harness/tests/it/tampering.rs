@@ -91,9 +91,9 @@ const KINDS: &[(&str, &str)] = &[
 
 /// Returns the findings of the file's check and of the doctor, in words.
 async fn found(path: &Path) -> Vec<String> {
-    let store = SqliteStore::read_only(path).await.unwrap();
-    assert_eq!(store.unchecked_rows().await.unwrap(), Some(0));
-    let mut found: Vec<String> = store.check().await.unwrap().iter().map(ToString::to_string).collect();
+    let store = SqliteStore::open_read_only(path).await.unwrap();
+    assert_eq!(store.count_unchecked_rows().await.unwrap(), Some(0));
+    let mut found: Vec<String> = store.find_damage().await.unwrap().iter().map(ToString::to_string).collect();
     let doctor = StoreDoctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
     match doctor.examine().await {
         Ok(examined) => found.extend(examined.findings.into_iter().map(|it| it.what)),

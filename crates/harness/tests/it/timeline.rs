@@ -35,7 +35,7 @@ fn lines(timeline: &Timeline) -> Vec<String> {
                 }
                 TimelineEntryKind::Discarded { text, .. } => format!("dropped {text}"),
             };
-            lines.push(format!("{}{made} {what}", entry.at.since(begin).as_secs()));
+            lines.push(format!("{}{made} {what}", entry.at.duration_since(begin).as_secs()));
         }
         let attempt = |it: Option<u32>| it.map(|it| format!("#{it}")).unwrap_or_default();
         let ended = turn.ended_in.as_ref().map(|it| format!(" at {}{}", it.node, attempt(it.attempt)));
@@ -96,8 +96,9 @@ async fn what_a_subgraph_said_is_its_nodes_where_that_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_tried_in_vain_tells_the_last_attempt() {
-    let never =
-        |_: Ctx<Talk>| async { Err::<crate::bench::TalkUpdate, _>(NodeError::new("not yet").transient()) };
+    let never = |_: Ctx<Talk>| async {
+        Err::<crate::bench::TalkUpdate, _>(NodeError::new("not yet").mark_transient())
+    };
     let retry = Retry::new().backoff(RetryBackoff::Constant(Duration::from_secs(3)));
     let builder = Graph::builder().node("flaky", never).node_middleware("flaky", retry);
     let chat = chat(&chain(builder, &["flaky"]), Durability::Step);
@@ -106,7 +107,7 @@ async fn a_turn_that_was_tried_in_vain_tells_the_last_attempt() {
     let timeline = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&timeline), ["0 accepted m", "errored at flaky#2"]);
     let span = &timeline.turns[0];
-    assert_eq!(span.ended_at.unwrap().since(span.accepted_at), Duration::from_secs(6));
+    assert_eq!(span.ended_at.unwrap().duration_since(span.accepted_at), Duration::from_secs(6));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +154,7 @@ async fn a_wait_of_days_stands_between_the_turns_of_its_invocation() {
     ];
     assert_eq!(lines(&whole), told);
     let wait = &whole.waits[0];
-    assert_eq!(wait.ended_at.unwrap().since(wait.since), Duration::from_secs(172_800));
+    assert_eq!(wait.ended_at.unwrap().duration_since(wait.since), Duration::from_secs(172_800));
     assert_eq!((wait.status, &wait.metadata), ("consumed", &Some(json!({ "kind": "approval" }))));
     assert_eq!(whole.stands, None);
 }
@@ -170,7 +171,9 @@ async fn a_turn_that_runs_tells_how_far_its_calls_are() {
     let act = move |cx: Ctx<Talk>| {
         let door = inside.clone();
         async move {
-            for (name, fact) in [ToolCallLog::begun(1, 0), ToolCallLog::gave(1, 0, "done", Some(1))] {
+            for (name, fact) in
+                [ToolCallLog::intent_record(1, 0), ToolCallLog::result_record(1, 0, "done", Some(1))]
+            {
                 cx.record(&name, fact).await?;
             }
             door.pass().await;

@@ -104,7 +104,7 @@ async fn a_turn_of_many_messages_is_numbered_from_its_first_wherever_reading_beg
     let turn = chat.send("s", user("b")).await;
     for seq in [301, 302, 364, 365, 366, 430, 600, 601] {
         let one = chat.transcript("s", seq, 1).await.unwrap();
-        assert_eq!(ids(&one), [Some(format!("{}/{}", turn.turn().unwrap(), seq - 301))]);
+        assert_eq!(ids(&one), [Some(format!("{}/{}", turn.turn_id().unwrap(), seq - 301))]);
     }
 }
 

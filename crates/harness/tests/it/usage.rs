@@ -22,7 +22,9 @@ fn asks(cx: &Ctx<Talk>, model: &str, calls: &Calls) -> Result<(), NodeError> {
     let usage = TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
     let turn = TurnContext::of(cx).unwrap();
     let budget = turn.budget();
-    budget.model_call(model, &usage).map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
+    budget
+        .count_model_call(model, &usage)
+        .map_err(|it| NodeError::new(it.to_string()).with_category(it.category()))
 }
 
 /// Asks one model, then waits, then asks that and another one; the user's text decides where it fails or stands.

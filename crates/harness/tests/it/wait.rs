@@ -167,7 +167,7 @@ async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() 
         assert_eq!(same.id(), turn.id());
         // Who answered, and when, is recorded of the first one.
         let query = singletree_durable::WaitRowQuery::Signal(name("s"), "ok".into());
-        let wait = singletree_durable::Journal::waits(&store, &query).await.unwrap().remove(0).1;
+        let wait = singletree_durable::Journal::read_waits(&store, &query).await.unwrap().remove(0).1;
         assert_eq!((wait.answered_by.as_deref(), wait.ended_at.is_some()), (Some("ann"), true));
         assert_eq!(line(same.outcome().await.as_ref()), "completed 3.3 [a:done]");
         let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err();

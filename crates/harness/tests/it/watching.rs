@@ -19,7 +19,7 @@ use crate::bench::{Log, Talk, TokioClock, asking, category, chain, chat_of, fiel
 struct Watching(Mutex<Vec<TurnEndReport>>);
 
 impl TurnWatcher for Watching {
-    fn ended(&self, end: &TurnEndReport) {
+    fn on_turn_end(&self, end: &TurnEndReport) {
         self.0.lock().unwrap().push(end.clone());
     }
 }
@@ -48,7 +48,7 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let asks = |cx: Ctx<Talk>| async move {
         let usage =
             TokenUsage { prompt_tokens: Some(10), completion_tokens: Some(1), ..TokenUsage::default() };
-        TurnContext::of(&cx).unwrap().budget().model_call("small", &usage).unwrap();
+        TurnContext::of(&cx).unwrap().budget().count_model_call("small", &usage).unwrap();
         tokio::time::sleep(Duration::from_millis(7)).await;
         Ok(says("asked"))
     };
@@ -68,7 +68,7 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     );
     assert_eq!((end.outcome.as_str(), &end.outcome), ("suspended", &outcome));
     assert_eq!(end.started_at, Some(end.accepted_at));
-    assert_eq!(end.ended_at.since(end.accepted_at), Duration::from_millis(7));
+    assert_eq!(end.ended_at.duration_since(end.accepted_at), Duration::from_millis(7));
     assert_eq!((end.usage[0].model.as_str(), end.usage[0].prompt_tokens), ("small", 10));
     answer(&chat, &[]).await;
     let told = watching.told();
@@ -96,7 +96,7 @@ async fn a_failure_is_told_with_its_category() {
 struct Panicking;
 
 impl TurnWatcher for Panicking {
-    fn ended(&self, _: &TurnEndReport) {
+    fn on_turn_end(&self, _: &TurnEndReport) {
         panic!("bang");
     }
 }
@@ -124,7 +124,7 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     answer(&chat, &[("approved", json!(true)), ("why", json!("SECRET"))]).await;
     tokio::time::advance(Duration::from_millis(5)).await;
     chat.delete_session("s", Some("bob")).await.unwrap();
-    let documents = store.documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap();
+    let documents = store.read_documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap();
     let said: Vec<Value> = documents.iter().map(|it| it.body.decode().unwrap()).collect();
     let expected = [
         json!({ "at": 1_000_010, "who": "bob", "action": "session.deleted", "subject": "s" }),
@@ -142,5 +142,5 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     let chat = chat_of(&graph).open(silent.clone()).unwrap();
     chat.send("s", user("hello")).await;
     answer(&chat, &[("approved", json!(false))]).await;
-    assert!(silent.documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap().is_empty());
+    assert!(silent.read_documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap().is_empty());
 }

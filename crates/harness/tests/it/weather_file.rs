@@ -177,7 +177,7 @@ async fn a_clock_that_jumps_changes_no_order_and_loses_nothing() {
     assert_eq!(history(&chat, "s").await, expected);
     drop(chat);
 
-    let signal = Signal::new("ok").expires_at(clock.now().after(Duration::from_secs(60)));
+    let signal = Signal::new("ok").expires_at(clock.now().saturating_add(Duration::from_secs(60)));
     let chat = open(&asking(&Log::default(), signal));
     assert_eq!(chat.send("w", user("m")).await.as_str(), "suspended");
     clock.0.store(-DAY, Ordering::Relaxed);

@@ -92,7 +92,7 @@ async fn a_node_reads_what_its_window_does_not_hold() {
         let reading = reading.clone();
         async move {
             for positions in [0..2, 17..100, 5..5, 30..40] {
-                let messages = Messages::at(&cx, positions).await?;
+                let messages = Messages::read_at_positions(&cx, positions).await?;
                 let texts: Vec<_> = messages.iter().map(|it| it.text().into_owned()).collect();
                 reading.lock().unwrap().push(texts.join(" "));
             }

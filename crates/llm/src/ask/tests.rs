@@ -46,7 +46,7 @@ impl Plays {
 }
 
 impl Provider for Plays {
-    fn model(&self) -> &'static str {
+    fn model_name(&self) -> &'static str {
         "plays"
     }
 
@@ -59,16 +59,16 @@ impl Provider for Plays {
             request.check()?;
             let message = ChatMessage::assistant(self.next(request)?);
             Response::new(message, ModelFinishReason::Stop, TokenUsage::default(), Value::Null)
-                .validated(request)
+                .validate_against(request)
         }
         .boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
@@ -79,9 +79,9 @@ impl Provider for Plays {
                 raw: Value::Null,
             };
             let deltas = match self.next(request) {
-                Ok(text) => vec![Ok(ResponseDelta::text(text)), Ok(finish)],
+                Ok(text) => vec![Ok(ResponseDelta::from_text(text)), Ok(finish)],
                 // A stream that breaks off has shown something.
-                Err(error) => vec![Ok(ResponseDelta::text("half")), Err(error)],
+                Err(error) => vec![Ok(ResponseDelta::from_text("half")), Err(error)],
             };
             Ok(stream::iter(deltas).boxed())
         }
@@ -94,12 +94,12 @@ impl Provider for Plays {
 struct Told(Mutex<Vec<String>>);
 
 impl AttemptObserver for Told {
-    fn started(&self, attempt: &ProviderCallAttempt<'_>) {
+    fn on_attempt_started(&self, attempt: &ProviderCallAttempt<'_>) {
         let reason = attempt.reason.map_or("none", RetryReason::as_str);
         self.0.lock().unwrap().push(format!("{} {reason}", attempt.index));
     }
 
-    fn ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
+    fn on_attempt_ended(&self, attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {
         let how = outcome.map_or_else(Error::category, |it| it.finish_reason.as_str());
         self.0.lock().unwrap().push(format!("{} {how}", attempt.index));
     }
@@ -109,7 +109,7 @@ impl AttemptObserver for Told {
 struct Pauses(Mutex<Vec<Duration>>);
 
 impl AsyncSleep for Pauses {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap().push(length);
         async {}.boxed()
     }
@@ -139,7 +139,7 @@ fn ask(
     request: &Request,
 ) -> (Result<String, &'static str>, Vec<String>) {
     let told = Told::default();
-    let ask = ProviderCall::of(provider).retrying(retry, &InstantSleep, &|| 0.5).observed_by(&told);
+    let ask = ProviderCall::of(provider).retrying(retry, &InstantSleep, &|| 0.5).with_observer(&told);
     let outcome = now(ask.complete(request));
     let outcome = outcome.map(|it| it.message.text().into_owned()).map_err(|it| it.category());
     (outcome, told.0.into_inner().unwrap())
@@ -361,11 +361,14 @@ fn the_default_backoff_doubles_under_jitter_and_grants_what_a_provider_asks_for(
         (4, limited(2), 1.0, seconds(16)),
         (0, limited(3600), 1.0, seconds(60)),
     ] {
-        assert_eq!(default.wait(attempt, &error, || fraction), wanted, "{attempt} {error:?}");
+        assert_eq!(default.wait_after_attempt(attempt, &error, || fraction), wanted, "{attempt} {error:?}");
     }
-    let own = ModelRetryBackoff::by(move |attempt| seconds(u64::from(attempt)));
-    assert_eq!(own.wait(7, &limited(20), || 1.0), seconds(7));
-    assert_eq!(ModelRetryBackoff::Constant(seconds(3)).wait(7, &limited(20), || 1.0), seconds(3));
+    let own = ModelRetryBackoff::from_function(move |attempt| seconds(u64::from(attempt)));
+    assert_eq!(own.wait_after_attempt(7, &limited(20), || 1.0), seconds(7));
+    assert_eq!(
+        ModelRetryBackoff::Constant(seconds(3)).wait_after_attempt(7, &limited(20), || 1.0),
+        seconds(3)
+    );
 }
 
 #[test]
@@ -374,7 +377,7 @@ fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
     let retry = ModelRetryPolicy::new();
     let mut shown = Vec::new();
     let ask = ProviderCall::of(&provider).retrying(&retry, &InstantSleep, &|| 0.0);
-    let response = now(ask.stream(&asked(), |it| match it {
+    let response = now(ask.complete_with_updates(&asked(), |it| match it {
         ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) => shown.push(text.clone()),
         ModelStreamUpdate::Delta(_) => {}
         ModelStreamUpdate::Void => shown.push("(void)".into()),
@@ -389,14 +392,14 @@ fn a_dropped_call_is_not_made_again() {
     #[derive(Debug)]
     struct Never;
     impl AsyncSleep for Never {
-        fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+        fn sleep_for(&self, _length: Duration) -> BoxFuture<'_, ()> {
             std::future::pending().boxed()
         }
     }
     let provider = Plays::of([Err(down("1")), Ok("a")]);
     let told = Told::default();
     let retry = ModelRetryPolicy::new();
-    let ask = ProviderCall::of(&provider).retrying(&retry, &Never, &|| 1.0).observed_by(&told);
+    let ask = ProviderCall::of(&provider).retrying(&retry, &Never, &|| 1.0).with_observer(&told);
     assert!(ask.complete(&asked()).now_or_never().is_none());
     assert_eq!(provider.left(), 1);
     assert_eq!(*told.0.lock().unwrap(), ["0 none", "0 provider_unavailable"]);
@@ -416,7 +419,7 @@ impl Finishes {
 }
 
 impl Provider for Finishes {
-    fn model(&self) -> &'static str {
+    fn model_name(&self) -> &'static str {
         "finishes"
     }
 
@@ -428,11 +431,14 @@ impl Provider for Finishes {
         async move { Ok(self.0.lock().unwrap().pop_front().expect("the test says what comes")) }.boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+    fn stream_deltas<'a>(
+        &'a self,
+        _: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         unreachable!("it is asked for whole answers")
     }
 }

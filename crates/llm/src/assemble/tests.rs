@@ -22,9 +22,9 @@ fn end(reason: ModelFinishReason) -> ResponseDelta {
 fn assemble(deltas: Vec<ResponseDelta>) -> Result<Response> {
     let mut assembler = ResponseAssembler::new(ResponseLimits { bytes_max: 100, parts_max: 4 });
     for delta in deltas {
-        assembler.push(delta)?;
+        assembler.push_delta(delta)?;
     }
-    assembler.finish()
+    assembler.finish_response()
 }
 
 fn message(mut deltas: Vec<ResponseDelta>) -> ChatMessage {
@@ -37,24 +37,24 @@ fn message(mut deltas: Vec<ResponseDelta>) -> ChatMessage {
 fn reasoning_and_text_become_blocks_in_stream_order() {
     let signed = ResponseDelta::Thinking { text: String::new(), signature: Some("s".to_owned()) };
     let found = message(vec![
-        ResponseDelta::thinking("h"),
-        ResponseDelta::thinking("m"),
+        ResponseDelta::from_thinking("h"),
+        ResponseDelta::from_thinking("m"),
         signed,
-        ResponseDelta::thinking("again"),
-        ResponseDelta::text(""),
-        ResponseDelta::text("a"),
+        ResponseDelta::from_thinking("again"),
+        ResponseDelta::from_text(""),
+        ResponseDelta::from_text("a"),
         fragment(0, "x", "t", "{}"),
-        ResponseDelta::text("b"),
+        ResponseDelta::from_text("b"),
     ]);
     let thinking = |text: &str, signature: Option<&str>| ContentBlock::Thinking {
         text: text.to_owned(),
         signature: signature.map(str::to_owned),
     };
-    let blocks = vec![thinking("hm", Some("s")), thinking("again", None), ContentBlock::text_of("ab")];
+    let blocks = vec![thinking("hm", Some("s")), thinking("again", None), ContentBlock::from_text("ab")];
     let call = ToolCall::new("x", "t", Map::new());
     assert_eq!(found, ChatMessage::assistant(blocks).with_tool_calls([call]));
     assert_eq!(
-        message(vec![ResponseDelta::text("a"), ResponseDelta::text("b")]),
+        message(vec![ResponseDelta::from_text("a"), ResponseDelta::from_text("b")]),
         ChatMessage::assistant("ab")
     );
 }
@@ -80,10 +80,10 @@ fn interleaved_fragments_become_calls_in_the_order_of_their_first_piece() {
 #[test]
 fn a_stream_that_is_cut_or_goes_on_or_grows_is_an_error() {
     let category = |deltas| assemble(deltas).expect_err("an error").category();
-    assert_eq!(category(vec![ResponseDelta::text("a")]), "provider_unavailable");
-    let after = vec![end(ModelFinishReason::Stop), ResponseDelta::text("a")];
+    assert_eq!(category(vec![ResponseDelta::from_text("a")]), "provider_unavailable");
+    let after = vec![end(ModelFinishReason::Stop), ResponseDelta::from_text("a")];
     assert_eq!(category(after), "provider_invalid_response");
-    let large = vec![ResponseDelta::text("a".repeat(60)), ResponseDelta::text("a".repeat(60))];
+    let large = vec![ResponseDelta::from_text("a".repeat(60)), ResponseDelta::from_text("a".repeat(60))];
     assert_eq!(category(large), "provider_invalid_response");
     let many = (0..5).map(|index| fragment(index, "x", "t", "{}")).collect();
     assert_eq!(category(many), "provider_invalid_response");

@@ -137,12 +137,12 @@ struct RecordedOutput {
 }
 
 impl RecordedResponse {
-    pub(super) fn of(response: &Response) -> Self {
+    pub(super) fn from_response(response: &Response) -> Self {
         let Response { message, finish_reason, usage, parsed, unread_arguments, raw } = response.clone();
         Self { message, finish_reason, usage, parsed, unread_arguments, raw }
     }
 
-    pub(super) fn response(&self) -> Response {
+    pub(super) fn restore_response(&self) -> Response {
         let Self { message, finish_reason, usage, parsed, unread_arguments, raw } = self.clone();
         Response { message, finish_reason, usage, parsed, unread_arguments, raw }
     }
@@ -177,7 +177,7 @@ impl From<RecordedDelta> for ResponseDelta {
 }
 
 impl RecordedFailure {
-    pub(super) fn of(error: &Error) -> Self {
+    pub(super) fn from_error(error: &Error) -> Self {
         let output = match error {
             Error::StructuredOutputInvalid(invalid) => {
                 let InvalidOutput { response_schema, output_content, error_message, finish_reason, usage } =
@@ -191,9 +191,11 @@ impl RecordedFailure {
         Self {
             category: error.category().to_owned(),
             message: error.to_string(),
-            status: error.status(),
+            status: error.http_status(),
             retry_after_ms: wait,
-            response: error.response().map(|response| Box::new(RecordedResponse::of(response))),
+            response: error
+                .refused_response()
+                .map(|response| Box::new(RecordedResponse::from_response(response))),
             output,
         }
     }
@@ -202,7 +204,7 @@ impl RecordedFailure {
     ///
     /// # Errors
     /// The mistake in the entry: a category that no provider's error has, or an error that lacks its output.
-    pub(super) fn error(&self) -> Result<Error, String> {
+    pub(super) fn restore_error(&self) -> Result<Error, String> {
         let mut detail = ProviderErrorDetail::new(self.message.clone());
         if let Some(status) = self.status {
             detail = detail.with_status(status);
@@ -211,7 +213,7 @@ impl RecordedFailure {
             detail = detail.with_retry_after(Duration::from_millis(wait));
         }
         if let Some(response) = &self.response {
-            detail = detail.with_response(response.response());
+            detail = detail.with_response(response.restore_response());
         }
         Ok(match (self.category.as_str(), &self.output) {
             ("provider_authentication", None) => Error::Authentication(detail),

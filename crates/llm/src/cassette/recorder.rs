@@ -11,7 +11,7 @@ use singletree_env::BoxFuture;
 use super::entry::{
     CassetteEntry, RecordedDelta, RecordedFailure, RecordedOutcome, RecordedResponse, VERSION,
 };
-use super::request::{digest, written};
+use super::request::{digest_request, request_to_json};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, Result};
 use crate::provider::{BoxStream, Provider};
@@ -36,8 +36,8 @@ impl<P: Provider> CassetteRecorder<P> {
 
     /// Returns the cassette so far.
     #[must_use]
-    pub fn text(&self) -> String {
-        let (model, streams) = (self.provider.model(), self.provider.streams());
+    pub fn cassette_text(&self) -> String {
+        let (model, streams) = (self.provider.model_name(), self.provider.can_stream());
         let head = json!({"cassette": VERSION, "model": model, "streams": streams}).to_string();
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::iter::once(&head).chain(lines.iter());
@@ -49,27 +49,27 @@ impl<P: Provider> CassetteRecorder<P> {
     /// # Errors
     ///
     /// Those of the writer.
-    pub fn write_to(&self, mut to: impl io::Write) -> io::Result<()> {
-        to.write_all(self.text().as_bytes())
+    pub fn write_cassette_to(&self, mut to: impl io::Write) -> io::Result<()> {
+        to.write_all(self.cassette_text().as_bytes())
     }
 }
 
 /// Puts a call at the end.
-fn keep(
+fn record_call(
     lines: &Mutex<Vec<String>>,
     request: &Request,
     deltas: Option<Vec<RecordedDelta>>,
     ended: Option<RecordedOutcome>,
 ) {
-    let request = written(request);
-    let entry = CassetteEntry { digest: Some(digest(&request)), request, deltas, ended };
+    let request = request_to_json(request);
+    let entry = CassetteEntry { digest: Some(digest_request(&request)), request, deltas, ended };
     let line = serde_json::to_string(&entry).expect("maps have text keys, and numbers are finite");
     lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
 impl<P: Provider> Provider for CassetteRecorder<P> {
-    fn model(&self) -> &str {
-        self.provider.model()
+    fn model_name(&self) -> &str {
+        self.provider.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -80,32 +80,32 @@ impl<P: Provider> Provider for CassetteRecorder<P> {
         async move {
             let outcome = self.provider.complete(request).await;
             let ended = match &outcome {
-                Ok(response) => RecordedOutcome::Response(RecordedResponse::of(response)),
-                Err(error) => RecordedOutcome::Error(RecordedFailure::of(error)),
+                Ok(response) => RecordedOutcome::Response(RecordedResponse::from_response(response)),
+                Err(error) => RecordedOutcome::Error(RecordedFailure::from_error(error)),
             };
-            keep(&self.lines, request, None, Some(ended));
+            record_call(&self.lines, request, None, Some(ended));
             outcome
         }
         .boxed()
     }
 
-    fn streams(&self) -> bool {
-        self.provider.streams()
+    fn can_stream(&self) -> bool {
+        self.provider.can_stream()
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         async move {
-            let deltas = match self.provider.stream(request).await {
+            let deltas = match self.provider.stream_deltas(request).await {
                 Ok(deltas) => deltas,
                 Err(error) => {
-                    keep(
+                    record_call(
                         &self.lines,
                         request,
                         Some(Vec::new()),
-                        Some(RecordedOutcome::Error(RecordedFailure::of(&error))),
+                        Some(RecordedOutcome::Error(RecordedFailure::from_error(&error))),
                     );
                     return Err(error);
                 }
@@ -113,7 +113,7 @@ impl<P: Provider> Provider for CassetteRecorder<P> {
             let tape = RecordedStream { lines: &self.lines, request, pieces: Some(Vec::new()) };
             let kept = futures_util::stream::unfold((deltas, tape), |(mut deltas, mut tape)| async move {
                 let next = deltas.next().await;
-                tape.hear(next.as_ref());
+                tape.record_stream_item(next.as_ref());
                 next.map(|next| (next, (deltas, tape)))
             });
             Ok(kept.boxed())
@@ -121,8 +121,8 @@ impl<P: Provider> Provider for CassetteRecorder<P> {
         .boxed()
     }
 
-    fn redact(&self, error: Error) -> Error {
-        self.provider.redact(error)
+    fn redact_secrets(&self, error: Error) -> Error {
+        self.provider.redact_secrets(error)
     }
 }
 
@@ -135,7 +135,7 @@ struct RecordedStream<'a> {
 
 impl RecordedStream<'_> {
     /// Takes the next item of the stream; keeps the call when the item ends it. A reader may stop after the `Finish`.
-    fn hear(&mut self, next: Option<&Result<ResponseDelta>>) {
+    fn record_stream_item(&mut self, next: Option<&Result<ResponseDelta>>) {
         let is_over = match next {
             Some(Ok(delta)) => {
                 if let Some(pieces) = &mut self.pieces {
@@ -148,8 +148,8 @@ impl RecordedStream<'_> {
         if is_over && let Some(pieces) = self.pieces.take() {
             let error = next
                 .and_then(|next| next.as_ref().err())
-                .map(|it: &Error| RecordedOutcome::Error(RecordedFailure::of(it)));
-            keep(self.lines, self.request, Some(pieces), error);
+                .map(|it: &Error| RecordedOutcome::Error(RecordedFailure::from_error(it)));
+            record_call(self.lines, self.request, Some(pieces), error);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::tool::ToolChoicePolicy;
 const DIGITS: usize = 16;
 
 /// Writes the fields of a request that are set.
-pub(super) fn written(request: &Request) -> Value {
+pub(super) fn request_to_json(request: &Request) -> Value {
     let mut fields = Map::new();
     fields.insert("messages".into(), json!(request.messages));
     if !request.tools.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn written(request: &Request) -> Value {
         };
         fields.insert("tool_choice".into(), choice);
     }
-    let config = configured(&request.config);
+    let config = config_to_fields(&request.config);
     if !config.is_empty() {
         fields.insert("config".into(), Value::Object(config));
     }
@@ -41,7 +41,7 @@ pub(super) fn written(request: &Request) -> Value {
     Value::Object(fields)
 }
 
-fn configured(config: &RuntimeConfig) -> Map {
+fn config_to_fields(config: &RuntimeConfig) -> Map {
     let RuntimeConfig {
         temperature,
         max_tokens,
@@ -66,7 +66,7 @@ fn configured(config: &RuntimeConfig) -> Map {
 }
 
 /// Returns the digest of a written request.
-pub(super) fn digest(written: &Value) -> String {
+pub(super) fn digest_request(written: &Value) -> String {
     let hash = Sha256::digest(canonical_json(written));
     hash.iter()
         .flat_map(|it| [it >> 4, it & 15])

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
-use super::request::{digest, written};
+use super::request::{digest_request, request_to_json};
 use super::*;
 use crate::{
     ChatMessage, ContentBlock, Error, ModelFinishReason, Provider, Request, Response, ResponseDelta,
@@ -55,7 +55,7 @@ fn told(error: &Error) -> String {
         }
         _ => String::new(),
     };
-    format!("{} {error} {:?} {:?} {more}", error.category(), error.status(), error.retry_after())
+    format!("{} {error} {:?} {:?} {more}", error.category(), error.http_status(), error.retry_after())
 }
 
 fn ask(provider: &dyn Provider, request: &Request) -> Heard {
@@ -75,10 +75,10 @@ fn each_call_is_played_as_it_was_recorded_whole_and_streamed() {
         for how in [ask, listen] {
             let recorder = demo();
             let recorded = how(&recorder, &request);
-            let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
-            assert_eq!((replayer.model(), replayer.streams()), ("demo", true));
+            let replayer = CassetteReplayer::from_cassette_text(&recorder.cassette_text()).unwrap();
+            assert_eq!((replayer.model_name(), replayer.can_stream()), ("demo", true));
             assert_eq!(how(&replayer, &request), recorded);
-            assert_eq!((replayer.plays(), replayer.unplayed()), (1, 0));
+            assert_eq!((replayer.count_played_calls(), replayer.count_unplayed_calls()), (1, 0));
         }
     }
 }
@@ -88,11 +88,11 @@ fn a_streamed_call_can_be_asked_whole_and_not_the_other_way() {
     let recorder = demo();
     let (_, recorded) = listen(&recorder, &user("hello"));
     ask(&recorder, &clock()).1.unwrap();
-    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::from_cassette_text(&recorder.cassette_text()).unwrap();
     assert_eq!(ask(&replayer, &user("hello")).1, recorded);
-    let error = now(replayer.stream(&clock())).err().unwrap();
+    let error = now(replayer.stream_deltas(&clock())).err().unwrap();
     assert_eq!(error.category(), "provider_invalid_request");
-    assert_eq!(replayer.unplayed(), 1);
+    assert_eq!(replayer.count_unplayed_calls(), 1);
 }
 
 #[test]
@@ -101,18 +101,19 @@ fn the_same_request_is_answered_in_order_and_then_as_at_last() {
     let said = |text: &str| {
         let message = json!({"role": "assistant", "content": text});
         let answer = json!({"response": {"message": message, "finish_reason": "stop"}});
-        json!({"request": written(&user("x")), "ended": answer}).to_string()
+        json!({"request": request_to_json(&user("x")), "ended": answer}).to_string()
     };
-    let down =
-        json!({"request": written(&user("x")), "ended": {"error": {"category": "provider_unavailable"}}});
-    let replayer =
-        CassetteReplayer::parse(&[head, &down.to_string(), &said("a"), "", &said("b")].join("\n")).unwrap();
-    assert_eq!(replayer.unplayed(), 3);
+    let down = json!({"request": request_to_json(&user("x")), "ended": {"error": {"category": "provider_unavailable"}}});
+    let replayer = CassetteReplayer::from_cassette_text(
+        &[head, &down.to_string(), &said("a"), "", &said("b")].join("\n"),
+    )
+    .unwrap();
+    assert_eq!(replayer.count_unplayed_calls(), 3);
     let heard: Vec<_> =
         (0..4).map(|_| ask(&replayer, &user("x")).1.map(|it| it.message.text().into_owned())).collect();
     assert!(heard[0].as_ref().unwrap_err().starts_with("provider_unavailable"));
     assert_eq!(heard[1..], [Ok("a".into()), Ok("b".into()), Ok("b".into())]);
-    assert_eq!((replayer.plays(), replayer.unplayed()), (4, 0));
+    assert_eq!((replayer.count_played_calls(), replayer.count_unplayed_calls()), (4, 0));
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn a_request_that_was_not_recorded_is_told_from_the_nearest() {
     let recorder = demo();
     ask(&recorder, &user("hello")).1.unwrap();
     ask(&recorder, &clock()).1.unwrap();
-    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::from_cassette_text(&recorder.cassette_text()).unwrap();
     let config = RuntimeConfig { seed: Some(1), ..RuntimeConfig::default() };
     let longer = Request::new(
         [ChatMessage::user("hello"), ChatMessage::assistant("?"), ChatMessage::user("secret words")]
@@ -138,7 +139,8 @@ fn a_request_that_was_not_recorded_is_told_from_the_nearest() {
         assert!(error.to_string().ends_with(what), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }
-    let empty = CassetteReplayer::parse(r#"{"cassette":1,"model":"m","streams":false}"#).unwrap();
+    let empty =
+        CassetteReplayer::from_cassette_text(r#"{"cassette":1,"model":"m","streams":false}"#).unwrap();
     assert!(now(empty.complete(&user("x"))).unwrap_err().to_string().ends_with("no calls"));
 }
 
@@ -146,13 +148,13 @@ fn a_request_that_was_not_recorded_is_told_from_the_nearest() {
 fn a_digest_names_what_is_said_and_not_how_the_keys_stand() {
     let schema = |text: &str| serde_json::from_str(text).unwrap();
     let with = |it| user("x").with_tools(vec![ToolDefinition::new("t", "d", it).unwrap()]);
-    let one = written(&with(schema(r#"{"type": "object", "properties": {"a": {}, "b": {}}}"#)));
-    let same = written(&with(schema(r#"{"properties": {"b": {}, "a": {}}, "type": "object"}"#)));
-    let other = written(&with(schema(r#"{"type": "object", "properties": {"a": {}}}"#)));
-    assert_eq!(digest(&one), digest(&same));
-    assert_ne!(digest(&one), digest(&other));
+    let one = request_to_json(&with(schema(r#"{"type": "object", "properties": {"a": {}, "b": {}}}"#)));
+    let same = request_to_json(&with(schema(r#"{"properties": {"b": {}, "a": {}}, "type": "object"}"#)));
+    let other = request_to_json(&with(schema(r#"{"type": "object", "properties": {"a": {}}}"#)));
+    assert_eq!(digest_request(&one), digest_request(&same));
+    assert_ne!(digest_request(&one), digest_request(&other));
     // SHA-256 of {"messages":[{"content":"x","role":"user"}]}
-    assert_eq!(digest(&written(&user("x"))), "af99da294f3b3e25");
+    assert_eq!(digest_request(&request_to_json(&user("x"))), "af99da294f3b3e25");
 }
 
 #[test]
@@ -176,7 +178,8 @@ fn every_part_of_a_request_is_part_of_its_digest() {
         with(RuntimeConfig { stop_sequences: Some(vec!["s".into()]), ..base() }),
         with(RuntimeConfig { extras, ..base() }),
     ];
-    let digests: std::collections::BTreeSet<String> = all.iter().map(|it| digest(&written(it))).collect();
+    let digests: std::collections::BTreeSet<String> =
+        all.iter().map(|it| digest_request(&request_to_json(it))).collect();
     assert_eq!(digests.len(), all.len());
 }
 
@@ -195,7 +198,7 @@ fn a_malformed_cassette_is_refused_with_its_line() {
         (entry(r#","deltas":[{"text":{"words":"x"}}]"#), "line 2"),
         (entry(r#","unknown":1"#), "line 2"),
     ] {
-        let error = CassetteReplayer::parse(&text).unwrap_err();
+        let error = CassetteReplayer::from_cassette_text(&text).unwrap_err();
         assert_eq!(error.category(), "cassette_invalid", "{text}");
         assert!(error.to_string().contains(line), "{error}");
     }
@@ -207,8 +210,8 @@ fn a_malformed_answer_on_a_cassette_is_an_invalid_response() {
     let message = json!({"role": "assistant", "tool_calls": [{"id": "1", "name": "rm", "arguments": {}}]});
     let answer = json!({"response": {"message": message, "finish_reason": "tool_calls"}});
     let head = r#"{"cassette":1,"model":"m","streams":false}"#;
-    let call = json!({"request": written(&user("x")), "ended": answer});
-    let replayer = CassetteReplayer::parse(&format!("{head}\n{call}")).unwrap();
+    let call = json!({"request": request_to_json(&user("x")), "ended": answer});
+    let replayer = CassetteReplayer::from_cassette_text(&format!("{head}\n{call}")).unwrap();
     assert!(ask(&replayer, &user("x")).1.unwrap_err().starts_with("provider_invalid_response"));
 }
 
@@ -249,23 +252,23 @@ fn a_dropped_call_is_not_kept_and_a_stream_is_kept_once() {
     let recorder = demo();
     drop(recorder.complete(&user("hello")));
     let request = user("hello");
-    let mut stream = now(recorder.stream(&request)).unwrap();
+    let mut stream = now(recorder.stream_deltas(&request)).unwrap();
     assert!(now(stream.next()).is_some());
     drop(stream);
-    assert_eq!(recorder.text().lines().count(), 1);
-    let all: Vec<_> = now(now(recorder.stream(&request)).unwrap().collect());
+    assert_eq!(recorder.cassette_text().lines().count(), 1);
+    let all: Vec<_> = now(now(recorder.stream_deltas(&request)).unwrap().collect());
     assert!(all.len() > 2);
-    assert_eq!(recorder.text().lines().count(), 2);
+    assert_eq!(recorder.cassette_text().lines().count(), 2);
     let mut written = Vec::new();
-    recorder.write_to(&mut written).unwrap();
-    assert_eq!(written, recorder.text().into_bytes());
+    recorder.write_cassette_to(&mut written).unwrap();
+    assert_eq!(written, recorder.cassette_text().into_bytes());
 }
 
 #[test]
 fn blocks_of_a_message_are_kept_as_blocks() {
     let recorder = demo();
     let (_, recorded) = ask(&recorder, &user("hello"));
-    let replayer = CassetteReplayer::parse(&recorder.text()).unwrap();
+    let replayer = CassetteReplayer::from_cassette_text(&recorder.cassette_text()).unwrap();
     let message = ask(&replayer, &user("hello")).1.unwrap().message;
     assert!(matches!(message.content.blocks()[0], ContentBlock::Thinking { .. }));
     assert_eq!(message, recorded.unwrap().message);

@@ -55,7 +55,7 @@ fn a_call_is_open_until_its_own_message_is_answered() {
         asking(&["x"]),
         ChatMessage::tool("x", "3"),
     ];
-    assert_eq!(open_calls(&first, &following), [&call("x")]);
-    assert_eq!(open_calls(&following[3], &following[4..]), Vec::<&ToolCall>::new());
-    assert_eq!(open_calls::<ChatMessage>(&asking(&["x"]), &[]), [&call("x")]);
+    assert_eq!(find_open_calls(&first, &following), [&call("x")]);
+    assert_eq!(find_open_calls(&following[3], &following[4..]), Vec::<&ToolCall>::new());
+    assert_eq!(find_open_calls::<ChatMessage>(&asking(&["x"]), &[]), [&call("x")]);
 }

@@ -10,127 +10,142 @@ use crate::fault::InvalidField;
 type Parsed<T> = Result<T, InvalidField>;
 
 /// Reads a message.
-pub(super) fn message(value: Value) -> Parsed<ChatMessage> {
-    let mut fields = UnreadFields::of(value)?;
-    let role = role(&fields.string("role")?)?;
-    let content = match fields.take("content") {
-        Some(value) => content(value).map_err(|error| error.under("content"))?,
+pub(super) fn parse_message(value: Value) -> Parsed<ChatMessage> {
+    let mut fields = UnreadFields::from_object(value)?;
+    let role = parse_role(&fields.take_required_string("role")?)?;
+    let content = match fields.take_field("content") {
+        Some(value) => parse_content(value).map_err(|error| error.nest_under("content"))?,
         None if role == Role::Assistant => MessageContent::Text(String::new()),
-        None => return Err(InvalidField::at("content", format!("is required on a {role} message"))),
+        None => return Err(InvalidField::at_path("content", format!("is required on a {role} message"))),
     };
-    let tool_calls = match fields.take("tool_calls") {
+    let tool_calls = match fields.take_field("tool_calls") {
         Some(_) if role != Role::Assistant => {
-            return Err(InvalidField::at("tool_calls", format!("must be absent on a {role} message")));
+            return Err(InvalidField::at_path("tool_calls", format!("must be absent on a {role} message")));
         }
-        Some(value) => list(value, tool_call).map_err(|error| error.under("tool_calls"))?,
+        Some(value) => parse_list(value, parse_tool_call).map_err(|error| error.nest_under("tool_calls"))?,
         None => Vec::new(),
     };
-    let tool_call_id = fields.optional_string("tool_call_id")?;
-    fields.end()?;
+    let tool_call_id = fields.take_optional_string("tool_call_id")?;
+    fields.refuse_unread_fields()?;
     Ok(ChatMessage { role, content, tool_calls, tool_call_id })
 }
 
 /// Reads a tool call.
-pub(super) fn tool_call(value: Value) -> Parsed<ToolCall> {
-    let mut fields = UnreadFields::of(value)?;
-    let id = fields.string("id")?;
-    let name = fields.string("name")?;
+pub(super) fn parse_tool_call(value: Value) -> Parsed<ToolCall> {
+    let mut fields = UnreadFields::from_object(value)?;
+    let id = fields.take_required_string("id")?;
+    let name = fields.take_required_string("name")?;
     let arguments = match fields.0.remove("arguments") {
         Some(Value::Object(arguments)) => Some(arguments),
         Some(Value::Null) => None,
-        Some(other) => return Err(InvalidField::at("arguments", expected("an object or null", &other))),
-        None => return Err(InvalidField::at("arguments", "is required (null when not readable)")),
+        Some(other) => {
+            return Err(InvalidField::at_path(
+                "arguments",
+                describe_type_mismatch("an object or null", &other),
+            ));
+        }
+        None => return Err(InvalidField::at_path("arguments", "is required (null when not readable)")),
     };
-    let signature = fields.optional_string("signature")?;
-    fields.end()?;
+    let signature = fields.take_optional_string("signature")?;
+    fields.refuse_unread_fields()?;
     Ok(ToolCall { id, name, arguments, signature })
 }
 
-fn role(text: &str) -> Parsed<Role> {
+fn parse_role(text: &str) -> Parsed<Role> {
     match text {
         "system" => Ok(Role::System),
         "user" => Ok(Role::User),
         "assistant" => Ok(Role::Assistant),
         "tool" => Ok(Role::Tool),
-        other => Err(InvalidField::at(
+        other => Err(InvalidField::at_path(
             "role",
-            format!("must be system, user, assistant or tool, not {:?}", clip(other)),
+            format!("must be system, user, assistant or tool, not {:?}", clip_text(other)),
         )),
     }
 }
 
-fn content(value: Value) -> Parsed<MessageContent> {
+fn parse_content(value: Value) -> Parsed<MessageContent> {
     match value {
         Value::String(text) => Ok(MessageContent::Text(text)),
-        Value::Array(_) => Ok(MessageContent::Blocks(list(value, block)?)),
-        other => Err(InvalidField::at("", expected("a string or a list of content blocks", &other))),
+        Value::Array(_) => Ok(MessageContent::Blocks(parse_list(value, parse_content_block)?)),
+        other => Err(InvalidField::at_path(
+            "",
+            describe_type_mismatch("a string or a list of content blocks", &other),
+        )),
     }
 }
 
-fn block(value: Value) -> Parsed<ContentBlock> {
-    let mut fields = UnreadFields::of(value)?;
-    let kind = fields.string("type")?;
+fn parse_content_block(value: Value) -> Parsed<ContentBlock> {
+    let mut fields = UnreadFields::from_object(value)?;
+    let kind = fields.take_required_string("type")?;
     let block = match kind.as_str() {
         "text" => ContentBlock::Text {
-            text: fields.string("text")?,
-            signature: fields.optional_string("signature")?,
+            text: fields.take_required_string("text")?,
+            signature: fields.take_optional_string("signature")?,
         },
         "thinking" => ContentBlock::Thinking {
-            text: fields.string("text")?,
-            signature: fields.optional_string("signature")?,
+            text: fields.take_required_string("text")?,
+            signature: fields.take_optional_string("signature")?,
         },
-        "redacted_thinking" => ContentBlock::RedactedThinking { data: fields.string("data")? },
+        "redacted_thinking" => ContentBlock::RedactedThinking { data: fields.take_required_string("data")? },
         "image" => ContentBlock::Image {
-            source: source(fields.required("source")?).map_err(|error| error.under("source"))?,
-            media_type: fields.optional_string("media_type")?,
+            source: parse_image_source(fields.take_required_field("source")?)
+                .map_err(|error| error.nest_under("source"))?,
+            media_type: fields.take_optional_string("media_type")?,
             detail: fields
-                .optional_string("detail")?
-                .map(|optional_string| detail(&optional_string))
+                .take_optional_string("detail")?
+                .map(|optional_string| parse_image_detail(&optional_string))
                 .transpose()?,
         },
         other => {
-            return Err(InvalidField::at(
+            return Err(InvalidField::at_path(
                 "type",
-                format!("must be text, image, thinking or redacted_thinking, not {:?}", clip(other)),
+                format!("must be text, image, thinking or redacted_thinking, not {:?}", clip_text(other)),
             ));
         }
     };
-    fields.end()?;
+    fields.refuse_unread_fields()?;
     Ok(block)
 }
 
-fn source(value: Value) -> Parsed<ImageContentSource> {
-    let mut fields = UnreadFields::of(value)?;
-    let kind = fields.string("type")?;
+fn parse_image_source(value: Value) -> Parsed<ImageContentSource> {
+    let mut fields = UnreadFields::from_object(value)?;
+    let kind = fields.take_required_string("type")?;
     let source = match kind.as_str() {
-        "url" => ImageContentSource::Url { url: fields.string("url")? },
-        "inline" => ImageContentSource::Inline { base64_data: fields.string("base64_data")? },
+        "url" => ImageContentSource::Url { url: fields.take_required_string("url")? },
+        "inline" => ImageContentSource::Inline { base64_data: fields.take_required_string("base64_data")? },
         other => {
-            return Err(InvalidField::at("type", format!("must be url or inline, not {:?}", clip(other))));
+            return Err(InvalidField::at_path(
+                "type",
+                format!("must be url or inline, not {:?}", clip_text(other)),
+            ));
         }
     };
-    fields.end()?;
+    fields.refuse_unread_fields()?;
     Ok(source)
 }
 
-fn detail(text: &str) -> Parsed<ImageDetailLevel> {
+fn parse_image_detail(text: &str) -> Parsed<ImageDetailLevel> {
     match text {
         "auto" => Ok(ImageDetailLevel::Auto),
         "low" => Ok(ImageDetailLevel::Low),
         "high" => Ok(ImageDetailLevel::High),
-        other => Err(InvalidField::at("detail", format!("must be auto, low or high, not {:?}", clip(other)))),
+        other => Err(InvalidField::at_path(
+            "detail",
+            format!("must be auto, low or high, not {:?}", clip_text(other)),
+        )),
     }
 }
 
-fn list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
+fn parse_list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
     let items = match value {
         Value::Array(items) => items,
-        other => return Err(InvalidField::at("", expected("a list", &other))),
+        other => return Err(InvalidField::at_path("", describe_type_mismatch("a list", &other))),
     };
     items
         .into_iter()
         .enumerate()
-        .map(|(index, item)| read(item).map_err(|error| error.under(&format!("[{index}]"))))
+        .map(|(index, item)| read(item).map_err(|error| error.nest_under(&format!("[{index}]"))))
         .collect()
 }
 
@@ -138,43 +153,43 @@ fn list<T>(value: Value, read: fn(Value) -> Parsed<T>) -> Parsed<Vec<T>> {
 struct UnreadFields(Map);
 
 impl UnreadFields {
-    fn of(value: Value) -> Parsed<Self> {
+    fn from_object(value: Value) -> Parsed<Self> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
-            other => Err(InvalidField::at("", expected("an object", &other))),
+            other => Err(InvalidField::at_path("", describe_type_mismatch("an object", &other))),
         }
     }
 
     /// Takes a field; null is the same as absent.
-    fn take(&mut self, name: &str) -> Option<Value> {
+    fn take_field(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|it| !it.is_null())
     }
 
-    fn required(&mut self, name: &str) -> Parsed<Value> {
-        self.take(name).ok_or_else(|| InvalidField::at(name, "is required"))
+    fn take_required_field(&mut self, name: &str) -> Parsed<Value> {
+        self.take_field(name).ok_or_else(|| InvalidField::at_path(name, "is required"))
     }
 
-    fn string(&mut self, name: &str) -> Parsed<String> {
-        self.optional_string(name)?.ok_or_else(|| InvalidField::at(name, "is required"))
+    fn take_required_string(&mut self, name: &str) -> Parsed<String> {
+        self.take_optional_string(name)?.ok_or_else(|| InvalidField::at_path(name, "is required"))
     }
 
-    fn optional_string(&mut self, name: &str) -> Parsed<Option<String>> {
-        match self.take(name) {
+    fn take_optional_string(&mut self, name: &str) -> Parsed<Option<String>> {
+        match self.take_field(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(InvalidField::at(name, expected("a string", &other))),
+            Some(other) => Err(InvalidField::at_path(name, describe_type_mismatch("a string", &other))),
         }
     }
 
-    fn end(self) -> Parsed<()> {
+    fn refuse_unread_fields(self) -> Parsed<()> {
         match self.0.keys().next() {
             None => Ok(()),
-            Some(name) => Err(InvalidField::at(clip(name), "is not a known field")),
+            Some(name) => Err(InvalidField::at_path(clip_text(name), "is not a known field")),
         }
     }
 }
 
-fn expected(what: &str, found: &Value) -> String {
+fn describe_type_mismatch(what: &str, found: &Value) -> String {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -187,7 +202,7 @@ fn expected(what: &str, found: &Value) -> String {
 }
 
 /// Keeps a diagnostic short, whatever a caller sends.
-fn clip(text: &str) -> String {
+fn clip_text(text: &str) -> String {
     const CHARS_MAX: usize = 40;
     let mut clipped: String = text.chars().take(CHARS_MAX).collect();
     if clipped.len() < text.len() {

@@ -151,11 +151,11 @@ fn a_valid_message_reads_and_is_written_with_absent_fields_omitted() {
 #[test]
 fn one_unsigned_text_block_is_equal_to_its_string() {
     let signed = ContentBlock::Text { text: "x".to_owned(), signature: Some("s".to_owned()) };
-    let one = ChatMessage::user(vec![ContentBlock::text_of("x")]);
+    let one = ChatMessage::user(vec![ContentBlock::from_text("x")]);
     assert_eq!(one, ChatMessage::user("x"));
     assert_ne!(one, ChatMessage::user("y"));
     assert_ne!(ChatMessage::assistant(vec![signed]), ChatMessage::assistant("x"));
-    let two = ChatMessage::user(vec![ContentBlock::text_of("x"), ContentBlock::text_of("y")]);
+    let two = ChatMessage::user(vec![ContentBlock::from_text("x"), ContentBlock::from_text("y")]);
     assert_ne!(two, ChatMessage::user("xy"));
     assert_eq!(two.text(), "xy");
 }

@@ -19,7 +19,7 @@ struct Kept {
 }
 
 impl PictureResolver for Kept {
-    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
+    fn load_picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
         self.asked.lock().unwrap().push(digest.to_owned());
         let unavailable = || Error::Unavailable(ProviderErrorDetail::new("the store is away"));
         let found = if self.broken { Err(unavailable()) } else { Ok(self.pictures.get(digest).cloned()) };
@@ -43,7 +43,11 @@ fn kept(room: usize, pictures: &[(char, usize)]) -> Kept {
 
 fn named(of: char) -> ContentBlock {
     let detail = Some(ImageDetailLevel::Low);
-    ContentBlock::Image { source: ImageContentSource::blob(&digest(of)), media_type: None, detail }
+    ContentBlock::Image {
+        source: ImageContentSource::from_blob_digest(&digest(of)),
+        media_type: None,
+        detail,
+    }
 }
 
 fn inline(bytes: usize) -> ContentBlock {
@@ -58,7 +62,7 @@ fn said(blocks: Vec<ContentBlock>) -> Arc<ChatMessage> {
 fn check(kept: Kept, messages: Vec<Arc<ChatMessage>>, sent: Vec<Arc<ChatMessage>>, asked: &[char]) {
     let kept = Arc::new(kept);
     let request = Request::new(messages.clone()).with_pictures(kept.clone());
-    let inlined = request.inlined().now_or_never().unwrap().unwrap().into_owned();
+    let inlined = request.inline_pictures().now_or_never().unwrap().unwrap().into_owned();
     assert_eq!(inlined.messages, sent);
     assert_eq!(request.messages, messages, "the request itself stays as it is");
     let asked: Vec<_> = asked.iter().map(|it| digest(*it)).collect();
@@ -67,7 +71,7 @@ fn check(kept: Kept, messages: Vec<Arc<ChatMessage>>, sent: Vec<Arc<ChatMessage>
 
 #[test]
 fn a_picture_stands_where_it_was_named_and_its_own_type_counts() {
-    let text = || ContentBlock::text_of("look");
+    let text = || ContentBlock::from_text("look");
     let web = || ContentBlock::Image {
         source: ImageContentSource::Url { url: "https://example.com/x.png".into() },
         media_type: None,
@@ -84,7 +88,7 @@ fn a_picture_stands_where_it_was_named_and_its_own_type_counts() {
 // INV-12
 #[test]
 fn where_there_are_too_many_the_latest_are_sent_and_no_other_is_read() {
-    let out = || ContentBlock::text_of(LEFT_OUT);
+    let out = || ContentBlock::from_text(LEFT_OUT);
     check(
         kept(10, &[('a', 1), ('b', 8), ('c', 2), ('d', 8)]),
         vec![said(vec![named('a')]), said(vec![named('b'), named('c')]), said(vec![named('d')])],
@@ -95,7 +99,7 @@ fn where_there_are_too_many_the_latest_are_sent_and_no_other_is_read() {
 
 #[test]
 fn a_conversation_goes_on_without_a_picture_that_is_gone() {
-    let gone = || ContentBlock::text_of(GONE);
+    let gone = || ContentBlock::from_text(GONE);
     check(
         kept(10, &[('a', 1)]),
         vec![said(vec![named('b'), named('a')])],
@@ -120,7 +124,7 @@ fn shown_of_tool(bytes: usize) -> ContentBlock {
 }
 
 fn caption(number: usize, id: &str, note: &str) -> ContentBlock {
-    ContentBlock::text_of(format!("Image {number} of the result of the tool call {id} (photo):{note}"))
+    ContentBlock::from_text(format!("Image {number} of the result of the tool call {id} (photo):{note}"))
 }
 
 // spec: llm-provider §3, §5
@@ -152,7 +156,7 @@ fn of_pictures_of_tools_the_earliest_are_left_out_and_one_that_is_gone_is_a_text
     let left_out = format!(" {LEFT_OUT}");
     let gone = format!(" {GONE}");
     let expected = vec![
-        said(vec![ContentBlock::text_of(LEFT_OUT)]),
+        said(vec![ContentBlock::from_text(LEFT_OUT)]),
         call("1"),
         result("1", &['a', 'c', 'b']),
         said(vec![caption(1, "1", &left_out), caption(2, "1", &gone), caption(3, "1", ""), shown_of_tool(8)]),
@@ -160,7 +164,7 @@ fn of_pictures_of_tools_the_earliest_are_left_out_and_one_that_is_gone_is_a_text
     check(kept(10, &[('a', 4), ('b', 8)]), messages(), expected, &['b', 'c', 'a']);
     let many = result("1", &['a'; 20]);
     let request = Request::new(vec![call("1"), many]).with_pictures(Arc::new(kept(100, &[('a', 1)])));
-    let inlined = request.inlined().now_or_never().unwrap().unwrap();
+    let inlined = request.inline_pictures().now_or_never().unwrap().unwrap();
     assert_eq!(inlined.messages[2].content.blocks().len(), 2 * TOOL_PICTURES_MAX);
 }
 
@@ -172,13 +176,13 @@ fn a_tool_shows_no_file_that_is_no_picture_and_nothing_without_a_store() {
     let messages = || vec![call("1"), result("1", &['a'])];
     check(kept, messages(), [messages(), vec![sent]].concat(), &['a']);
     let request = Request::new(messages());
-    assert!(matches!(request.inlined().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
+    assert!(matches!(request.inline_pictures().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
     // Only a line of its own names a picture, and only in a message of a tool.
     let line = tool_picture_line("image/png", 1, &digest('a'));
     for message in [ChatMessage::tool("1", format!("so: {line}")), ChatMessage::user(line.as_str())] {
         let request =
             Request::new(vec![call("1"), Arc::new(message)]).with_pictures(Arc::new(self::kept(9, &[])));
-        assert!(matches!(request.inlined().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
+        assert!(matches!(request.inline_pictures().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
     }
 }
 
@@ -193,14 +197,14 @@ fn without_a_name_nothing_is_asked_and_nothing_copied() {
     let upper = format!("blob:{}", digest('A'));
     let blocks = odd.into_iter().chain([upper.as_str()]).map(url).collect();
     let request = Request::new(vec![said(blocks)]);
-    let inlined = request.inlined().now_or_never().unwrap().unwrap();
+    let inlined = request.inline_pictures().now_or_never().unwrap().unwrap();
     assert!(matches!(inlined, Cow::Borrowed(_)));
 }
 
 #[test]
 fn what_cannot_be_read_now_may_be_read_later_and_what_nobody_keeps_is_a_mistake() {
     let request = Request::new(vec![said(vec![named('a')])]);
-    let category = |it: Request| it.inlined().now_or_never().unwrap().unwrap_err().category();
+    let category = |it: Request| it.inline_pictures().now_or_never().unwrap().unwrap_err().category();
     let broken = Kept { broken: true, ..kept(10, &[]) };
     assert_eq!(category(request.clone().with_pictures(Arc::new(broken))), "provider_unavailable");
     assert_eq!(category(request), "provider_invalid_request");
@@ -211,8 +215,8 @@ fn what_cannot_be_read_now_may_be_read_later_and_what_nobody_keeps_is_a_mistake(
 struct Wire(ScriptedProvider, Arc<Mutex<Vec<String>>>);
 
 impl Provider for Wire {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -221,22 +225,22 @@ impl Provider for Wire {
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         async move {
-            let inlined = request.inlined().await?;
+            let inlined = request.inline_pictures().await?;
             self.1.lock().unwrap().push(serde_json::to_string(&inlined.messages).unwrap());
             self.0.complete(&inlined).await
         }
         .boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         false
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<crate::BoxStream<'a, Result<crate::ResponseDelta>>>> {
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 }
 
@@ -250,7 +254,7 @@ fn the_bytes_are_on_the_wire_and_not_on_the_cassette() {
     let request = Request::new(vec![said(vec![named('a')])]).with_pictures(Arc::new(kept));
     let answer = recorder.complete(&request).now_or_never().unwrap().unwrap();
     assert_eq!(answer.message.text(), "A leaf.");
-    let text = recorder.text();
+    let text = recorder.cassette_text();
     assert!(text.contains(&format!("blob:{}", digest('a'))) && !text.contains("QUFBQUJCQkI="), "{text}");
     let shown = format!("{request:?}");
     assert!(!shown.contains("QUFBQUJCQkI="), "{shown}");

@@ -57,10 +57,10 @@ fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
         (ChatMessage::user("a"), ModelFinishReason::Stop, Some("response message.role: must be assistant")),
     ] {
         let response = answer(message, reason);
-        let found = response.clone().validated(&request());
+        let found = response.clone().validate_against(&request());
         assert_eq!(found.map_err(|it| it.to_string()).err().as_deref(), expected);
         let failed = Response { finish_reason: ModelFinishReason::Error, ..response };
-        assert_eq!(failed.clone().validated(&request()).expect("passes"), failed);
+        assert_eq!(failed.clone().validate_against(&request()).expect("passes"), failed);
     }
 }
 
@@ -71,7 +71,7 @@ fn arguments_deeper_than_a_chat_can_store_are_refused_at_any_place_in_them() {
     let deep = |levels: usize| (1..levels).fold(json!(1), |inner, _| json!([0, inner]));
     for (levels, fits) in [(1, true), (60, true), (61, false), (127, false)] {
         let call = calling("t", Some(json!({"a": 1, "b": deep(levels), "c": []})));
-        let found = answer(call, ModelFinishReason::ToolCalls).validated(&request);
+        let found = answer(call, ModelFinishReason::ToolCalls).validate_against(&request);
         let problem = "response message.tool_calls[0].arguments: have more than 60 levels";
         assert_eq!(found.err().map(|it| it.to_string()), (!fits).then(|| problem.to_owned()), "{levels}");
     }
@@ -84,16 +84,17 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
     let request =
         request().with_response_schema(Arc::new(Schema::compile(schema.clone()).expect("compiles")));
     let good = answer(ChatMessage::assistant(r#"{ "age": 3 }"#), ModelFinishReason::Stop);
-    assert_eq!(good.validated(&request).expect("fits").parsed, Some(json!({"age": 3})));
+    assert_eq!(good.validate_against(&request).expect("fits").parsed, Some(json!({"age": 3})));
     let calls = answer(calling("t", Some(json!({"n": 1}))), ModelFinishReason::ToolCalls);
-    assert_eq!(calls.validated(&request).expect("fits").parsed, None);
+    assert_eq!(calls.validate_against(&request).expect("fits").parsed, None);
 
     for (content, reason, message) in [
         ("{}", ModelFinishReason::Stop, "at the root: \"age\" is a required property"),
         (r#"{"age": "x"}"#, ModelFinishReason::Stop, "at /age: value is not of type \"integer\""),
         (r#"{"age": "#, ModelFinishReason::Length, "no JSON: EOF while parsing a value at line 1 column 8"),
     ] {
-        let error = answer(ChatMessage::assistant(content), reason).validated(&request).expect_err("refused");
+        let error =
+            answer(ChatMessage::assistant(content), reason).validate_against(&request).expect_err("refused");
         assert_eq!(error.category(), "structured_output_invalid");
         assert!(!error.is_transient());
         let Error::StructuredOutputInvalid(found) = error else { panic!("{error:?}") };
@@ -113,11 +114,11 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
 fn an_error_carries_the_response_that_was_refused_and_shows_nothing_of_it() {
     let response = answer(calling("secret-name", None), ModelFinishReason::ToolCalls);
     let response = response.with_unread_arguments(0, &"é".repeat(2000));
-    let error = response.clone().validated(&request()).expect_err("it is refused");
-    assert_eq!(error.response(), Some(&response));
+    let error = response.clone().validate_against(&request()).expect_err("it is refused");
+    assert_eq!(error.refused_response(), Some(&response));
     assert_eq!(response.unread_arguments[&0].len(), crate::UNREAD_ARGUMENTS_MAX);
     assert!(!format!("{error:?}").contains("ééé"), "{error:?}");
     let redacted = error.map_diagnostic(|text| text.replace("secret-name", "***"));
     assert!(!redacted.to_string().contains("secret-name"));
-    assert_eq!(redacted.response(), Some(&response));
+    assert_eq!(redacted.refused_response(), Some(&response));
 }

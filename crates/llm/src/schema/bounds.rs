@@ -35,7 +35,7 @@ struct SchemaPartCounts {
 pub(super) fn check_bounds(schema: &Map<String, Value>) -> Result<(), String> {
     let mut counts = SchemaPartCounts::default();
     for (keyword, value) in schema {
-        counts.pair(keyword, value, 1)?;
+        counts.count_keyword(keyword, value, 1)?;
     }
     let bytes = serde_json::to_string(schema).map_or(usize::MAX, |text| text.len());
     let bounds = [
@@ -57,11 +57,11 @@ pub(super) fn check_bounds(schema: &Map<String, Value>) -> Result<(), String> {
 pub fn count_patterns(schema: &Value) -> usize {
     let mut counts = SchemaPartCounts::default();
     // A schema beyond its own bounds is refused when it is compiled.
-    counts.value(schema, 1).map_or(usize::MAX, |()| counts.patterns)
+    counts.count_value(schema, 1).map_or(usize::MAX, |()| counts.patterns)
 }
 
 impl SchemaPartCounts {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+    fn count_value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
         let is_container = value.is_object() || value.is_array();
         if !is_container {
             return Ok(());
@@ -75,14 +75,14 @@ impl SchemaPartCounts {
         }
         match value {
             Value::Object(map) => {
-                map.iter().try_for_each(|(keyword, value)| self.pair(keyword, value, depth))
+                map.iter().try_for_each(|(keyword, value)| self.count_keyword(keyword, value, depth))
             }
-            Value::Array(list) => list.iter().try_for_each(|item| self.value(item, depth + 1)),
+            Value::Array(list) => list.iter().try_for_each(|item| self.count_value(item, depth + 1)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
 
-    fn pair(&mut self, keyword: &str, value: &Value, depth: usize) -> Result<(), String> {
+    fn count_keyword(&mut self, keyword: &str, value: &Value, depth: usize) -> Result<(), String> {
         let mut patterns: Vec<&str> = Vec::new();
         match value {
             Value::String(pattern) if keyword == "pattern" => patterns.push(pattern),
@@ -96,13 +96,13 @@ impl SchemaPartCounts {
         if patterns.iter().any(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
             return Err(format!("the schema has a pattern of more than {PATTERN_BYTES_MAX} bytes"));
         }
-        self.value(value, depth + 1)
+        self.count_value(value, depth + 1)
     }
 }
 
 /// Checks that references stay within the schema, lead to schemas, and do not unfold to too many.
 fn check_references(root: &Map<String, Value>) -> Result<(), String> {
-    let all = positions::all(root);
+    let all = positions::collect_schemas(root);
     if all.iter().any(|(path, schema)| !path.is_empty() && schema.get("$id").is_some_and(Value::is_string)) {
         return Err("a schema inside of the schema has an `$id`; only the root may have one".to_owned());
     }
@@ -115,11 +115,11 @@ fn check_references(root: &Map<String, Value>) -> Result<(), String> {
         }
     }
     for (path, schema) in &all {
-        for target in targets(schema) {
-            unfolding.resolve(target).map_err(|problem| format!("at {path:?}: {problem}"))?;
+        for target in reference_targets(schema) {
+            unfolding.resolve_reference(target).map_err(|problem| format!("at {path:?}: {problem}"))?;
         }
     }
-    match unfolding.cost("") {
+    match unfolding.count_unfolded_schemas("") {
         cost if cost > UNFOLDED_MAX => {
             Err(format!("the references of the schema unfold to more than {UNFOLDED_MAX} schemas"))
         }
@@ -127,7 +127,7 @@ fn check_references(root: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-fn targets(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
+fn reference_targets(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     REFERENCES.iter().filter_map(|it| schema.get(*it)).filter_map(Value::as_str)
 }
 
@@ -142,7 +142,7 @@ struct ReferenceUnfolding<'a> {
 
 impl ReferenceUnfolding<'_> {
     /// Returns the JSON Pointer of a target; none where only the compiler can know it.
-    fn resolve(&self, target: &str) -> Result<Option<String>, String> {
+    fn resolve_reference(&self, target: &str) -> Result<Option<String>, String> {
         let Some(fragment) = target.strip_prefix('#') else {
             return Err("a reference leads out of the schema".to_owned());
         };
@@ -157,7 +157,7 @@ impl ReferenceUnfolding<'_> {
 
     /// Counts at most a little more than the bound. The depth of the recursion is that of the schema, for each
     /// reference.
-    fn cost(&mut self, path: &str) -> u64 {
+    fn count_unfolded_schemas(&mut self, path: &str) -> u64 {
         if let Some(known) = self.costs.get(path) {
             return known.unwrap_or(1);
         }
@@ -169,10 +169,12 @@ impl ReferenceUnfolding<'_> {
         next.retain(|it| {
             !it[path.len()..].starts_with("/$defs/") && !it[path.len()..].starts_with("/definitions/")
         });
-        next.extend(targets(schema).filter_map(|target| self.resolve(target).ok().flatten()));
+        next.extend(
+            reference_targets(schema).filter_map(|target| self.resolve_reference(target).ok().flatten()),
+        );
         let mut cost: u64 = 1;
         for child in next {
-            cost = cost.saturating_add(self.cost(&child)).min(UNFOLDED_MAX + 1);
+            cost = cost.saturating_add(self.count_unfolded_schemas(&child)).min(UNFOLDED_MAX + 1);
         }
         self.costs.insert(path.to_owned(), Some(cost));
         cost

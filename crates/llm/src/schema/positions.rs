@@ -50,7 +50,7 @@ pub(super) fn for_each_child<'a>(
         match value {
             Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
                 for (name, value) in named {
-                    child(format!("/{keyword}/{}", escaped(name)), value);
+                    child(format!("/{keyword}/{}", escape_pointer_token(name)), value);
                 }
             }
             Value::Object(_) if ONE.contains(&keyword.as_str()) => child(format!("/{keyword}"), value),
@@ -83,7 +83,7 @@ pub(super) fn for_each_schema_mut(value: &mut Value, change: &mut impl FnMut(&mu
 }
 
 /// Returns all schemas that are objects, by their JSON Pointers. Only for schemas of bounded depth.
-pub(super) fn all(root: &Map<String, Value>) -> BTreeMap<String, &Map<String, Value>> {
+pub(super) fn collect_schemas(root: &Map<String, Value>) -> BTreeMap<String, &Map<String, Value>> {
     let mut found = BTreeMap::new();
     let mut open = vec![(String::new(), root)];
     while let Some((path, schema)) = open.pop() {
@@ -93,6 +93,6 @@ pub(super) fn all(root: &Map<String, Value>) -> BTreeMap<String, &Map<String, Va
     found
 }
 
-fn escaped(name: &str) -> String {
+fn escape_pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

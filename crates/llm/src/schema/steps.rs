@@ -56,7 +56,7 @@ impl BoundedValidator {
     pub(super) fn new(source: &Value) -> Result<Self, ValidationError<'static>> {
         let mut counted = source.clone();
         for_each_schema_mut(&mut counted, &mut |schema| {
-            let weight = weight(schema);
+            let weight = compute_step_cost(schema);
             schema.insert(KEYWORD.to_owned(), weight.into());
         });
         let steps = Arc::new(AtomicU64::new(0));
@@ -78,13 +78,13 @@ impl BoundedValidator {
     }
 
     /// Checks a value, and explains at most so many mismatches.
-    pub(super) fn check(&self, value: &Value, told_max: usize) -> ValidationOutcome {
+    pub(super) fn check_value(&self, value: &Value, told_max: usize) -> ValidationOutcome {
         let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.within(CHECK_STEPS, || self.validator.is_valid(value)) {
+        match self.run_within_steps(CHECK_STEPS, || self.validator.is_valid(value)) {
             Some(true) => ValidationOutcome::Fits,
             None => ValidationOutcome::TooManySteps,
             Some(false) => {
-                let explained = self.within(EXPLAIN_STEPS, || {
+                let explained = self.run_within_steps(EXPLAIN_STEPS, || {
                     let errors = self.validator.iter_errors(value).take(told_max);
                     errors.map(|it| (it.instance_path().to_string(), it.masked().to_string())).collect()
                 });
@@ -94,7 +94,7 @@ impl BoundedValidator {
     }
 
     /// Runs a check that may take so many steps; none when it takes more.
-    fn within<T>(&self, steps: u64, check: impl FnOnce() -> T) -> Option<T> {
+    fn run_within_steps<T>(&self, steps: u64, check: impl FnOnce() -> T) -> Option<T> {
         self.steps.store(steps, Ordering::Relaxed);
         match catch_unwind(AssertUnwindSafe(check)) {
             Ok(checked) => Some(checked),
@@ -107,9 +107,9 @@ impl BoundedValidator {
 impl StepKeyword {
     /// Counts one application to a value. Unwinds when it is one too many: that ends the check wherever it stands,
     /// and is no panic that anybody is told of.
-    fn step(&self, value: &Value) {
+    fn count_application(&self, value: &Value) {
         let size = match value {
-            _ if self.is_deep => deep_size(value),
+            _ if self.is_deep => measure_deep_size(value),
             Value::String(text) => text.len() as u64 / 256,
             Value::Array(list) => list.len() as u64 / 16,
             Value::Object(map) => map.len() as u64 / 16,
@@ -126,34 +126,34 @@ impl StepKeyword {
 
 impl<'i> Keyword<'i> for StepKeyword {
     fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
-        self.step(instance);
+        self.count_application(instance);
         Ok(())
     }
 
     fn is_valid(&self, instance: &'i Value) -> bool {
-        self.step(instance);
+        self.count_application(instance);
         true
     }
 }
 
 /// Returns the cost of one application of a schema, without the schemas inside of it.
-fn weight(schema: &Map<String, Value>) -> u64 {
+fn compute_step_cost(schema: &Map<String, Value>) -> u64 {
     let own = schema.iter().map(|(keyword, value)| match (keyword.as_str(), value) {
         ("pattern", _) => PATTERN_STEPS,
         ("patternProperties", Value::Object(named)) => PATTERN_STEPS * named.len() as u64,
         ("properties" | "dependentSchemas" | "dependencies", Value::Object(named)) => named.len() as u64 / 8,
         (keyword, _) if holds_schemas(keyword) => 0,
-        (_, value) => deep_size(value) / 8,
+        (_, value) => measure_deep_size(value) / 8,
     });
     1 + own.sum::<u64>()
 }
 
 /// Counts the values that a value consists of, and texts by their length.
-fn deep_size(value: &Value) -> u64 {
+fn measure_deep_size(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
         Value::String(text) => 1 + text.len() as u64 / 256,
-        Value::Array(list) => 1 + list.iter().map(deep_size).sum::<u64>(),
-        Value::Object(map) => 1 + map.values().map(deep_size).sum::<u64>(),
+        Value::Array(list) => 1 + list.iter().map(measure_deep_size).sum::<u64>(),
+        Value::Object(map) => 1 + map.values().map(measure_deep_size).sum::<u64>(),
     }
 }

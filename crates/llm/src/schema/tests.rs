@@ -31,7 +31,7 @@ fn doubling(levels: usize) -> Value {
 fn references_that_double_are_refused_before_they_are_followed() {
     check_refused(doubling(45), "more than 64 references");
     check_refused(doubling(32), "unfold to more than 20000 schemas");
-    Schema::compile(doubling(8)).unwrap().check(&json!({})).unwrap();
+    Schema::compile(doubling(8)).unwrap().check_value(&json!({})).unwrap();
 }
 
 // S2
@@ -43,12 +43,12 @@ fn a_value_whose_check_takes_too_many_steps_is_given_up() {
     let schema = json!({ "type": "object", "$defs": defs, "properties": { "a": list } });
     let schema = Schema::compile(schema).unwrap();
     let value = |items: usize| json!({ "a": vec![json!({}); items] });
-    schema.check(&value(10)).unwrap();
-    let told = schema.check(&value(1_000)).unwrap_err().to_string();
+    schema.check_value(&value(10)).unwrap();
+    let told = schema.check_value(&value(1_000)).unwrap_err().to_string();
     assert_eq!(told, "at the root: checking the value against the schema takes too many steps");
     // It is of use afterwards.
-    schema.check(&value(10)).unwrap();
-    assert_eq!(schema.check(&json!({ "a": 1 })).unwrap_err().path(), "/a");
+    schema.check_value(&value(10)).unwrap();
+    assert_eq!(schema.check_value(&json!({ "a": 1 })).unwrap_err().first_mismatch_path(), "/a");
 }
 
 // S2
@@ -57,7 +57,7 @@ fn explaining_what_does_not_fit_is_bounded_too() {
     let itself = json!({ "properties": { "a": { "$ref": "#" } } });
     let schema = json!({ "type": "object", "allOf": [itself, itself], "required": ["b"] });
     let nested = (0..40).fold(json!({}), |inner, _| json!({ "a": inner }));
-    let told = Schema::compile(schema).unwrap().check(&nested).unwrap_err().to_string();
+    let told = Schema::compile(schema).unwrap().check_value(&nested).unwrap_err().to_string();
     assert!(told.starts_with("at "), "{told}");
 }
 
@@ -118,10 +118,13 @@ fn a_long_list_and_a_recursive_value_fit_as_before() {
     let schema = Schema::compile(tree).unwrap();
     let leaf = json!({ "name": "leaf" });
     let wide = json!({ "name": "root", "children": vec![leaf; 5_000] });
-    schema.check(&wide).unwrap();
+    schema.check_value(&wide).unwrap();
     let deep = (0..60).fold(json!({ "name": "x" }), |inner, _| json!({ "name": "x", "children": [inner] }));
-    schema.check(&deep).unwrap();
-    assert_eq!(schema.check(&json!({ "name": "x", "children": [{}] })).unwrap_err().path(), "/children/0");
+    schema.check_value(&deep).unwrap();
+    assert_eq!(
+        schema.check_value(&json!({ "name": "x", "children": [{}] })).unwrap_err().first_mismatch_path(),
+        "/children/0"
+    );
 }
 
 #[test]

@@ -84,14 +84,14 @@ pub(super) struct AnswerPlan {
 
 impl ScriptedAnswer {
     /// Makes an answer of text.
-    pub(super) fn reply(template: String) -> Self {
+    pub(super) fn from_reply_template(template: String) -> Self {
         Self { reply: Some(template), ..Self::default() }
     }
 
     /// Checks that the answer says something, and uses only names that are known.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), InvalidField> {
+    pub(super) fn check_answer(&self, known: &BTreeSet<&str>) -> Result<(), InvalidField> {
         if self.reply.is_none() && self.calls.is_empty() && self.error.is_none() {
-            return Err(InvalidField::at("", "needs a reply, calls or an error"));
+            return Err(InvalidField::at_path("", "needs a reply, calls or an error"));
         }
         let mut unknown = None;
         let mut visit = |name: &str| {
@@ -100,51 +100,56 @@ impl ScriptedAnswer {
             }
         };
         for text in self.thinking.iter().chain(&self.reply) {
-            template::names(text, &mut visit);
+            template::for_each_name(text, &mut visit);
         }
         for (index, call) in self.calls.iter().enumerate() {
             for value in call.arguments.iter().flat_map(Map::values) {
-                template::names_of_value(value, &mut visit);
+                template::for_each_name_in_value(value, &mut visit);
             }
             if call.arguments.is_some() == call.raw_arguments.is_some() {
                 let place = format!("calls[{index}]");
-                return Err(InvalidField::at(place, "needs either arguments or raw_arguments"));
+                return Err(InvalidField::at_path(place, "needs either arguments or raw_arguments"));
             }
         }
         match unknown {
-            Some(name) => Err(InvalidField::at("", format!("{{{name}}} is kept by no pattern"))),
+            Some(name) => Err(InvalidField::at_path("", format!("{{{name}}} is kept by no pattern"))),
             None => Ok(()),
         }
     }
 
     /// Works the answer out. Ids come from the request, so that asking again gives them again.
-    pub(super) fn plan(&self, request: &Request, model: &str, captures: &Captures) -> AnswerPlan {
-        let thinking = self.thinking.as_deref().map(|thinking| template::fill(thinking, captures));
-        let reply = self.reply.as_deref().map(|reply| template::fill(reply, captures));
+    pub(super) fn build_answer_plan(
+        &self,
+        request: &Request,
+        model: &str,
+        captures: &Captures,
+    ) -> AnswerPlan {
+        let thinking = self.thinking.as_deref().map(|thinking| template::fill_template(thinking, captures));
+        let reply = self.reply.as_deref().map(|reply| template::fill_template(reply, captures));
         let calls: Vec<(String, String, String)> = self
             .calls
             .iter()
             .enumerate()
             .map(|(index, call)| {
                 let id = format!("call_{}_{index}", request.messages.len());
-                (id, call.tool.clone(), call.text(captures))
+                (id, call.tool.clone(), call.fill_arguments_text(captures))
             })
             .collect();
 
         let mut deltas: Vec<ResponseDelta> =
-            words(thinking.as_deref().unwrap_or_default()).map(ResponseDelta::thinking).collect();
-        deltas.extend(words(reply.as_deref().unwrap_or_default()).map(ResponseDelta::text));
+            split_words(thinking.as_deref().unwrap_or_default()).map(ResponseDelta::from_thinking).collect();
+        deltas.extend(split_words(reply.as_deref().unwrap_or_default()).map(ResponseDelta::from_text));
         for (index, (id, name, arguments)) in (0_u32..).zip(&calls) {
-            deltas.extend(call_deltas(index, id, name, arguments));
+            deltas.extend(build_call_deltas(index, id, name, arguments));
         }
-        let error = self.error.as_ref().map(ScriptedFailure::error);
+        let error = self.error.as_ref().map(ScriptedFailure::build_error);
         if error.is_none() {
             let reason = self.finish.unwrap_or(match calls.as_slice() {
                 [] => ModelFinishReason::Stop,
                 [..] => ModelFinishReason::ToolCalls,
             });
-            let usage = usage(request, thinking.iter().chain(&reply));
-            let raw = raw(
+            let usage = count_word_usage(request, thinking.iter().chain(&reply));
+            let raw = build_raw_response(
                 model,
                 reason,
                 usage,
@@ -157,17 +162,17 @@ impl ScriptedAnswer {
 }
 
 impl ScriptedToolCall {
-    fn text(&self, captures: &Captures) -> String {
+    fn fill_arguments_text(&self, captures: &Captures) -> String {
         match (&self.arguments, &self.raw_arguments) {
             (_, Some(raw)) => raw.clone(),
-            (Some(map), None) => Value::Object(template::fill_map(map, captures)).to_string(),
+            (Some(map), None) => Value::Object(template::fill_map_strings(map, captures)).to_string(),
             (None, None) => "{}".to_owned(),
         }
     }
 }
 
 impl ScriptedFailure {
-    fn error(&self) -> Error {
+    fn build_error(&self) -> Error {
         let mut detail = ProviderErrorDetail::new(
             self.message.as_deref().unwrap_or("the script says that this call fails"),
         );
@@ -188,12 +193,12 @@ impl ScriptedFailure {
 }
 
 /// Splits a text into words, each with the space after it.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(char::is_whitespace)
 }
 
 /// A call as it streams: first who, then the arguments in two pieces.
-fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [ResponseDelta; 3] {
+fn build_call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [ResponseDelta; 3] {
     let fragment = |id: Option<&str>, name: Option<&str>, arguments: Option<&str>| {
         let owned = |it: Option<&str>| it.map(str::to_owned);
         let (id, name, arguments) = (owned(id), owned(name), owned(arguments));
@@ -205,7 +210,7 @@ fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [ResponseDe
 }
 
 /// Counts words as if they were tokens.
-fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> TokenUsage {
+fn count_word_usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> TokenUsage {
     let count = |text: &str| text.split_whitespace().count() as u64;
     let prompt: u64 = request.messages.iter().map(|message| count(&message.text())).sum();
     let completion: u64 = said.map(|said| count(said)).sum();
@@ -217,6 +222,6 @@ fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> Token
     }
 }
 
-fn raw(model: &str, reason: ModelFinishReason, usage: TokenUsage, said: Value) -> Value {
+fn build_raw_response(model: &str, reason: ModelFinishReason, usage: TokenUsage, said: Value) -> Value {
     json!({ "model": model, "said": said, "finish_reason": reason, "usage": usage })
 }

@@ -41,14 +41,14 @@ impl ScriptedProvider {
         self
     }
 
-    fn plan(&self, request: &Request) -> Result<AnswerPlan> {
+    fn plan_answer(&self, request: &Request) -> Result<AnswerPlan> {
         request.check()?;
         let script = &*self.script;
-        let situation = RuleRequestView::of(request);
+        let situation = RuleRequestView::from_request(request);
         let rule = script
             .rules
             .iter()
-            .find_map(|rule| rule.holds(&situation).map(|captures| (&rule.then, captures)));
+            .find_map(|rule| rule.match_request(&situation).map(|captures| (&rule.then, captures)));
         let turn = || Captures::from([("turn".to_owned(), situation.users.len().to_string())]);
         let (then, captures) =
             rule.or_else(|| script.fallback.as_ref().map(|then| (then, turn()))).ok_or_else(|| {
@@ -58,16 +58,16 @@ impl ScriptedProvider {
                     "no rule of the script fits {asked:?}"
                 )))
             })?;
-        Ok(then.plan(request, &script.model, &captures))
+        Ok(then.build_answer_plan(request, &script.model, &captures))
     }
 
-    fn play(&self, plan: AnswerPlan) -> BoxStream<'_, Result<ResponseDelta>> {
+    fn stream_answer(&self, plan: AnswerPlan) -> BoxStream<'_, Result<ResponseDelta>> {
         let AnswerPlan { deltas, error, delay } = plan;
         let items = deltas.into_iter().map(Ok).chain(error.map(Err));
         stream::iter(items)
             .then(move |item| async move {
                 if !delay.is_zero() {
-                    self.pace.pause(delay).await;
+                    self.pace.sleep_for(delay).await;
                 }
                 item
             })
@@ -76,7 +76,7 @@ impl ScriptedProvider {
 }
 
 impl Provider for ScriptedProvider {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         &self.script.model
     }
 
@@ -86,24 +86,24 @@ impl Provider for ScriptedProvider {
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         async move {
-            let mut deltas = self.play(self.plan(request)?);
+            let mut deltas = self.stream_answer(self.plan_answer(request)?);
             let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
             while let Some(delta) = deltas.next().await {
-                assembler.push(delta?)?;
+                assembler.push_delta(delta?)?;
             }
-            assembler.finish()?.validated(request)
+            assembler.finish_response()?.validate_against(request)
         }
         .boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        async move { Ok(self.play(self.plan(request)?)) }.boxed()
+        async move { Ok(self.stream_answer(self.plan_answer(request)?)) }.boxed()
     }
 }

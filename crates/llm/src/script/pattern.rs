@@ -22,7 +22,7 @@ enum PatternPiece {
 
 impl TextPattern {
     /// Reads a pattern.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_pattern(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text.trim();
         while let Some(at) = rest.find(['*', '{']) {
@@ -38,7 +38,7 @@ impl TextPattern {
             } else {
                 let close = rest[at..].find('}').ok_or_else(|| format!("{text:?} lacks a }}"))?;
                 let name = &rest[at + 1..at + close];
-                if !is_name(name) {
+                if !is_capture_name(name) {
                     return Err(format!("{name:?} in {text:?} is no capture name"));
                 }
                 pieces.push(PatternPiece::Capture(name.to_owned()));
@@ -52,14 +52,14 @@ impl TextPattern {
     }
 
     /// Matches a text. Each wildcard takes as little as it can; the last one takes the rest.
-    pub(super) fn matches(&self, text: &str) -> Option<Captures> {
+    pub(super) fn match_text(&self, text: &str) -> Option<Captures> {
         let mut captures = Captures::new();
         let mut rest = text.trim();
         let mut pieces = self.0.iter().peekable();
         while let Some(piece) = pieces.next() {
             let name = match piece {
                 PatternPiece::Literal(literal) => {
-                    rest = strip_prefix(rest, literal)?;
+                    rest = strip_prefix_ignoring_case(rest, literal)?;
                     continue;
                 }
                 PatternPiece::Any => None,
@@ -72,9 +72,9 @@ impl TextPattern {
                 Some(PatternPiece::Any | PatternPiece::Capture(_)) => return None,
             };
             let end = if pieces.peek().is_none() {
-                find_suffix(rest, literal, least)?
+                find_suffix_ignoring_case(rest, literal, least)?
             } else {
-                find(rest, literal, least)?
+                find_ignoring_case(rest, literal, least)?
             };
             if let Some(name) = name {
                 let kept = rest[..end].trim();
@@ -89,7 +89,7 @@ impl TextPattern {
     }
 
     /// Returns the names of the captures.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn capture_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             PatternPiece::Capture(name) => Some(name.as_str()),
             PatternPiece::Literal(_) | PatternPiece::Any => None,
@@ -100,26 +100,26 @@ impl TextPattern {
 impl<'de> Deserialize<'de> for TextPattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        Self::parse_pattern(&text).map_err(serde::de::Error::custom)
     }
 }
 
 /// Says whether a text can name a capture.
-pub(super) fn is_name(text: &str) -> bool {
+pub(super) fn is_capture_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-fn strip_prefix<'a>(text: &'a str, literal: &str) -> Option<&'a str> {
+fn strip_prefix_ignoring_case<'a>(text: &'a str, literal: &str) -> Option<&'a str> {
     let head = text.get(..literal.len())?;
     head.eq_ignore_ascii_case(literal).then(|| &text[literal.len()..])
 }
 
-fn find(text: &str, literal: &str, from: usize) -> Option<usize> {
+fn find_ignoring_case(text: &str, literal: &str, from: usize) -> Option<usize> {
     (from..text.len())
         .find(|&at| text.get(at..at + literal.len()).is_some_and(|text| text.eq_ignore_ascii_case(literal)))
 }
 
-fn find_suffix(text: &str, literal: &str, from: usize) -> Option<usize> {
+fn find_suffix_ignoring_case(text: &str, literal: &str, from: usize) -> Option<usize> {
     let at = text.len().checked_sub(literal.len()).filter(|&at| at >= from)?;
     text.get(at..)?.eq_ignore_ascii_case(literal).then_some(at)
 }
@@ -129,10 +129,10 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, text: &str, expected: Option<&[(&str, &str)]>) {
-        let pattern = TextPattern::parse(pattern).expect("a test's pattern reads");
+        let pattern = TextPattern::parse_pattern(pattern).expect("a test's pattern reads");
         let expected: Option<Captures> =
             expected.map(|expected| expected.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect());
-        assert_eq!(pattern.matches(text), expected, "{pattern:?} on {text:?}");
+        assert_eq!(pattern.match_text(text), expected, "{pattern:?} on {text:?}");
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_is_refused() {
         for pattern in ["{a", "{}", "{A}", "{a}{b}", "{a}*", "**"] {
-            assert!(TextPattern::parse(pattern).is_err(), "{pattern:?} was read");
+            assert!(TextPattern::parse_pattern(pattern).is_err(), "{pattern:?} was read");
         }
     }
 }

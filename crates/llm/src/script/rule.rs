@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for ExpectedResults {
 
 impl ScriptRule {
     /// Checks that the answer uses only names that the conditions capture.
-    pub(super) fn check(&self) -> Result<(), InvalidField> {
+    pub(super) fn check_rule(&self) -> Result<(), InvalidField> {
         let mut known = BTreeSet::from(["turn"]);
         let results = match &self.when.results {
             ExpectedResults::Any => Vec::new(),
@@ -81,18 +81,18 @@ impl ScriptRule {
         ];
         for (place, patterns) in alternatives {
             let Some(patterns) = patterns else { continue };
-            for name in kept_by_all(patterns).map_err(|error| error.under(place))? {
-                learn(&mut known, name).map_err(|error| error.under(place))?;
+            for name in common_capture_names(patterns).map_err(|error| error.nest_under(place))? {
+                add_capture_name(&mut known, name).map_err(|error| error.nest_under(place))?;
             }
         }
-        for name in results.into_iter().flat_map(TextPattern::names) {
-            learn(&mut known, name).map_err(|error| error.under("when.results"))?;
+        for name in results.into_iter().flat_map(TextPattern::capture_names) {
+            add_capture_name(&mut known, name).map_err(|error| error.nest_under("when.results"))?;
         }
-        self.then.check(&known).map_err(|error| error.under("then"))
+        self.then.check_answer(&known).map_err(|error| error.nest_under("then"))
     }
 
     /// Returns the texts that the conditions captured, if all of them hold.
-    pub(super) fn holds(&self, situation: &RuleRequestView<'_>) -> Option<Captures> {
+    pub(super) fn match_request(&self, situation: &RuleRequestView<'_>) -> Option<Captures> {
         let when = &self.when;
         if when.answered.is_some_and(|answered| answered != situation.answered) {
             return None;
@@ -100,26 +100,26 @@ impl ScriptRule {
         let (last, earlier) = situation.users.split_last()?;
         let mut captures = Captures::from([("turn".to_owned(), situation.users.len().to_string())]);
         if let Some(patterns) = &when.user {
-            captures.extend(first(patterns, last)?);
+            captures.extend(match_first_pattern(patterns, last)?);
         }
         if let Some(patterns) = &when.earlier_user {
-            captures.extend(earlier.iter().rev().find_map(|text| first(patterns, text))?);
+            captures.extend(earlier.iter().rev().find_map(|text| match_first_pattern(patterns, text))?);
         }
         if let Some(patterns) = &when.system {
-            captures.extend(first(patterns, situation.system.as_deref()?)?);
+            captures.extend(match_first_pattern(patterns, situation.system.as_deref()?)?);
         }
         if let ExpectedResults::Exactly(expected) = &when.results {
-            captures.extend(results(expected, &situation.results)?);
+            captures.extend(match_tool_results(expected, &situation.results)?);
         }
         Some(captures)
     }
 }
 
-fn first(patterns: &[TextPattern], text: &str) -> Option<Captures> {
-    patterns.iter().find_map(|pattern| pattern.matches(text))
+fn match_first_pattern(patterns: &[TextPattern], text: &str) -> Option<Captures> {
+    patterns.iter().find_map(|pattern| pattern.match_text(text))
 }
 
-fn results(expected: &[ExpectedToolResult], found: &[ToolResultView<'_>]) -> Option<Captures> {
+fn match_tool_results(expected: &[ExpectedToolResult], found: &[ToolResultView<'_>]) -> Option<Captures> {
     if expected.len() != found.len() {
         return None;
     }
@@ -129,23 +129,27 @@ fn results(expected: &[ExpectedToolResult], found: &[ToolResultView<'_>]) -> Opt
             return None;
         }
         if let Some(pattern) = &expected.content {
-            captures.extend(pattern.matches(&found.content)?);
+            captures.extend(pattern.match_text(&found.content)?);
         }
     }
     Some(captures)
 }
 
-fn kept_by_all(patterns: &[TextPattern]) -> Result<BTreeSet<&str>, InvalidField> {
-    let mut sets = patterns.iter().map(|pattern| pattern.names().collect::<BTreeSet<_>>());
+fn common_capture_names(patterns: &[TextPattern]) -> Result<BTreeSet<&str>, InvalidField> {
+    let mut sets = patterns.iter().map(|pattern| pattern.capture_names().collect::<BTreeSet<_>>());
     let Some(names) = sets.next() else {
-        return Err(InvalidField::at("", "needs at least one pattern"));
+        return Err(InvalidField::at_path("", "needs at least one pattern"));
     };
     if sets.any(|set| set != names) {
-        return Err(InvalidField::at("", "all patterns of a list must keep the same names"));
+        return Err(InvalidField::at_path("", "all patterns of a list must keep the same names"));
     }
     Ok(names)
 }
 
-fn learn<'a>(known: &mut BTreeSet<&'a str>, name: &'a str) -> Result<(), InvalidField> {
-    if known.insert(name) { Ok(()) } else { Err(InvalidField::at("", format!("{{{name}}} is kept twice"))) }
+fn add_capture_name<'a>(known: &mut BTreeSet<&'a str>, name: &'a str) -> Result<(), InvalidField> {
+    if known.insert(name) {
+        Ok(())
+    } else {
+        Err(InvalidField::at_path("", format!("{{{name}}} is kept twice")))
+    }
 }

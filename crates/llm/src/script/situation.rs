@@ -26,7 +26,7 @@ pub(super) struct ToolResultView<'a> {
 
 impl<'a> RuleRequestView<'a> {
     /// Looks at a request that was checked.
-    pub(super) fn of(request: &'a Request) -> Self {
+    pub(super) fn from_request(request: &'a Request) -> Self {
         let mut situation = Self { system: None, users: Vec::new(), results: Vec::new(), answered: 0 };
         let mut asking: Option<&ChatMessage> = None;
         for message in &request.messages {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::pattern::{Captures, is_name};
+use super::pattern::{Captures, is_capture_name};
 use crate::Map;
 
 /// Fills in a template. Names are checked when a script is read; one that is not there stays.
-pub(super) fn fill(template: &str, captures: &Captures) -> String {
+pub(super) fn fill_template(template: &str, captures: &Captures) -> String {
     let mut filled = String::with_capacity(template.len());
-    for piece in pieces(template) {
+    for piece in split_template(template) {
         match piece {
             TemplatePiece::Text(text) => filled.push_str(text),
             TemplatePiece::Brace => filled.push('{'),
@@ -26,13 +26,13 @@ pub(super) fn fill(template: &str, captures: &Captures) -> String {
 }
 
 /// Fills in every string of an object, at any depth. Names of fields stay as they are.
-pub(super) fn fill_map(map: &Map, captures: &Captures) -> Map {
-    map.iter().map(|(name, value)| (name.clone(), fill_value(value, captures))).collect()
+pub(super) fn fill_map_strings(map: &Map, captures: &Captures) -> Map {
+    map.iter().map(|(name, value)| (name.clone(), fill_value_strings(value, captures))).collect()
 }
 
 /// Calls `visit` with every name that a template uses.
-pub(super) fn names<'a>(template: &'a str, visit: &mut dyn FnMut(&'a str)) {
-    for piece in pieces(template) {
+pub(super) fn for_each_name<'a>(template: &'a str, visit: &mut dyn FnMut(&'a str)) {
+    for piece in split_template(template) {
         if let TemplatePiece::Name(name) = piece {
             visit(name);
         }
@@ -40,25 +40,25 @@ pub(super) fn names<'a>(template: &'a str, visit: &mut dyn FnMut(&'a str)) {
 }
 
 /// Calls `visit` with every name that the strings of a value use.
-pub(super) fn names_of_value<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a str)) {
+pub(super) fn for_each_name_in_value<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a str)) {
     match value {
-        Value::String(text) => names(text, visit),
-        Value::Array(items) => items.iter().for_each(|item| names_of_value(item, visit)),
-        Value::Object(fields) => fields.values().for_each(|field| names_of_value(field, visit)),
+        Value::String(text) => for_each_name(text, visit),
+        Value::Array(items) => items.iter().for_each(|item| for_each_name_in_value(item, visit)),
+        Value::Object(fields) => fields.values().for_each(|field| for_each_name_in_value(field, visit)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// Makes a template that says exactly this text.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_braces(text: &str) -> String {
     text.replace('{', "{{")
 }
 
-fn fill_value(value: &Value, captures: &Captures) -> Value {
+fn fill_value_strings(value: &Value, captures: &Captures) -> Value {
     match value {
-        Value::String(text) => Value::String(fill(text, captures)),
-        Value::Array(items) => items.iter().map(|item| fill_value(item, captures)).collect(),
-        Value::Object(fields) => Value::Object(fill_map(fields, captures)),
+        Value::String(text) => Value::String(fill_template(text, captures)),
+        Value::Array(items) => items.iter().map(|item| fill_value_strings(item, captures)).collect(),
+        Value::Object(fields) => Value::Object(fill_map_strings(fields, captures)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
@@ -71,7 +71,7 @@ enum TemplatePiece<'a> {
 }
 
 /// Splits a template. A brace that opens no name is text, so that JSON needs no escapes.
-fn pieces(template: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
+fn split_template(template: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -83,7 +83,7 @@ fn pieces(template: &str) -> impl Iterator<Item = TemplatePiece<'_>> {
         }
         if let Some(after) = rest.strip_prefix('{')
             && let Some((name, after)) = after.split_once('}')
-            && is_name(name)
+            && is_capture_name(name)
         {
             rest = after;
             return Some(TemplatePiece::Name(name));
@@ -111,8 +111,8 @@ mod tests {
             ("{", "{"),
             ("{A}", "{A}"),
         ] {
-            assert_eq!(fill(template, &captures), expected, "{template}");
+            assert_eq!(fill_template(template, &captures), expected, "{template}");
         }
-        assert_eq!(fill(&escaped("{a} {{ }"), &captures), "{a} {{ }");
+        assert_eq!(fill_template(&escape_braces("{a} {{ }"), &captures), "{a} {{ }");
     }
 }

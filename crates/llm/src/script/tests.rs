@@ -36,9 +36,9 @@ const SCRIPT: &str = r#"{
 struct Recorded(Mutex<Vec<Duration>>);
 
 impl AsyncSleep for Recorded {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().expect("no panic holds it").push(length);
-        InstantSleep.pause(length)
+        InstantSleep.sleep_for(length)
     }
 }
 
@@ -151,9 +151,12 @@ async fn it_streams_word_by_word_with_a_pause_before_each_delta() {
     complete_streaming(&model, &request, limits, |it| shown.push(it.clone())).await.expect("answers");
     let end = shown.pop();
     assert!(matches!(end, Some(ResponseDelta::Finish { .. })), "{end:?}");
-    let words =
-        [ResponseDelta::thinking("A "), ResponseDelta::thinking("greeting."), ResponseDelta::text("Hello ")];
-    assert_eq!(shown, words.into_iter().chain([ResponseDelta::text("there.")]).collect::<Vec<_>>());
+    let words = [
+        ResponseDelta::from_thinking("A "),
+        ResponseDelta::from_thinking("greeting."),
+        ResponseDelta::from_text("Hello "),
+    ];
+    assert_eq!(shown, words.into_iter().chain([ResponseDelta::from_text("there.")]).collect::<Vec<_>>());
     let pauses = pace.0.lock().expect("no panic holds it").clone();
     assert_eq!(pauses, vec![Duration::from_millis(5); 5]);
 }

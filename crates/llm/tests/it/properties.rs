@@ -86,7 +86,7 @@ fn message() -> impl Strategy<Value = ChatMessage> {
 fn deltas(message: &ChatMessage) -> Vec<ResponseDelta> {
     let blocks = match &message.content {
         MessageContent::Text(text) if text.is_empty() => Vec::new(),
-        MessageContent::Text(text) => vec![ContentBlock::text_of(text)],
+        MessageContent::Text(text) => vec![ContentBlock::from_text(text)],
         MessageContent::Blocks(blocks) => blocks.clone(),
     };
     let mut deltas: Vec<ResponseDelta> = blocks
@@ -122,11 +122,11 @@ fn split(delta: ResponseDelta, at: usize) -> Vec<ResponseDelta> {
     match delta {
         ResponseDelta::Text { text, signature } => {
             let (head, text) = cut(text);
-            vec![ResponseDelta::text(head), ResponseDelta::Text { text, signature }]
+            vec![ResponseDelta::from_text(head), ResponseDelta::Text { text, signature }]
         }
         ResponseDelta::Thinking { text, signature } => {
             let (head, text) = cut(text);
-            vec![ResponseDelta::thinking(head), ResponseDelta::Thinking { text, signature }]
+            vec![ResponseDelta::from_thinking(head), ResponseDelta::Thinking { text, signature }]
         }
         ResponseDelta::ToolCall { index, id, name, arguments, signature } => {
             let (head, tail) = cut(arguments.unwrap_or_default());
@@ -141,9 +141,9 @@ fn split(delta: ResponseDelta, at: usize) -> Vec<ResponseDelta> {
 fn assemble(deltas: Vec<ResponseDelta>) -> Response {
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
-        assembler.push(delta).expect("within the limits");
+        assembler.push_delta(delta).expect("within the limits");
     }
-    assembler.finish().expect("the stream is whole")
+    assembler.finish_response().expect("the stream is whole")
 }
 
 proptest! {

@@ -25,7 +25,7 @@ impl Player {
 }
 
 impl Provider for Player {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         "player"
     }
 
@@ -37,11 +37,11 @@ impl Provider for Player {
         async { Err(Error::Unavailable(ProviderErrorDetail::new("it only streams"))) }.boxed()
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         self.streams
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         _request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
@@ -72,7 +72,7 @@ async fn fails(player: &Player, request: &Request) -> (&'static str, String, Vec
 // spec: llm-provider §5, §7
 #[tokio::test]
 async fn a_broken_stream_is_an_error_after_what_it_showed() {
-    let a = || ResponseDelta::text("a");
+    let a = || ResponseDelta::from_text("a");
     let call = ResponseDelta::ToolCall {
         index: 0,
         id: Some("x".to_owned()),
@@ -81,7 +81,7 @@ async fn a_broken_stream_is_an_error_after_what_it_showed() {
         signature: None,
     };
     let slow = || Error::RateLimit(ProviderErrorDetail::new("slow down"));
-    let long = ResponseDelta::text("a".repeat(11));
+    let long = ResponseDelta::from_text("a".repeat(11));
     for (items, category, text) in [
         (vec![Ok(a())], "provider_unavailable", "the stream ended before the response was complete"),
         (vec![Ok(a()), Err(slow()), Ok(end())], "provider_rate_limit", "slow down"),
@@ -102,11 +102,11 @@ async fn a_broken_stream_is_an_error_after_what_it_showed() {
 // spec: llm-provider §5
 #[tokio::test]
 async fn what_cannot_be_streamed_is_refused_before_anything_is_sent() {
-    let mute = Player { streams: false, ..Player::new(vec![Ok(ResponseDelta::text("a")), Ok(end())]) };
+    let mute = Player { streams: false, ..Player::new(vec![Ok(ResponseDelta::from_text("a")), Ok(end())]) };
     let text = "the provider of \"player\" does not stream".to_owned();
     assert_eq!(fails(&mute, &request()).await, ("provider_invalid_request", text, vec![]));
 
-    let player = Player::new(vec![Ok(ResponseDelta::text("a")), Ok(end())]);
+    let player = Player::new(vec![Ok(ResponseDelta::from_text("a")), Ok(end())]);
     let unanswerable = Request::new(vec![Arc::new(
         ChatMessage::assistant("").with_tool_calls([ToolCall::new("x", "t", Default::default())]),
     )]);

@@ -64,12 +64,12 @@ async fn a_server_that_cannot_start_is_told_with_its_last_words_and_rests() {
         error.to_string(),
         "the MCP server \"script\" cannot be reached: the program ended (exit status: 3)"
     );
-    assert_eq!(error.said(), Some("the key [redacted] is [31mno good[0m"));
-    assert_eq!(rig.server.report().await.said, error.said().expect("said"));
+    assert_eq!(error.last_stderr_lines(), Some("the key [redacted] is [31mno good[0m"));
+    assert_eq!(rig.server.report_status().await.said, error.last_stderr_lines().expect("said"));
     // Nobody tries again at once, and everybody is told the same.
     rig.behave_again("refuse-start");
     assert_eq!(rig.server.connect().await, Err(error));
-    assert_eq!(rig.server.tools().await.expect_err("still").category(), "tool_unavailable");
+    assert_eq!(rig.server.offer_tools().await.expect_err("still").category(), "tool_unavailable");
     // It ended before it was greeted in the older way, so it was started once more for that.
     assert_eq!(rig.starts(), 2);
     tokio::time::pause();
@@ -98,12 +98,12 @@ async fn a_server_that_never_starts_is_tried_ever_more_rarely() {
 #[tokio::test]
 async fn the_tools_of_a_server_that_is_away_are_still_offered_and_say_so() {
     let rig = Rig::new();
-    let before = rig.tools.now().await;
+    let before = rig.tools.current_toolbox().await;
     rig.behave("refuse-start");
     rig.server.disconnect().await;
-    let after = rig.tools.now().await;
+    let after = rig.tools.current_toolbox().await;
     assert_eq!(after.definitions(), before.definitions());
-    assert!(after.missing().is_empty());
+    assert!(after.unavailable_toolsets().is_empty());
     let text = "error: the server \"script\" of this tool cannot be reached now; nothing was done";
     let output = call(&after, "script__save", json!({"text": "a"})).await;
     assert_eq!(output, failed("tool_unavailable", text));
@@ -127,7 +127,7 @@ async fn a_server_that_does_not_greet_is_given_up_and_killed() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     let rig = Rig::new();
-    let toolbox = rig.tools.now().await;
+    let toolbox = rig.tools.current_toolbox().await;
     tokio::time::pause();
     let output = call(&toolbox, "script__hang", json!({})).await;
     tokio::time::resume();
@@ -160,7 +160,7 @@ async fn a_server_that_does_not_stop_at_the_end_of_its_input_is_stopped() {
     rig.server.connect().await.expect("starts");
     rig.server.disconnect().await;
     ends(lifeline).await;
-    assert!(!rig.server.report().await.connected);
+    assert!(!rig.server.report_status().await.connected);
     assert_eq!(rig.call("echo", json!({"text": "on"})).await, Output::text("on"));
 }
 
@@ -177,7 +177,7 @@ async fn a_server_that_nobody_holds_any_more_is_stopped() {
 #[tokio::test]
 async fn who_waits_for_a_server_that_we_stop_is_told() {
     let rig = Rig::with(|it| it.recovery("hang", Recovery::Report));
-    let toolbox = rig.tools.now().await;
+    let toolbox = rig.tools.current_toolbox().await;
     let waiting = call(&toolbox, "script__hang", json!({}));
     let (output, ()) = tokio::join!(waiting, async {
         while rig.noted("hanging").is_empty() {

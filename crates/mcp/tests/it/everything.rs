@@ -49,12 +49,13 @@ fn everything(path: PathBuf) -> (McpServer, LiveToolbox) {
 async fn its_tools_are_listed_and_called() {
     let Some(path) = installed("its_tools_are_listed_and_called") else { return };
     let (server, tools) = everything(path);
-    let toolbox = tools.now().await;
-    assert!(toolbox.missing().is_empty(), "{:?}", toolbox.missing());
-    let effect = |name: &str| toolbox.get(&format!("everything__{name}")).map(singletree_tools::Tool::effect);
+    let toolbox = tools.current_toolbox().await;
+    assert!(toolbox.unavailable_toolsets().is_empty(), "{:?}", toolbox.unavailable_toolsets());
+    let effect =
+        |name: &str| toolbox.find_tool(&format!("everything__{name}")).map(singletree_tools::Tool::effect);
     assert_eq!(effect("echo"), Some(Effect::Read));
     assert_eq!(effect("toggle-simulated-logging"), Some(Effect::SafeWrite));
-    let report = server.report().await;
+    let report = server.report_status().await;
     assert!(report.tools.len() >= 12, "{report:?}");
     assert_eq!(report.problems, Vec::<String>::new());
 
@@ -86,13 +87,13 @@ async fn it_is_killed_before_and_in_the_middle_of_calls_and_nothing_is_lost() {
     let (server, tools) = everything(path);
     for round in 0..3 {
         let text = format!("round {round}");
-        let output = call(&tools.now().await, "everything__echo", json!({"message": text})).await;
+        let output = call(&tools.current_toolbox().await, "everything__echo", json!({"message": text})).await;
         assert_eq!(output, Output::text(format!("Echo: {text}")));
-        kill(server.report().await.process);
+        kill(server.report_status().await.process);
     }
     // One that only reads is asked again, and answers.
-    let toolbox = tools.now().await;
-    let killed = server.report().await.process;
+    let toolbox = tools.current_toolbox().await;
+    let killed = server.report_status().await.process;
     let working =
         call(&toolbox, "everything__trigger-long-running-operation", json!({"duration": 1, "steps": 1}));
     let (output, ()) = tokio::join!(working, async {
@@ -102,10 +103,10 @@ async fn it_is_killed_before_and_in_the_middle_of_calls_and_nothing_is_lost() {
         kill(killed);
     });
     assert_eq!(output, Output::text("Long running operation completed. Duration: 1 seconds, Steps: 1."));
-    let report = server.report().await;
+    let report = server.report_status().await;
     assert!(report.connected && report.process != killed, "{report:?}");
     assert_eq!(report.connections, 5);
-    assert_eq!(tools.now().await.definitions(), toolbox.definitions());
+    assert_eq!(tools.current_toolbox().await.definitions(), toolbox.definitions());
 }
 
 // D20
@@ -113,7 +114,7 @@ async fn it_is_killed_before_and_in_the_middle_of_calls_and_nothing_is_lost() {
 async fn a_call_that_takes_it_too_long_is_given_up_and_it_goes_on() {
     let Some(path) = installed("a_call_that_takes_it_too_long_is_given_up_and_it_goes_on") else { return };
     let (server, tools) = everything(path);
-    let toolbox = tools.now().await;
+    let toolbox = tools.current_toolbox().await;
     tokio::time::pause();
     let slow = json!({"duration": 600, "steps": 1});
     let output = call(&toolbox, "everything__trigger-long-running-operation", slow).await;
@@ -121,6 +122,6 @@ async fn a_call_that_takes_it_too_long_is_given_up_and_it_goes_on() {
     assert_eq!(output, failed("tool_timeout", "error: the tool did not finish within 60000 ms"));
     let output = call(&toolbox, "everything__echo", json!({"message": "on"})).await;
     assert_eq!(output, Output::text("Echo: on"));
-    assert_eq!(server.report().await.connections, 1);
+    assert_eq!(server.report_status().await.connections, 1);
     assert!(limits().call > Duration::from_secs(1));
 }

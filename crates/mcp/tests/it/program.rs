@@ -11,12 +11,12 @@ use crate::rig::{Rig, call, failed, limits};
 #[tokio::test]
 async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
     let rig = Rig::with(|it| it.effect("grow", Effect::Local).recovery("save", Recovery::Rerun));
-    let toolbox = rig.tools.now().await;
+    let toolbox = rig.tools.current_toolbox().await;
     let said: Vec<_> = toolbox
         .definitions()
         .iter()
         .map(|it| {
-            let tool = toolbox.get(it.name()).expect("it is defined");
+            let tool = toolbox.find_tool(it.name()).expect("it is defined");
             assert_eq!(tool.server(), Some("script"), "people who approve a call are told whose tool it is");
             (it.name().to_owned(), tool.effect(), tool.on_unknown_outcome())
         })
@@ -35,12 +35,12 @@ async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
         ("script__grow".to_owned(), Effect::Local, Recovery::Report),
     ];
     assert_eq!(said, expected);
-    let echo = toolbox.get("script__echo").expect("it is there").definition();
+    let echo = toolbox.find_tool("script__echo").expect("it is there").definition();
     assert_eq!(echo.description(), "Says it again.");
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     assert_eq!(*echo.parameters(), schema);
 
-    let report = rig.server.report().await;
+    let report = rig.server.report_status().await;
     let McpReport { connected, process, connections, tools, problems, said: _ } = report;
     assert_eq!((connected, connections, tools.len()), (true, 1, 10));
     assert_eq!(process.map(|it| it.to_string()), rig.noted("starts").pop());
@@ -52,8 +52,8 @@ async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
 #[tokio::test]
 async fn a_server_that_belongs_to_somebody_else_is_not_believed() {
     let rig = Rig::with(|it| it.ignore_hints().effect("echo", Effect::Read));
-    let toolbox = rig.tools.now().await;
-    let effect = |name| toolbox.get(name).expect("it is there").effect();
+    let toolbox = rig.tools.current_toolbox().await;
+    let effect = |name| toolbox.find_tool(name).expect("it is there").effect();
     assert_eq!(effect("script__echo"), Effect::Read);
     assert_eq!(effect("script__huge"), Effect::Destructive);
 }
@@ -82,25 +82,25 @@ async fn a_program_sees_the_variables_that_it_is_given_and_no_other() {
 #[tokio::test]
 async fn nothing_is_started_before_it_is_needed_and_who_needs_it_at_once_shares_the_start() {
     let rig = Rig::new();
-    assert_eq!((rig.starts(), rig.server.report().await.connections), (0, 0));
+    assert_eq!((rig.starts(), rig.server.report_status().await.connections), (0, 0));
     let calls = (0..8).map(|it| rig.call("echo", json!({"text": it.to_string()})));
     let texts: Vec<String> = join_all(calls).await.into_iter().map(|it| it.text).collect();
     assert_eq!(texts, ["0", "1", "2", "3", "4", "5", "6", "7"]);
     assert_eq!(rig.starts(), 1);
     // The cached tools are not listed again.
-    let (one, two) = (rig.server.tools().await, rig.server.tools().await);
+    let (one, two) = (rig.server.offer_tools().await, rig.server.offer_tools().await);
     assert!(std::sync::Arc::ptr_eq(&one.expect("tools"), &two.expect("tools")));
 }
 
 #[tokio::test]
 async fn a_tool_that_appears_later_is_there_at_the_next_question() {
     let rig = Rig::new();
-    let before = rig.tools.now().await;
-    assert!(before.get("script__new").is_none());
+    let before = rig.tools.current_toolbox().await;
+    assert!(before.find_tool("script__new").is_none());
     assert_eq!(call(&before, "script__grow", json!({})).await, Output::text("grown"));
     // The notification came before the answer; who takes it down may be a task behind.
     let mut turns = 0;
-    while rig.tools.now().await.get("script__new").is_none() {
+    while rig.tools.current_toolbox().await.find_tool("script__new").is_none() {
         turns += 1;
         assert!(turns < 1_000, "the list was not read again");
         tokio::task::yield_now().await;
@@ -115,8 +115,8 @@ async fn long_outputs_are_cut_and_surplus_tools_left_out() {
     let mut few = limits();
     few.tools = 2;
     let rig = Rig::with(|it| it.limits(few));
-    assert_eq!(rig.tools.now().await.definitions().len(), 2);
-    let problems = rig.server.report().await.problems;
+    assert_eq!(rig.tools.current_toolbox().await.definitions().len(), 2);
+    let problems = rig.server.report_status().await.problems;
     assert_eq!(problems, ["there are more than 2 tools; the rest is not offered"]);
 
     let rig = Rig::new();
@@ -147,12 +147,12 @@ async fn malformed_settings_are_refused_before_anything_starts() {
 async fn a_call_of_what_is_gone_names_who_is_out_of_reach() {
     let rig = Rig::new();
     rig.behave("refuse-start");
-    let toolbox = rig.tools.now().await;
-    assert_eq!(toolbox.missing().len(), 1);
-    assert_eq!(toolbox.missing()[0].error.category(), "tool_unavailable");
+    let toolbox = rig.tools.current_toolbox().await;
+    assert_eq!(toolbox.unavailable_toolsets().len(), 1);
+    assert_eq!(toolbox.unavailable_toolsets()[0].error.category(), "tool_unavailable");
     let unknown = ToolCall::new("call", "script__echo", serde_json::Map::new());
     assert_eq!(
-        toolbox.check(&unknown).expect_err("it is not there").to_string(),
+        toolbox.check_call(&unknown).expect_err("it is not there").to_string(),
         "there is no tool \"script__echo\"; the tools are: none; not all tools can be reached now of: script"
     );
 }

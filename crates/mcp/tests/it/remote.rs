@@ -43,7 +43,7 @@ impl Site {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Output {
-        call(&self.tools.now().await, &format!("site__{tool}"), arguments).await
+        call(&self.tools.current_toolbox().await, &format!("site__{tool}"), arguments).await
     }
 
     fn count(&self, request: &str) -> usize {
@@ -198,7 +198,7 @@ async fn a_call_that_is_dropped_on_the_way_is_in_doubt_and_the_next_connects_aga
     assert_eq!(output.category, Some("tool_interrupted"));
     assert!(output.text.ends_with("; whether it took effect is unknown"), "{}", output.text);
     assert_eq!(site.call("echo", json!({"text": "on"})).await, Output::text("on"));
-    assert_eq!(site.server.report().await.connections, 2);
+    assert_eq!(site.server.report_status().await.connections, 2);
 }
 
 // INV-12

@@ -59,7 +59,7 @@ impl Site {
     }
 
     async fn echo(&self) -> Output {
-        call(&self.tools.now().await, "site__echo", json!({"text": "hello"})).await
+        call(&self.tools.current_toolbox().await, "site__echo", json!({"text": "hello"})).await
     }
 
     /// Returns the methods of the requests so far.
@@ -144,7 +144,7 @@ async fn an_endpoint_without_initialize_is_asked_and_called_in_its_own_revision(
         let site = Site::new(speaks, limits()).await;
         assert_eq!(site.echo().await, Output::text("hello"), "{speaks:?}");
         assert_eq!(site.methods(), ["server/discover", "tools/list", "tools/call"], "{speaks:?}");
-        assert_eq!(site.server.report().await.connections, 1);
+        assert_eq!(site.server.report_status().await.connections, 1);
     }
 }
 
@@ -156,7 +156,7 @@ async fn an_endpoint_that_refuses_the_question_is_greeted_in_the_older_way() {
         assert_eq!(site.echo().await, Output::text("hello"), "{speaks:?}");
         let expected = ["server/discover", "initialize", "tools/list", "tools/call"];
         assert_eq!(site.methods(), expected, "{speaks:?}");
-        assert_eq!(site.server.report().await.connections, 1);
+        assert_eq!(site.server.report_status().await.connections, 1);
     }
 }
 

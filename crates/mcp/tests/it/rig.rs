@@ -58,7 +58,7 @@ impl Rig {
 
     /// Calls a tool by the server's own name of it, where that is a safe one.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Output {
-        call(&self.tools.now().await, &format!("script__{tool}"), arguments).await
+        call(&self.tools.current_toolbox().await, &format!("script__{tool}"), arguments).await
     }
 
     /// Lets the server hold a connection here as long as it lives.

@@ -61,17 +61,17 @@ pub(super) struct PromptFileMistake {
 }
 
 impl PromptFileMistake {
-    pub(super) fn at(line: usize, what: impl Into<String>) -> Self {
+    pub(super) fn at_line(line: usize, what: impl Into<String>) -> Self {
         Self { line, what: what.into() }
     }
 }
 
 /// Takes a file apart: its header, its body, and the line where the body begins.
-pub(super) fn split(text: &str) -> Result<(PromptFileHeader, &str, usize), PromptFileMistake> {
+pub(super) fn split_header(text: &str) -> Result<(PromptFileHeader, &str, usize), PromptFileMistake> {
     let first = text.lines().next().unwrap_or_default().trim_end();
     if first == YAML_FENCE {
         let what = "a header is TOML between two lines '+++'; text that begins with '---' needs an empty header before it";
-        return Err(PromptFileMistake::at(1, what));
+        return Err(PromptFileMistake::at_line(1, what));
     }
     if first != FENCE {
         return Ok((PromptFileHeader::default(), text, 1));
@@ -81,17 +81,17 @@ pub(super) fn split(text: &str) -> Result<(PromptFileHeader, &str, usize), Promp
     for (at, line) in text[begin..].split_inclusive('\n').enumerate() {
         let next = end + line.len();
         if line.trim_end() == FENCE {
-            return Ok((read(&text[begin..end])?, &text[next..], at + 3));
+            return Ok((parse_header(&text[begin..end])?, &text[next..], at + 3));
         }
         end = next;
     }
-    Err(PromptFileMistake::at(1, "the header has no end: a second line '+++'"))
+    Err(PromptFileMistake::at_line(1, "the header has no end: a second line '+++'"))
 }
 
-fn read(header: &str) -> Result<PromptFileHeader, PromptFileMistake> {
+fn parse_header(header: &str) -> Result<PromptFileHeader, PromptFileMistake> {
     toml::from_str(header).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| header.get(..span.start)).unwrap_or_default();
         // One for the fence, one because lines count from 1.
-        PromptFileMistake::at(before.matches('\n').count() + 2, error.message())
+        PromptFileMistake::at_line(before.matches('\n').count() + 2, error.message())
     })
 }

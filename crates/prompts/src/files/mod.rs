@@ -105,14 +105,14 @@ impl FileBackend {
 
     /// Sets how much is read.
     #[must_use]
-    pub fn limits(mut self, limits: FileLimits) -> Self {
+    pub fn with_limits(mut self, limits: FileLimits) -> Self {
         self.folder.limits = limits;
         self
     }
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
         self.clock = clock;
         self
     }
@@ -126,16 +126,16 @@ impl FileBackend {
     /// # Cancellation
     ///
     /// Dropping the future leaves the read to end unheard.
-    pub async fn check(&self) -> Result<Vec<Error>> {
+    pub async fn check_files(&self) -> Result<Vec<Error>> {
         let folder = self.folder.clone();
-        blocking(move || folder.check()).await
+        run_blocking_read(move || folder.check_files()).await
     }
 }
 
 impl PromptBackend for FileBackend {
     /// Fetches a prompt. Errors besides those of the contract: `prompt_file_invalid`, when no good file has the label
     /// and a bad one might, or when two have it.
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
@@ -144,17 +144,19 @@ impl PromptBackend for FileBackend {
         let folder = self.folder.clone();
         let (name, label) = (name.to_owned(), label.to_owned());
         Box::pin(async move {
-            let prompt = blocking(move || folder.find(&name, &label)).await?;
+            let prompt = run_blocking_read(move || folder.find_prompt(&name, &label)).await?;
             Ok(Arc::new(prompt.with_fetched_at(self.clock.now())))
         })
     }
 }
 
 /// Reads where it holds up no other task. Without a runtime there is none to hold up.
-async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn run_blocking_read<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return read() };
     let ended = runtime.spawn_blocking(read).await;
     ended.unwrap_or_else(|ended| {
-        Err(Error::unavailable("the read of a prompt's file broke off", Some(ended.into())))
+        Err(Error::store_unavailable("the read of a prompt's file broke off", Some(ended.into())))
     })
 }

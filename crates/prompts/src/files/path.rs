@@ -19,9 +19,9 @@ pub(super) struct PromptPath {
 
 impl PromptPath {
     /// Takes a name apart. Nothing for a name that no file can have: nothing leads out of the root.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn from_prompt_name(name: &str) -> Option<Self> {
         let mut parts: Vec<&str> = name.split('/').collect();
-        if !parts.iter().all(|part| is_part(part)) {
+        if !parts.iter().all(|part| is_path_part(part)) {
             return None;
         }
         let leaf = parts.pop()?.to_owned();
@@ -29,24 +29,24 @@ impl PromptPath {
     }
 
     /// Tells which version a file of the prompt's folder is; nothing when it is none of this prompt.
-    pub(super) fn version(&self, file: &str) -> Option<Option<String>> {
-        let (leaf, version) = split(file)?;
+    pub(super) fn version_of_file(&self, file: &str) -> Option<Option<String>> {
+        let (leaf, version) = split_file_name(file)?;
         (leaf == self.leaf).then_some(version)
     }
 }
 
 /// Returns the name of the prompt that a file below the root holds.
-pub(super) fn name_of(below: &Path) -> Option<String> {
-    let (leaf, _) = split(below.file_name()?.to_str()?)?;
+pub(super) fn prompt_name_of_file(below: &Path) -> Option<String> {
+    let (leaf, _) = split_file_name(below.file_name()?.to_str()?)?;
     let mut parts = Vec::new();
     for part in below.parent()?.components() {
         parts.push(part.as_os_str().to_str()?);
     }
     parts.push(leaf);
-    parts.iter().all(|part| is_part(part)).then(|| parts.join("/"))
+    parts.iter().all(|part| is_path_part(part)).then(|| parts.join("/"))
 }
 
-fn split(file: &str) -> Option<(&str, Option<String>)> {
+fn split_file_name(file: &str) -> Option<(&str, Option<String>)> {
     let stem = file.strip_suffix(ENDING)?;
     match stem.split_once(VERSION) {
         None => Some((stem, None)),
@@ -54,7 +54,7 @@ fn split(file: &str) -> Option<(&str, Option<String>)> {
     }
 }
 
-fn is_part(part: &str) -> bool {
+fn is_path_part(part: &str) -> bool {
     let odd = |it: char| it.is_control() || matches!(it, '\\' | ':' | VERSION);
     !part.is_empty() && !part.starts_with('.') && !part.contains(odd)
 }
@@ -65,18 +65,18 @@ mod tests {
 
     #[test]
     fn a_name_leads_below_the_root_or_nowhere() {
-        let path = PromptPath::of("support/greeting").unwrap();
+        let path = PromptPath::from_prompt_name("support/greeting").unwrap();
         assert_eq!(path, PromptPath { folder: "support".into(), leaf: "greeting".into() });
         for name in
             ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a\\b", "c:x", "a@1", "a\0"]
         {
-            assert_eq!(PromptPath::of(name), None, "{name:?}");
+            assert_eq!(PromptPath::from_prompt_name(name), None, "{name:?}");
         }
     }
 
     #[test]
     fn a_file_is_a_version_of_one_prompt() {
-        let path = PromptPath::of("greeting").unwrap();
+        let path = PromptPath::from_prompt_name("greeting").unwrap();
         for (file, version) in [
             ("greeting.md", Some(None)),
             ("greeting@2.md", Some(Some("2".to_owned()))),
@@ -84,9 +84,12 @@ mod tests {
             ("greeting2.md", None),
             ("greeting.txt", None),
         ] {
-            assert_eq!(path.version(file), version, "{file}");
+            assert_eq!(path.version_of_file(file), version, "{file}");
         }
-        assert_eq!(name_of(Path::new("support/greeting@2.md")).as_deref(), Some("support/greeting"));
-        assert_eq!(name_of(Path::new(".git/x.md")), None);
+        assert_eq!(
+            prompt_name_of_file(Path::new("support/greeting@2.md")).as_deref(),
+            Some("support/greeting")
+        );
+        assert_eq!(prompt_name_of_file(Path::new(".git/x.md")), None);
     }
 }

@@ -17,7 +17,7 @@ const SIMPLE_TAG: usize = 256;
 const WORDS: &[&str] = &["and", "elif", "else", "if", "in", "is", "not", "or"];
 
 /// Tells whether a template is text and tags `{{ name }}` or `{{ name.part }}` only: nothing that recurses.
-pub(super) fn is_simple(template: &str) -> bool {
+pub(super) fn is_simple_template(template: &str) -> bool {
     let mut rest = template;
     while let Some(at) = rest.find('{') {
         rest = &rest[at + 1..];
@@ -45,7 +45,9 @@ pub(super) fn require_shallow(template: &str) -> Result<(), String> {
 }
 
 /// Does something where there is room, and waits for it.
-pub(super) fn with_room<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+pub(super) fn run_with_large_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
     thread::scope(|scope| {
         let started =
             thread::Builder::new().name("prompt".into()).stack_size(STACK).spawn_scoped(scope, work);
@@ -77,8 +79,8 @@ mod tests {
             ("{# c #}", false),
             ("{% if a %}", false),
         ] {
-            assert_eq!(is_simple(template), simple, "{template}");
+            assert_eq!(is_simple_template(template), simple, "{template}");
         }
-        assert!(!is_simple(&format!("{{{{ a{} }}}}", ".a".repeat(SIMPLE_TAG))));
+        assert!(!is_simple_template(&format!("{{{{ a{} }}}}", ".a".repeat(SIMPLE_TAG))));
     }
 }

@@ -7,32 +7,32 @@ use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter, f
 const DEPTH: usize = 64;
 
 /// Closes the gaps, and adds `tojson`.
-pub(super) fn install(environment: &mut Environment<'static>) {
+pub(super) fn install_strict_filters(environment: &mut Environment<'static>) {
     environment.set_formatter(|output, state, value| {
         // The engine has already refused undefined values themselves; an `if` without `else` is meant to be nothing.
         if !value.is_undefined() {
-            require(value)?;
+            require_defined(value)?;
         }
         escape_formatter(output, state, value)
     });
-    environment.add_filter("join", join);
-    environment.add_filter("escape", escape);
-    environment.add_filter("e", escape);
-    environment.add_filter("pprint", pprint);
-    environment.add_filter("tojson", tojson);
+    environment.add_filter("join", join_defined);
+    environment.add_filter("escape", escape_defined);
+    environment.add_filter("e", escape_defined);
+    environment.add_filter("pprint", pretty_print_defined);
+    environment.add_filter("tojson", to_canonical_json);
 }
 
 /// Refuses an undefined value, and a value that contains one.
-fn require(value: &Value) -> Result<(), Error> {
-    if is_defined(value, DEPTH) {
+fn require_defined(value: &Value) -> Result<(), Error> {
+    if is_fully_defined(value, DEPTH) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::UndefinedError, "a value, or something in it, is undefined"))
 }
 
-fn is_defined(value: &Value, depth: usize) -> bool {
+fn is_fully_defined(value: &Value, depth: usize) -> bool {
     let items_are = |mut items: Box<dyn Iterator<Item = Value> + '_>| {
-        depth == 0 || items.all(|item| is_defined(&item, depth - 1))
+        depth == 0 || items.all(|item| is_fully_defined(&item, depth - 1))
     };
     match value.kind() {
         ValueKind::Undefined => false,
@@ -44,30 +44,30 @@ fn is_defined(value: &Value, depth: usize) -> bool {
     }
 }
 
-fn join(
+fn join_defined(
     state: &mut State<'_, '_>,
     value: &Value,
     joiner: Option<StringInput<'_>>,
     attribute: Option<&str>,
     options: Kwargs,
 ) -> Result<Value, Error> {
-    require(value)?;
+    require_defined(value)?;
     filters::join(state, value, joiner, attribute, options)
 }
 
-fn escape(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
-    require(value)?;
+fn escape_defined(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    require_defined(value)?;
     filters::escape(state, value)
 }
 
-fn pprint(value: &Value) -> Result<String, Error> {
-    require(value)?;
+fn pretty_print_defined(value: &Value) -> Result<String, Error> {
+    require_defined(value)?;
     Ok(filters::pprint(value))
 }
 
 /// JSON with sorted keys and no blanks, and nothing escaped for HTML: the same value, the same bytes.
-fn tojson(value: &Value) -> Result<String, Error> {
-    require(value)?;
+fn to_canonical_json(value: &Value) -> Result<String, Error> {
+    require_defined(value)?;
     let json = serde_json::to_value(value);
     json.map(|json| singletree_llm::canonical_json(&json))
         .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))

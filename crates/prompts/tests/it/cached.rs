@@ -10,8 +10,8 @@ use crate::support::{Counting, Told, at};
 
 fn cache(clock: &Arc<Told>) -> (Arc<Counting>, CachedBackend) {
     let prompts = MemoryBackend::new().with(Prompt::text("a", "1", "x")).with(Prompt::text("b", "1", "y"));
-    let source = Counting::new(prompts.clock(clock.clone()));
-    (source.clone(), CachedBackend::new(source).clock(clock.clone()))
+    let source = Counting::new(prompts.with_clock(clock.clone()));
+    (source.clone(), CachedBackend::new(source).with_clock(clock.clone()))
 }
 
 // spec: prompt-management §5
@@ -19,7 +19,7 @@ fn cache(clock: &Arc<Told>) -> (Arc<Counting>, CachedBackend) {
 async fn a_prompt_is_served_while_it_is_younger_than_the_fetch_allows() {
     let clock = Told::at(100);
     let (source, cache) = cache(&clock);
-    let cache = cache.ttl(Duration::from_secs(50));
+    let cache = cache.with_ttl(Duration::from_secs(50));
     let bound = |seconds| Some(Duration::from_secs(seconds));
     // At which time, with which bound: how many reads there were, and when the prompt was fetched.
     for (now, ttl, reads, fetched) in [
@@ -33,7 +33,7 @@ async fn a_prompt_is_served_while_it_is_younger_than_the_fetch_allows() {
         (20, bound(1_000), 5, 20),
     ] {
         clock.set(now);
-        let prompt = cache.fetch("a", "production", ttl).await.unwrap();
+        let prompt = cache.fetch_prompt("a", "production", ttl).await.unwrap();
         let found = (source.reads.load(Ordering::SeqCst), prompt.fetched_at());
         assert_eq!(found, (reads, at(fetched)), "{now} {ttl:?}");
     }
@@ -43,15 +43,15 @@ async fn a_prompt_is_served_while_it_is_younger_than_the_fetch_allows() {
 async fn what_was_retired_is_forgotten_and_what_is_away_is_neither_served_nor_forgotten() {
     let clock = Told::at(0);
     let (source, cache) = cache(&clock);
-    cache.fetch("a", "production", None).await.unwrap();
+    cache.fetch_prompt("a", "production", None).await.unwrap();
     source.is_away.store(true, Ordering::SeqCst);
-    let fresh = cache.fetch("a", "production", Some(Duration::ZERO)).await.unwrap_err();
+    let fresh = cache.fetch_prompt("a", "production", Some(Duration::ZERO)).await.unwrap_err();
     assert_eq!(fresh.category(), "prompt_store_unavailable");
-    assert_eq!(cache.fetch("a", "production", None).await.unwrap().version(), "1");
+    assert_eq!(cache.fetch_prompt("a", "production", None).await.unwrap().version(), "1");
     source.is_away.store(false, Ordering::SeqCst);
     source.is_empty.store(true, Ordering::SeqCst);
     for ttl in [Some(Duration::ZERO), None] {
-        let error = cache.fetch("a", "production", ttl).await.unwrap_err();
+        let error = cache.fetch_prompt("a", "production", ttl).await.unwrap_err();
         assert_eq!(error.category(), "prompt_not_found");
     }
 }
@@ -61,10 +61,10 @@ async fn what_was_retired_is_forgotten_and_what_is_away_is_neither_served_nor_fo
 async fn a_cache_keeps_no_more_than_its_limit_and_drops_the_oldest() {
     let clock = Told::at(0);
     let (source, cache) = cache(&clock);
-    let cache = cache.limits(CacheLimits { prompts: 1 });
+    let cache = cache.with_limits(CacheLimits { prompts: 1 });
     for (now, name, reads) in [(1, "a", 1), (2, "a", 1), (3, "b", 2), (4, "b", 2), (5, "a", 3)] {
         clock.set(now);
-        cache.fetch(name, "production", None).await.unwrap();
+        cache.fetch_prompt(name, "production", None).await.unwrap();
         assert_eq!(source.reads.load(Ordering::SeqCst), reads, "{now}");
     }
 }

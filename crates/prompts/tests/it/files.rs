@@ -25,8 +25,8 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 async fn fetch(dir: &Path, name: &str, label: &str) -> Result<Prompt> {
-    let backend = FileBackend::new(dir).clock(Told::at(9));
-    backend.fetch(name, label, None).await.map(|it| (*it).clone())
+    let backend = FileBackend::new(dir).with_clock(Told::at(9));
+    backend.fetch_prompt(name, label, None).await.map(|it| (*it).clone())
 }
 
 const FULL: &str = r#"+++
@@ -197,8 +197,8 @@ async fn two_files_with_one_label_are_a_mistake() {
 async fn what_is_too_long_or_no_text_is_not_read() {
     let dir = folder(&[("long.md", "12345")]);
     fs::write(dir.path().join("bytes.md"), b"ok\n\xff").unwrap();
-    let backend = FileBackend::new(dir.path()).limits(FileLimits { file_bytes: 4 });
-    let told = async |name| backend.fetch(name, "production", None).await.unwrap_err().to_string();
+    let backend = FileBackend::new(dir.path()).with_limits(FileLimits { file_bytes: 4 });
+    let told = async |name| backend.fetch_prompt(name, "production", None).await.unwrap_err().to_string();
     assert!(told("long").await.ends_with("long.md:1: the file is longer than 4 bytes"));
     assert!(told("bytes").await.ends_with("bytes.md:2: the text is no UTF-8"));
 }
@@ -224,7 +224,7 @@ async fn a_folder_is_checked_as_a_whole() {
         ("twice@2.md", "two"),
         ("notes.txt", "{{"),
     ]);
-    let mistakes = FileBackend::new(dir.path()).check().await.unwrap();
+    let mistakes = FileBackend::new(dir.path()).check_files().await.unwrap();
     let places: Vec<_> = mistakes
         .iter()
         .map(|it| match it {
@@ -242,7 +242,7 @@ async fn a_folder_is_checked_as_a_whole() {
 fn a_folder_is_read_without_a_runtime_too() {
     let dir = folder(&[("p.md", "x")]);
     let backend = FileBackend::new(dir.path());
-    let mut fetch = backend.fetch("p", "production", None);
+    let mut fetch = backend.fetch_prompt("p", "production", None);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let ready = fetch.as_mut().poll(&mut context);
     assert!(matches!(ready, std::task::Poll::Ready(Ok(prompt)) if prompt.name() == "p"));

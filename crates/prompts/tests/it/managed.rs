@@ -27,11 +27,11 @@ async fn a_fallback_is_told_with_its_reasons_and_only_where_another_answered() {
             tell.lock().unwrap().push((it.name.to_owned(), it.label.to_owned(), it.answered, reasons));
         })
         .build();
-    assert_eq!(prompts.fetch("p").await.unwrap().version(), "first");
+    assert_eq!(prompts.fetch_prompt("p").await.unwrap().version(), "first");
     first.is_away.store(true, Ordering::SeqCst);
-    assert_eq!(prompts.fetch("p").await.unwrap().version(), "second");
+    assert_eq!(prompts.fetch_prompt("p").await.unwrap().version(), "second");
     second.is_away.store(true, Ordering::SeqCst);
-    let error = prompts.fetch("p").await.unwrap_err();
+    let error = prompts.fetch_prompt("p").await.unwrap_err();
     assert_eq!((error.category(), error.is_transient()), ("prompt_store_unavailable", true));
     assert_eq!(error.to_string(), "no backend of prompts can be reached (the store is away)");
     assert_eq!(error.source().unwrap().to_string(), "the store is away");
@@ -44,7 +44,7 @@ async fn what_the_first_backend_does_not_have_is_not_found() {
     let (first, second) = (store("first"), store("second"));
     first.is_empty.store(true, Ordering::SeqCst);
     let prompts = PromptManager::builder(first).fallback(second.clone()).build();
-    let error = prompts.fetch(PromptQuery::new("p").label("staging")).await.unwrap_err();
+    let error = prompts.fetch_prompt(PromptQuery::new("p").label("staging")).await.unwrap_err();
     assert_eq!(error.to_string(), r#"no prompt is called "p" under the label "staging""#);
     assert!(!error.is_transient());
     assert_eq!(second.reads.load(Ordering::SeqCst), 0);
@@ -54,7 +54,7 @@ async fn what_the_first_backend_does_not_have_is_not_found() {
 #[tokio::test]
 async fn a_result_knows_when_its_prompt_was_fetched_and_when_it_was_rendered() {
     let (fetching, rendering) = (Told::at(5), Told::at(7));
-    let backend = MemoryBackend::new().with(Prompt::text("p", "1", "x")).clock(fetching);
+    let backend = MemoryBackend::new().with(Prompt::text("p", "1", "x")).with_clock(fetching);
     let prompts = PromptManager::builder(backend).clock(rendering).build();
     let result = prompts.get("p", &PromptInputs::new()).await.unwrap();
     assert_eq!((result.prompt().fetched_at(), result.rendered_at()), (at(5), at(7)));
@@ -77,7 +77,8 @@ async fn a_group_has_two_members_or_more() {
 #[tokio::test]
 async fn a_prompt_is_checked_without_inputs() {
     let prompts = PromptManager::builder(store("1")).build();
-    let check = |template: &str| prompts.check(&Prompt::text("p", "1", template)).map_err(|it| it.category());
+    let check =
+        |template: &str| prompts.check_prompt(&Prompt::text("p", "1", template)).map_err(|it| it.category());
     assert_eq!(check("Hello, {{ whoever }}!"), Ok(()));
     assert_eq!(check("Hello, {{ whoever"), Err("prompt_render_error"));
 }

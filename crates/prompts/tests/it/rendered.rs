@@ -89,10 +89,10 @@ fn a_template_that_makes_too_much_work_is_ended() {
     let endless = "{% for a in range(10000) %}{% for b in range(10000) %}{{ a }}{% endfor %}{% endfor %}";
     assert!(text(endless, &inputs()).unwrap_err().contains("fuel"));
     let limits = RenderLimits { output_bytes: 10, ..RenderLimits::default() };
-    let prompts = PromptManager::builder(MemoryBackend::new()).limits(limits).build();
+    let prompts = PromptManager::builder(MemoryBackend::new()).render_limits(limits).build();
     let render = |template: &str| {
         let prompt = Arc::new(Prompt::text("p", "1", template));
-        prompts.render(&prompt, &PromptInputs::new()).map(|it| it.messages()[0].text().into_owned())
+        prompts.render_prompt(&prompt, &PromptInputs::new()).map(|it| it.messages()[0].text().into_owned())
     };
     assert_eq!(render("0123456789").unwrap(), "0123456789");
     assert!(render("0123456789a").unwrap_err().to_string().contains("longer than 10 bytes"));
@@ -102,9 +102,9 @@ fn a_template_that_makes_too_much_work_is_ended() {
 #[test]
 fn a_secret_is_rendered_and_never_told() {
     let inputs = PromptInputs::new()
-        .secret("key", "s3cr3t-value")
-        .secret("keys", json!({"deep": ["hidden-word"]}))
-        .secret("pem", "first-line\nsecond-line")
+        .secret_variable("key", "s3cr3t-value")
+        .secret_variable("keys", json!({"deep": ["hidden-word"]}))
+        .secret_variable("pem", "first-line\nsecond-line")
         .variable("open", "plain");
     let prompt = Prompt::text("p", "1", "{{ key }} {{ keys.deep[0] }} {{ open }}");
     let result = render(prompt, &inputs).unwrap();
@@ -203,7 +203,7 @@ fn segments_and_placeholders_become_messages_in_order() {
         media_type: None,
         detail: None,
     };
-    let blocks = MessageContent::Blocks(vec![ContentBlock::text_of("See 3"), image]);
+    let blocks = MessageContent::Blocks(vec![ContentBlock::from_text("See 3"), image]);
     let wanted = [ChatMessage::system("For it's."), (*earlier).clone(), ChatMessage::user(blocks)];
     assert_eq!(result.messages().iter().map(|it| (**it).clone()).collect::<Vec<_>>(), wanted);
     assert!(Arc::ptr_eq(&result.messages()[1], &earlier), "what is injected is shared, not copied");

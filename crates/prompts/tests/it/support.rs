@@ -52,7 +52,7 @@ impl Counting {
 }
 
 impl PromptBackend for Counting {
-    fn fetch<'a>(
+    fn fetch_prompt<'a>(
         &'a self,
         name: &'a str,
         label: &'a str,
@@ -61,19 +61,19 @@ impl PromptBackend for Counting {
         self.reads.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             if self.is_away.load(Ordering::SeqCst) {
-                return Err(Error::unavailable("the store is away", None));
+                return Err(Error::store_unavailable("the store is away", None));
             }
             if self.is_empty.load(Ordering::SeqCst) {
                 return Err(Error::NotFound { name: name.to_owned(), label: label.to_owned() });
             }
-            self.prompts.fetch(name, label, cache_ttl).await
+            self.prompts.fetch_prompt(name, label, cache_ttl).await
         })
     }
 }
 
 /// Renders a prompt that no backend has.
 pub(crate) fn render(prompt: Prompt, inputs: &PromptInputs) -> Result<PromptResult> {
-    PromptManager::builder(MemoryBackend::new()).build().render(&Arc::new(prompt), inputs)
+    PromptManager::builder(MemoryBackend::new()).build().render_prompt(&Arc::new(prompt), inputs)
 }
 
 /// Renders a text prompt and returns its text, or the description of the error.

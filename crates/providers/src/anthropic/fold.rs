@@ -238,7 +238,7 @@ impl AnthropicAccumulator {
         if let Some(StructuredAnswer { text, given, .. }) = self.answer {
             let text = given.unwrap_or(text);
             if !text.is_empty() {
-                out.push(ResponseDelta::text(text));
+                out.push(ResponseDelta::from_text(text));
             }
         }
         let reason = read_finish_reason(&self.message, answered)?;
@@ -253,14 +253,14 @@ impl AnthropicAccumulator {
         match &mut self.answer {
             Some(answer) => answer.text.push_str(text),
             None if text.is_empty() => {}
-            None => out.push(ResponseDelta::text(text)),
+            None => out.push(ResponseDelta::from_text(text)),
         }
     }
 }
 
 fn push_thinking(text: &str, out: &mut Vec<ResponseDelta>) {
     if !text.is_empty() {
-        out.push(ResponseDelta::thinking(text));
+        out.push(ResponseDelta::from_thinking(text));
     }
 }
 

@@ -28,9 +28,9 @@ pub(super) fn read_response(body: Value, answer_tool: Option<&str>) -> Result<Re
     fold.finish_message(&mut out)?;
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in out {
-        assembler.push(delta)?;
+        assembler.push_delta(delta)?;
     }
-    let mut response = assembler.finish()?;
+    let mut response = assembler.finish_response()?;
     restore_exact_arguments(&mut response, answer_tool);
     Ok(response)
 }

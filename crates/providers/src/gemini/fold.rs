@@ -94,7 +94,7 @@ impl GeminiAccumulator {
         match (is_thought(part), text.is_empty()) {
             (true, true) => {}
             // A summary has no signature of its own (spec: llm-provider §8.3.2).
-            (true, false) => out.push(ResponseDelta::thinking(text)),
+            (true, false) => out.push(ResponseDelta::from_thinking(text)),
             (false, true) if signature.is_none() => {}
             (false, _) => out.push(ResponseDelta::Text { text: text.to_owned(), signature }),
         }

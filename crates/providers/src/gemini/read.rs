@@ -19,9 +19,9 @@ pub(super) fn read_response(body: Value, composed: &ComposedRequest) -> Result<R
     fold.finish_response(&mut out)?;
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in out {
-        assembler.push(delta)?;
+        assembler.push_delta(delta)?;
     }
-    let mut response = assembler.finish()?;
+    let mut response = assembler.finish_response()?;
     response.raw = raw;
     Ok(response)
 }

@@ -59,9 +59,9 @@ fn play(composed: &ComposedRequest, chunks: &[Value]) -> Result<Response> {
     decoder.finish_stream(&mut deltas)?;
     let mut assembler = ResponseAssembler::new(ResponseLimits::standard());
     for delta in deltas {
-        assembler.push(delta)?;
+        assembler.push_delta(delta)?;
     }
-    assembler.finish()
+    assembler.finish_response()
 }
 
 fn parts(parts: Value, finish: &str) -> Value {

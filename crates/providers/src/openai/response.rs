@@ -55,7 +55,7 @@ fn read_message_content(message: &Map) -> Result<(MessageContent, bool)> {
     let refused = said.is_empty() && !refusal.is_empty();
     let said = if refused { refusal.to_owned() } else { said };
     if !said.is_empty() {
-        blocks.push(ContentBlock::text_of(said));
+        blocks.push(ContentBlock::from_text(said));
     }
     Ok((MessageContent::from_blocks(blocks), refused))
 }

@@ -86,7 +86,7 @@ impl ChunkDecoder {
                 "reasoning"
             };
             self.whole.append_text(name, more);
-            out.push(ResponseDelta::thinking(more));
+            out.push(ResponseDelta::from_thinking(more));
         }
         let said = match delta.get("content") {
             None | Some(Value::Null) => String::new(),
@@ -96,7 +96,7 @@ impl ChunkDecoder {
         };
         if !said.is_empty() {
             self.whole.append_text("content", &said);
-            out.push(ResponseDelta::text(said));
+            out.push(ResponseDelta::from_text(said));
         }
         if let Some(more) = delta.get("refusal").and_then(Value::as_str) {
             self.whole.append_text("refusal", more);
@@ -145,7 +145,7 @@ impl ChunkDecoder {
             out.push(ResponseDelta::ToolCall { index, id, name: None, arguments: None, signature: None });
         }
         let refused = whole.refusal();
-        out.extend(refused.map(ResponseDelta::text));
+        out.extend(refused.map(ResponseDelta::from_text));
         let reason = read_finish_reason(whole.finish_reason(), refused.is_some());
         let usage = read_token_usage(whole.usage());
         out.push(ResponseDelta::Finish { reason, usage, raw: whole.into_body() });

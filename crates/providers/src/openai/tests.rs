@@ -63,7 +63,7 @@ fn blocks_of_a_user_are_parts_also_when_there_is_one() {
         detail,
     };
     let blocks = vec![
-        ContentBlock::text_of("What is it?"),
+        ContentBlock::from_text("What is it?"),
         image(
             ImageContentSource::Url { url: "https://example.com/x.png".to_owned() },
             Some("image/png"),
@@ -81,7 +81,7 @@ fn blocks_of_a_user_are_parts_also_when_there_is_one() {
         { "type": "image_url", "image_url": { "url": "data:image/webp;base64,AAAA", "detail": "high" } },
     ] }]);
     assert_eq!(messages(vec![ChatMessage::user(blocks)]), expected);
-    let one = messages(vec![ChatMessage::user(vec![ContentBlock::text_of("Hi")])]);
+    let one = messages(vec![ChatMessage::user(vec![ContentBlock::from_text("Hi")])]);
     assert_eq!(one, json!([{ "role": "user", "content": [{ "type": "text", "text": "Hi" }] }]));
 }
 
@@ -265,7 +265,7 @@ fn how_long_to_wait_is_kept_whatever_the_category() {
     let refusal = FailedResponse { status: 503, body: None, retry_after: Some(Duration::from_secs(9)) };
     let error = refusal::classify_failure(&refusal);
     assert_eq!(
-        (error.category(), error.status(), error.retry_after()),
+        (error.category(), error.http_status(), error.retry_after()),
         ("provider_unavailable", Some(503), Some(Duration::from_secs(9)))
     );
     assert_eq!(error.to_string(), "the server answered 503");

@@ -139,7 +139,7 @@ pub(super) fn response_to_deltas(response: Response) -> Vec<ResponseDelta> {
     let text = response.message.text().into_owned();
     match response.message.content.blocks() {
         [] if text.is_empty() => {}
-        [] => deltas.push(ResponseDelta::text(text)),
+        [] => deltas.push(ResponseDelta::from_text(text)),
         blocks => deltas.extend(blocks.iter().cloned().filter_map(block_to_delta)),
     }
     for (index, call) in (0..).zip(response.message.tool_calls) {

@@ -138,11 +138,11 @@ async fn talk(provider: &HttpProvider, streaming: bool) {
 
     // spec: llm-provider §7
     let error = ask(provider, streaming, user("too often")).await.unwrap_err();
-    let seen = (error.category(), error.status(), error.retry_after(), error.to_string());
+    let seen = (error.category(), error.http_status(), error.retry_after(), error.to_string());
     let wait = Some(Duration::from_secs(1));
     assert_eq!(seen, ("provider_rate_limit", Some(429), wait, "Slow down, please.".to_owned()), "{case}");
     let error = ask(provider, streaming, user("strange")).await.unwrap_err();
-    let seen = (error.category(), error.status(), error.to_string());
+    let seen = (error.category(), error.http_status(), error.to_string());
     assert_eq!(
         seen,
         ("provider_unavailable", Some(503), "Strict mode: no fixture matched".to_owned()),

@@ -25,7 +25,7 @@ async fn fail(answer: impl Fn() -> Result<Answer, HttpError>) -> Error {
 async fn check(status: u16, body: Value, category: &str) {
     let error = fail(|| Ok(Answer::json(status, &body))).await;
     assert_eq!(error.category(), category, "{status} {body}");
-    assert_eq!(error.status(), Some(status));
+    assert_eq!(error.http_status(), Some(status));
     let told = body["error"]["message"]
         .as_str()
         .map_or_else(|| format!("the server answered {status}"), str::to_owned);
@@ -158,7 +158,7 @@ async fn a_stream_that_cannot_be_read_is_invalid() {
     for answer in cases {
         let streamed = stream(&provider(Wire::OpenAi, &Canned::new([answer])), &question()).await;
         assert_eq!(streamed.end.unwrap_err().category(), "provider_invalid_response");
-        assert_eq!(streamed.shown, [singletree_llm::ResponseDelta::text("Half")]);
+        assert_eq!(streamed.shown, [singletree_llm::ResponseDelta::from_text("Half")]);
     }
     let page = Answer::typed(200, "text/html; charset=utf-8", vec!["<html>".into()]);
     let streamed = stream(&provider(Wire::OpenAi, &Canned::new([page])), &question()).await;

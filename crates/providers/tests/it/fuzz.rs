@@ -37,7 +37,7 @@ fn ask(wire: Wire, body: &[u8]) {
 /// The result is a whole message, or an error of a known category.
 fn check(end: Result<Response>) {
     match end {
-        Ok(response) => assert_eq!(response.clone().validated(&REQUEST).unwrap(), response),
+        Ok(response) => assert_eq!(response.clone().validate_against(&REQUEST).unwrap(), response),
         Err(error) => assert!(error.category().starts_with("provider_"), "{error:?}"),
     }
 }

@@ -90,8 +90,8 @@ async fn a_provider_that_does_not_stream_refuses_and_does_not_fall_back() {
     let transport = Canned::new([ok()]);
     let capabilities = without(|it| it.streaming = false);
     let provider = builder(Wire::OpenAi, &transport).capabilities(capabilities).build().unwrap();
-    assert!(!provider.streams());
-    let direct = provider.stream(&question()).await.err().unwrap();
+    assert!(!provider.can_stream());
+    let direct = provider.stream_deltas(&question()).await.err().unwrap();
     assert_eq!(direct.category(), "provider_invalid_request");
     assert!(direct.to_string().contains("does not support streaming"), "{direct}");
     assert_eq!(stream(&provider, &question()).await.end.unwrap_err().category(), "provider_invalid_request");
@@ -107,7 +107,7 @@ async fn an_image_for_a_model_without_eyes_is_refused() {
         media_type: None,
         detail: None,
     };
-    let blocks = vec![ContentBlock::text_of("What is it?"), image];
+    let blocks = vec![ContentBlock::from_text("What is it?"), image];
     let request = Request::new(vec![Arc::new(ChatMessage::user(blocks))]);
     let error = refused(&request, without(|it| it.images = false)).await;
     assert_eq!(error.category(), "provider_unsupported_content_block");

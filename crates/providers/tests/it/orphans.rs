@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde_json::json;
-use singletree_llm::{ChatMessage, Provider, Request, ResponseDelta, Role, open_calls};
+use singletree_llm::{ChatMessage, Provider, Request, ResponseDelta, Role, find_open_calls};
 use singletree_providers::Wire;
 
 use crate::rig::{Answer, Canned, provider, question_with_tools, stream};
@@ -21,7 +21,7 @@ fn closed(mut history: Vec<Arc<ChatMessage>>) -> Vec<Arc<ChatMessage>> {
     let Some(at) = history.iter().rposition(|it| it.role == Role::Assistant) else { return history };
     let asked = Arc::clone(&history[at]);
     let open: Vec<String> =
-        open_calls(&asked, &history[at + 1..]).into_iter().map(|it| it.id.clone()).collect();
+        find_open_calls(&asked, &history[at + 1..]).into_iter().map(|it| it.id.clone()).collect();
     history.extend(open.into_iter().map(|id| Arc::new(ChatMessage::tool(id, "cancelled"))));
     history
 }
@@ -41,7 +41,7 @@ async fn refused(wire: Wire, mut history: Vec<Arc<ChatMessage>>) -> Vec<String> 
 async fn interrupted(wire: Wire, request: &Request, deltas: usize) -> Option<String> {
     let transport = Canned::new([Answer::events(tool_turn(wire))]);
     let provider = provider(wire, &transport);
-    let mut stream = provider.stream(request).await.unwrap();
+    let mut stream = provider.stream_deltas(request).await.unwrap();
     let mut text = String::new();
     for _ in 0..deltas {
         match stream.next().await?.unwrap() {

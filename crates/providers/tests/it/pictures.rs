@@ -16,7 +16,7 @@ use crate::rig::{Answer, Canned, builder, provider, stream};
 struct One;
 
 impl PictureResolver for One {
-    fn picture<'a>(&'a self, _digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
+    fn load_picture<'a>(&'a self, _digest: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
         let picture = ResolvedPicture { media_type: "image/webp".into(), base64_data: "AAAA".into() };
         Box::pin(std::future::ready(Ok(Some(picture))))
     }
@@ -28,8 +28,11 @@ impl PictureResolver for One {
 
 fn question() -> Request {
     let digest = "0123456789abcdef".repeat(4);
-    let image =
-        ContentBlock::Image { source: ImageContentSource::blob(&digest), media_type: None, detail: None };
+    let image = ContentBlock::Image {
+        source: ImageContentSource::from_blob_digest(&digest),
+        media_type: None,
+        detail: None,
+    };
     // Anthropic's wire wants a number.
     let config = RuntimeConfig { max_tokens: Some(64), ..RuntimeConfig::default() };
     Request::new(vec![Arc::new(ChatMessage::user(vec![image]))]).with_config(config)

@@ -69,7 +69,7 @@ fn request() -> Request {
 fn plain(response: &Response) -> Value {
     let content = match &response.message.content {
         MessageContent::Text(text) if text.is_empty() => Vec::new(),
-        MessageContent::Text(text) => vec![ContentBlock::text_of(text)],
+        MessageContent::Text(text) => vec![ContentBlock::from_text(text)],
         MessageContent::Blocks(blocks) => blocks.clone(),
     };
     json!({

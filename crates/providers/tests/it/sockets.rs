@@ -80,10 +80,10 @@ async fn the_first_delta_is_there_before_the_server_has_written_the_second() {
         (head, body)
     });
     let request = question();
-    let mut deltas = provider.stream(&request).await.unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("one "));
+    let mut deltas = provider.stream_deltas(&request).await.unwrap();
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::from_text("one "));
     seen.send(()).unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("two"));
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::from_text("two"));
     assert!(matches!(
         deltas.next().await,
         Some(Ok(ResponseDelta::Finish { reason: ModelFinishReason::Stop, .. }))
@@ -110,8 +110,8 @@ async fn who_stops_listening_closes_the_connection() {
         closed(&mut stream).await
     });
     let request = question();
-    let mut deltas = provider.stream(&request).await.unwrap();
-    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::text("one "));
+    let mut deltas = provider.stream_deltas(&request).await.unwrap();
+    assert_eq!(deltas.next().await.unwrap().unwrap(), ResponseDelta::from_text("one "));
     drop(deltas);
     assert!(tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap());
 }
@@ -150,7 +150,7 @@ async fn goes_wrong(rest: Vec<u8>, then_waits: bool) -> &'static str {
     let asked =
         complete_streaming(&provider, &request, ResponseLimits::standard(), |it| shown.push(it.clone()));
     let error = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap_err();
-    assert_eq!(shown, [ResponseDelta::text("one ")]);
+    assert_eq!(shown, [ResponseDelta::from_text("one ")]);
     assert!(server.await.unwrap());
     error.category()
 }

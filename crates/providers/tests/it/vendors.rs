@@ -143,7 +143,7 @@ async fn a_provider_that_was_told_not_to_stream_refuses_and_does_not_fall_back()
     for wire in WIRES {
         let transport = Canned::new([says(wire, "ok")]);
         let provider = with(wire, &transport, without(wire, |it| it.streaming = false));
-        let error = provider.stream(&question()).await.err().unwrap();
+        let error = provider.stream_deltas(&question()).await.err().unwrap();
         assert_eq!(error.category(), "provider_invalid_request");
         assert!(transport.requests().is_empty());
         assert_eq!(provider.complete(&question()).await.unwrap().message.text(), "ok");

@@ -5,7 +5,7 @@ use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_http::Redactor;
 use singletree_protocol::agui::Event;
 
-use super::ours;
+use super::wrap_own_metadata;
 use crate::problem::RequestProblem;
 
 /// The reason why a run failed.
@@ -19,29 +19,32 @@ pub(super) struct AguiRunFailure {
 
 impl AguiRunFailure {
     /// No wait fits the answer.
-    pub(super) fn unknown(why: &str) -> Self {
-        Self::correctable("harness_signal_correlation_failed", why.to_owned())
+    pub(super) fn unknown_interrupt(why: &str) -> Self {
+        Self::user_correctable("harness_signal_correlation_failed", why.to_owned())
     }
 
     /// The payload of the answer is not an object.
-    pub(super) fn no_object() -> Self {
-        Self::correctable("suspension_resume_payload_invalid", "the payload has to be an object".to_owned())
+    pub(super) fn payload_not_object() -> Self {
+        Self::user_correctable(
+            "suspension_resume_payload_invalid",
+            "the payload has to be an object".to_owned(),
+        )
     }
 
     /// A message has failed too often to be sent again under its id.
-    pub(super) fn tried_too_often(attempts: u32) -> Self {
+    pub(super) fn too_many_attempts(attempts: u32) -> Self {
         let why = format!("this message has failed {attempts} times; send it under another id");
-        Self::correctable("chat_idempotency_conflict", why)
+        Self::user_correctable("chat_idempotency_conflict", why)
     }
 
-    fn correctable(category: &str, message: String) -> Self {
+    fn user_correctable(category: &str, message: String) -> Self {
         let (category, bucket) = (category.to_owned(), FailureBucket::UserCorrectable);
         Self { message, category, bucket, retry_safe: false }
     }
 
     /// Returns the event that reports the failure, without secrets (INV-16).
-    pub(super) fn event(self, redactor: &Redactor, turn: Option<String>) -> Event {
-        let metadata = ours(json!({
+    pub(super) fn into_run_error_event(self, redactor: &Redactor, turn: Option<String>) -> Event {
+        let metadata = wrap_own_metadata(json!({
             "bucket": self.bucket.as_str(),
             "retry_safe": self.retry_safe,
             "turn": turn,
@@ -70,7 +73,7 @@ impl From<Box<ErroredTurn>> for AguiRunFailure {
 
 impl From<singletree_harness::Error> for AguiRunFailure {
     fn from(error: singletree_harness::Error) -> Self {
-        RequestProblem::of(&error).into()
+        RequestProblem::from_chat_error(&error).into()
     }
 }
 

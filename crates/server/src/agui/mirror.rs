@@ -16,18 +16,18 @@ pub(super) struct ClientMessageList {
 
 impl ClientMessageList {
     /// Reads the ids from the messages that the client posted.
-    pub(super) fn of(posted: &[Held]) -> Self {
-        let ids = kept_by_us(posted).map(|kept_by_us| kept_by_us.id().unwrap_or_default().to_owned());
+    pub(super) fn from_posted(posted: &[Held]) -> Self {
+        let ids = managed_messages(posted).map(|kept_by_us| kept_by_us.id().unwrap_or_default().to_owned());
         Self { ids: ids.collect() }
     }
 
     /// Returns the ids.
-    pub(super) fn ids(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn message_ids(&self) -> impl Iterator<Item = &String> {
         self.ids.iter()
     }
 
     /// Adds a message that the client has made from an event.
-    pub(super) fn add(&mut self, id: &str) {
+    pub(super) fn add_message(&mut self, id: &str) {
         if !self.ids.iter().any(|it| it == id) {
             self.ids.push(id.to_owned());
         }
@@ -35,20 +35,20 @@ impl ClientMessageList {
 
     /// Checks whether the client has exactly these messages. With `all` false it is enough that they are its last
     /// ones.
-    pub(super) fn has(&self, messages: &[Message], all: bool) -> bool {
+    pub(super) fn has_messages(&self, messages: &[Message], all: bool) -> bool {
         let Some(before) = self.ids.len().checked_sub(messages.len()) else { return false };
         (before == 0 || !all) && self.ids[before..].iter().zip(messages).all(|(has, it)| has == it.id())
     }
 
     /// Returns the snapshots after which the client has exactly these messages.
-    pub(super) fn restate(&mut self, messages: Vec<Message>) -> Vec<Event> {
+    pub(super) fn build_snapshots(&mut self, messages: Vec<Message>) -> Vec<Event> {
         let wanted: Vec<_> = messages.iter().map(|message| message.id().to_owned()).collect();
-        let after = self.after(&wanted);
+        let after = self.ids_after_snapshot(&wanted);
         let right = self.ids.iter().zip(&wanted).take_while(|(has, wanted)| has == wanted).count();
         let mut events = Vec::new();
         if after != wanted {
             // Only an empty snapshot removes duplicates.
-            let right = if self.has_twice() { 0 } else { right };
+            let right = if self.has_duplicates() { 0 } else { right };
             events.push(Event::MessagesSnapshot { messages: messages[..right].to_vec() });
         }
         self.ids = wanted;
@@ -57,13 +57,13 @@ impl ClientMessageList {
     }
 
     /// Returns the ids that the client has after one snapshot.
-    fn after(&self, wanted: &[String]) -> Vec<String> {
+    fn ids_after_snapshot(&self, wanted: &[String]) -> Vec<String> {
         let (has, wants): (BTreeSet<_>, BTreeSet<_>) = (self.ids.iter().collect(), wanted.iter().collect());
         let kept = self.ids.iter().filter(|id| wants.contains(id));
         kept.chain(wanted.iter().filter(|it| !has.contains(it))).cloned().collect()
     }
 
-    fn has_twice(&self) -> bool {
+    fn has_duplicates(&self) -> bool {
         let mut seen = BTreeSet::new();
         !self.ids.iter().all(|id| seen.insert(id))
     }
@@ -71,24 +71,25 @@ impl ClientMessageList {
 
 /// Returns the messages of the client that the server manages. Its other messages (instructions, activities,
 /// reasoning) belong to the client alone.
-pub(super) fn kept_by_us(posted: &[Held]) -> impl Iterator<Item = &Held> {
+pub(super) fn managed_messages(posted: &[Held]) -> impl Iterator<Item = &Held> {
     posted.iter().filter(|it| !matches!(it.role(), Some("system" | "developer" | "activity" | "reasoning")))
 }
 
 /// Checks whether a client has exactly these messages. With `all` false it is enough that they are its last ones.
-pub(super) fn has(posted: &[Held], messages: &[Message], all: bool) -> bool {
-    let held: Vec<_> = kept_by_us(posted).collect();
+pub(super) fn has_equal_messages(posted: &[Held], messages: &[Message], all: bool) -> bool {
+    let held: Vec<_> = managed_messages(posted).collect();
     let Some(before) = held.len().checked_sub(messages.len()) else { return false };
-    (before == 0 || !all) && held[before..].iter().zip(messages).all(|(held, message)| is(held, message))
+    (before == 0 || !all)
+        && held[before..].iter().zip(messages).all(|(held, message)| is_same_message(held, message))
 }
 
 /// Checks whether a message of the client is this message. The names of speakers are ignored, since not every message
 /// can carry one.
-fn is(held: &Held, message: &Message) -> bool {
-    let Some(held) = read(held) else { return false };
+fn is_same_message(held: &Held, message: &Message) -> bool {
+    let Some(held) = parse_held_message(held) else { return false };
     match (held, message) {
         (Message::User { id, content }, Message::User { id: other, content: said }) => {
-            id == *other && text(&content) == text(said)
+            id == *other && content_text(&content) == content_text(said)
         }
         (
             Message::Assistant { id, content, tool_calls, .. },
@@ -104,22 +105,23 @@ fn is(held: &Held, message: &Message) -> bool {
 
 /// Replaces messages by the client's own copies where both say the same: the copies contain the pictures, ours only
 /// their names.
-pub(super) fn with_own_copies(posted: &[Held], messages: &mut [Message]) {
+pub(super) fn replace_by_client_copies(posted: &[Held], messages: &mut [Message]) {
     for message in messages {
         let Message::User { id, content: Content::Parts(_) } = &*message else { continue };
-        let own = posted.iter().find(|it| it.id() == Some(id.as_str())).filter(|it| is(it, message));
-        if let Some(own) = own.and_then(read) {
+        let own =
+            posted.iter().find(|it| it.id() == Some(id.as_str())).filter(|it| is_same_message(it, message));
+        if let Some(own) = own.and_then(parse_held_message) {
             *message = own;
         }
     }
 }
 
-fn read(held: &Held) -> Option<Message> {
+fn parse_held_message(held: &Held) -> Option<Message> {
     serde_json::from_value(serde_json::Value::Object(held.0.clone())).ok()
 }
 
 /// Returns the text of a user's message.
-fn text(content: &Content) -> String {
+fn content_text(content: &Content) -> String {
     match content {
         Content::Text(text) => text.clone(),
         Content::Parts(parts) => parts

@@ -39,7 +39,7 @@ use singletree_protocol::agui::{OURS, RunAgentInput};
 
 use crate::body::JsonPayload;
 use crate::caller::{Caller, RequestCaller, Scope};
-use crate::disconnect::on_disconnect;
+use crate::disconnect::read_disconnect_policy;
 use crate::problem::RequestProblem;
 use crate::running;
 use crate::section::{ApiRoute, ProtocolSection};
@@ -47,62 +47,66 @@ use crate::shared::ServerState;
 use crate::sse;
 
 /// Returns the AG-UI section.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let routes = vec![
-        ApiRoute::post("/v1/agui", any).needs(Scope::Write).streams(),
-        ApiRoute::post("/v1/agui/{agent}", named).needs(Scope::Write).streams(),
-        ApiRoute::delete("/v1/agui/threads/{session}/run", stop).needs(Scope::Write),
+        ApiRoute::post("/v1/agui", start_run).with_required_scope(Scope::Write).with_event_stream(),
+        ApiRoute::post("/v1/agui/{agent}", start_agent_run)
+            .with_required_scope(Scope::Write)
+            .with_event_stream(),
+        ApiRoute::delete("/v1/agui/threads/{session}/run", cancel_running_turn)
+            .with_required_scope(Scope::Write),
     ];
-    ProtocolSection::new("agui", problem::render, routes).failing_streams(problem::stream_failure)
+    ProtocolSection::new("agui", problem::render_problem, routes)
+        .with_stream_failure(problem::render_stream_failure)
 }
 
-async fn any(
+async fn start_run(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     JsonPayload(input): JsonPayload<RunAgentInput>,
 ) -> Result<Response, RequestProblem> {
-    answer(shared, caller, (None, on_disconnect(&headers)?), input)
+    stream_run_response(shared, caller, (None, read_disconnect_policy(&headers)?), input)
 }
 
-async fn named(
+async fn start_agent_run(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path(agent): Path<String>,
     headers: HeaderMap,
     JsonPayload(input): JsonPayload<RunAgentInput>,
 ) -> Result<Response, RequestProblem> {
-    answer(shared, caller, (Some(agent), on_disconnect(&headers)?), input)
+    stream_run_response(shared, caller, (Some(agent), read_disconnect_policy(&headers)?), input)
 }
 
 /// Answers with the stream of a run. An error in the request itself is the response instead of a stream.
-fn answer(
+fn stream_run_response(
     shared: Arc<ServerState>,
     caller: Caller,
     (agent, on_disconnect): (Option<String>, Option<OnDisconnect>),
     input: RunAgentInput,
 ) -> Result<Response, RequestProblem> {
-    let asked = said::read(&caller, agent, input)?;
+    let asked = said::read_run_request(&caller, agent, input)?;
     if asked.user.is_none() && asked.answers.is_empty() {
-        caller.may(Scope::Read)?;
+        caller.require_scope(Scope::Read)?;
     }
     // Once the stream has begun, the response has no status left to report this.
-    shared.quotas.check_turns(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
-    let frames = run::frames(shared.clone(), caller, asked, on_disconnect);
-    Ok(sse::stream(&shared, frames))
+    shared.quotas.check_turn_quota(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
+    let frames = run::stream_run_frames(shared.clone(), caller, asked, on_disconnect);
+    Ok(sse::stream_response(&shared, frames))
 }
 
 /// Cancels the turn that runs in a thread, if one does.
-async fn stop(
+async fn cancel_running_turn(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path(thread): Path<String>,
 ) -> Result<StatusCode, RequestProblem> {
-    running::cancel(&shared.chat(&caller), &thread).await?;
+    running::cancel_running_turn(&shared.chat_of_caller(&caller), &thread).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Puts a value under the key of this project in the metadata of an event.
-fn ours(value: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+fn wrap_own_metadata(value: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
     serde_json::Map::from_iter([(OURS.to_owned(), value)])
 }

@@ -52,7 +52,7 @@ pub(super) struct InterruptAnswer {
 ///
 /// # Errors
 /// `server_request_invalid`, `server_forbidden`.
-pub(super) fn read(
+pub(super) fn read_run_request(
     caller: &Caller,
     agent: Option<String>,
     input: RunAgentInput,
@@ -66,15 +66,15 @@ pub(super) fn read(
         forwarded_props,
         protocol_version,
     } = input;
-    fits("runId", &run_id)?;
-    let answers: Vec<_> = resume.unwrap_or_default().into_iter().map(answered).collect();
+    check_id_length("runId", &run_id)?;
+    let answers: Vec<_> = resume.unwrap_or_default().into_iter().map(read_interrupt_answer).collect();
     if !answers.is_empty() {
-        caller.may(Scope::Approve)?;
+        caller.require_scope(Scope::Approve)?;
     }
     let named = forwarded_props.get("agent").and_then(Value::as_str).map(str::to_owned);
-    let user = last_of_user(&messages)?;
+    let user = find_last_user_message(&messages)?;
     let (thread, run, parent) = (thread_id, run_id, parent_run_id);
-    let knows_cancelled = protocol_version.is_some_and(|version| is_one_or_later(&version));
+    let knows_cancelled = protocol_version.is_some_and(|version| is_version_one_or_later(&version));
     Ok(AguiRunRequest {
         thread,
         run,
@@ -87,51 +87,54 @@ pub(super) fn read(
     })
 }
 
-fn is_one_or_later(version: &str) -> bool {
+fn is_version_one_or_later(version: &str) -> bool {
     version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 1)
 }
 
-fn fits(name: &str, id: &str) -> Result<(), RequestProblem> {
+fn check_id_length(name: &str, id: &str) -> Result<(), RequestProblem> {
     if id.is_empty() || id.len() > ID_BYTES {
-        return Err(RequestProblem::invalid(format!("{name} must have 1 to {ID_BYTES} bytes")).field(name));
+        return Err(RequestProblem::invalid_request(format!("{name} must have 1 to {ID_BYTES} bytes"))
+            .with_field(name));
     }
     Ok(())
 }
 
-fn answered(entry: ResumeEntry) -> InterruptAnswer {
+fn read_interrupt_answer(entry: ResumeEntry) -> InterruptAnswer {
     let payload = match entry.status {
         ResumeStatus::Resolved => Some(entry.payload),
         ResumeStatus::Cancelled => None,
     };
-    InterruptAnswer { named: interrupt::named(&entry.interrupt_id), payload }
+    InterruptAnswer { named: interrupt::parse_interrupt_id(&entry.interrupt_id), payload }
 }
 
 /// Finds the last message of the user. The server takes no other message from the client (D16).
-fn last_of_user(held: &[Held]) -> Result<Option<AguiUserMessage>, RequestProblem> {
+fn find_last_user_message(held: &[Held]) -> Result<Option<AguiUserMessage>, RequestProblem> {
     let last = held.iter().enumerate().rev().find(|(_, it)| it.role() == Some("user"));
     let Some((at, held)) = last else { return Ok(None) };
     let field = |name: &str| format!("messages[{at}].{name}");
     let id = held.id().unwrap_or_default();
-    fits(&field("id"), id)?;
+    check_id_length(&field("id"), id)?;
     let content = held.0.get("content").cloned().unwrap_or_default();
     let content: agui::Content = serde_json::from_value(content).map_err(|_| {
-        RequestProblem::invalid("what the user says is text, or a list of parts").field(field("content"))
+        RequestProblem::invalid_request("what the user says is text, or a list of parts")
+            .with_field(field("content"))
     })?;
-    let message = ChatMessage::user(taken(content, &field("content"))?);
+    let message = ChatMessage::user(read_user_content(content, &field("content"))?);
     Ok(Some(AguiUserMessage { id: id.to_owned(), message }))
 }
 
 /// Converts the content of a user's message to content that models can read.
-fn taken(content: agui::Content, field: &str) -> Result<MessageContent, RequestProblem> {
+fn read_user_content(content: agui::Content, field: &str) -> Result<MessageContent, RequestProblem> {
     let parts = match content {
         agui::Content::Text(text) => return Ok(MessageContent::Text(text)),
         agui::Content::Parts(parts) => parts,
     };
     let mut blocks = Vec::with_capacity(parts.len());
     for (at, part) in parts.into_iter().enumerate() {
-        let wrong = |why: String| Err(RequestProblem::invalid(why).field(format!("{field}[{at}]")));
+        let wrong =
+            |why: String| Err(RequestProblem::invalid_request(why).with_field(format!("{field}[{at}]")));
         blocks.push(match part {
-            Part::Known(KnownPart::Text { text }) => ContentBlock::text_of(text),
+            Part::Known(KnownPart::Text { text }) => ContentBlock::from_text(text),
             Part::Known(KnownPart::Image { source: PartSource::Url { value, mime_type } }) => {
                 let source = ImageContentSource::Url { url: value };
                 ContentBlock::Image { source, media_type: mime_type, detail: None }
@@ -147,7 +150,7 @@ fn taken(content: agui::Content, field: &str) -> Result<MessageContent, RequestP
 }
 
 /// Returns a payload as an object, the form that waits take.
-pub(super) fn object(payload: Value) -> Option<Map<String, Value>> {
+pub(super) fn payload_to_object(payload: Value) -> Option<Map<String, Value>> {
     match payload {
         Value::Object(map) => Some(map),
         Value::Null => Some(Map::new()),

@@ -15,7 +15,7 @@ use super::telling::AguiTurnProjection;
 use super::truth::AguiTranscript;
 use super::view;
 use crate::fold::{ChatProjection, ProjectionPiece};
-use crate::native::view as native_view;
+use crate::native::load_visibility as native_view;
 
 /// The name of the events that carry narration.
 const NARRATION: &str = "dev.singletree.narration";
@@ -44,7 +44,7 @@ enum TurnFollowUp {
 impl AguiRunHandler {
     /// Follows a turn, and the turns that continue it immediately, to the end. `own` is the message that the turn
     /// answers, if the client has it.
-    pub(super) async fn follow(
+    pub(super) async fn follow_turns(
         &mut self,
         turn: Turn,
         since: TurnStartTiming,
@@ -52,18 +52,18 @@ impl AguiRunHandler {
     ) -> Result<AguiRunOutcome, AguiRunFailure> {
         let (mut turn, mut since, mut own) = (turn, since, own);
         loop {
-            match self.one(&turn, since, own.take()).await? {
+            match self.follow_one_turn(&turn, since, own.take()).await? {
                 TurnFollowUp::End(end) => return Ok(end),
                 TurnFollowUp::Next(next) if since == TurnStartTiming::Before => turn = next,
                 TurnFollowUp::Next(next) => {
-                    self.disconnect.begin(&next);
+                    self.disconnect.guard_turn(&next);
                     (turn, since) = (next, TurnStartTiming::Run);
                 }
             }
         }
     }
 
-    async fn one(
+    async fn follow_one_turn(
         &mut self,
         turn: &Turn,
         since: TurnStartTiming,
@@ -72,66 +72,66 @@ impl AguiRunHandler {
         self.turn = Some(turn.id().clone());
         let own = match own {
             Some(own) => Some(own),
-            None => theirs(turn).await?,
+            None => read_turn_message(turn).await?,
         };
         if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == TurnStartTiming::Before) {
-            return self.ended(&outcome, own, true).await;
+            return self.handle_turn_end(&outcome, own, true).await;
         }
-        let truth = self.truth().await?;
-        let (before, len) = truth.before(turn.id(), &self.failed);
-        self.sync(append_messages(before, own.as_slice()), truth.all).await;
-        let mut events = self.events(turn, since, &truth).await?;
+        let truth = self.read_transcript().await?;
+        let (before, len) = truth.merge_messages_before(turn.id(), &self.failed);
+        self.sync_messages(append_messages(before, own.as_slice()), truth.all).await;
+        let mut events = self.read_turn_events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (ChatProjection::default(), AguiTurnProjection::default());
         let shows_thinking = native_view(&self.shared, &self.chat, &self.asked.thread).await?.thinking;
-        let mut narrated = self.narrated();
+        let mut narrated = self.follow_narration();
         loop {
             let event = tokio::select! {
                 biased;
                 event = events.next() => event,
                 Some(said) = narrated.next() => {
-                    self.tell(said).await;
+                    self.send_event(said).await;
                     continue;
                 }
             };
             let Some(event) = event else { break };
             let event = event?;
             if shows_thinking {
-                for event in telling.thinking(&event) {
-                    self.tell(event).await;
+                for event in telling.project_thinking(&event) {
+                    self.send_event(event).await;
                 }
             }
-            for piece in fold.event(&event) {
+            for piece in fold.apply_event(&event) {
                 if let ProjectionPiece::TurnEnd { outcome, .. } = piece {
                     while let Some(Some(said)) = narrated.next().now_or_never() {
-                        self.tell(said).await;
+                        self.send_event(said).await;
                     }
-                    for event in telling.end() {
-                        self.tell(event).await;
+                    for event in telling.end_open_content() {
+                        self.send_event(event).await;
                     }
                     let now = len + u64::from(own.is_some()) + telling.recorded;
-                    let differs = telling.stale || self.truth_len().await? != now;
-                    return self.ended(&outcome, own, differs).await;
+                    let differs = telling.stale || self.read_message_count().await? != now;
+                    return self.handle_turn_end(&outcome, own, differs).await;
                 }
                 if let (ProjectionPiece::Begin { .. }, true) = (&piece, telling.stale) {
                     // Removes the void text before the message begins again.
-                    let before = truth.before(turn.id(), &self.failed).0;
+                    let before = truth.merge_messages_before(turn.id(), &self.failed).0;
                     let mut messages = append_messages(before, own.as_slice());
                     messages.extend(telling.told.iter().cloned());
-                    self.sync(messages, truth.all).await;
+                    self.sync_messages(messages, truth.all).await;
                     telling.stale = false;
                 }
-                for event in telling.piece(piece) {
-                    self.tell(event).await;
+                for event in telling.project_piece(piece) {
+                    self.send_event(event).await;
                 }
             }
         }
         // A stream of events ends with the outcome, or with an error.
         let outcome = turn.outcome().await;
-        self.ended(&outcome, own, true).await
+        self.handle_turn_end(&outcome, own, true).await
     }
 
     /// Returns the events of a turn, from its beginning.
-    async fn events(
+    async fn read_turn_events(
         &self,
         turn: &Turn,
         since: TurnStartTiming,
@@ -153,18 +153,18 @@ impl AguiRunHandler {
 
     /// Returns the narration since the run began: text for people, and no part of any message (INV-9). It covers the
     /// whole session, so only readers get it.
-    fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
-        if !self.caller.may_read() {
+    fn follow_narration(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
+        if !self.caller.can_read_messages() {
             return Box::pin(futures_util::stream::pending());
         }
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
-        Box::pin(view.follow(self.narrated_after.as_deref()).map(|told| {
+        Box::pin(view.follow_entries(self.narrated_after.as_deref()).map(|told| {
             let value = serde_json::to_value(told.narration.as_ref());
             Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
         }))
     }
 
-    async fn truth_len(&self) -> Result<u64, AguiRunFailure> {
+    async fn read_message_count(&self) -> Result<u64, AguiRunFailure> {
         match self.chat.session_info(&self.asked.thread).await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(0),
             info => Ok(info?.messages),
@@ -172,7 +172,7 @@ impl AguiRunHandler {
     }
 
     /// Handles the end of a turn. `differs` says that the client's messages may differ from the transcript.
-    async fn ended(
+    async fn handle_turn_end(
         &mut self,
         outcome: &Arc<ChatTurnOutcome>,
         own: Option<Message>,
@@ -181,37 +181,39 @@ impl AguiRunHandler {
         match outcome.as_ref() {
             ChatTurnOutcome::Completed(_) => {
                 if differs {
-                    self.restate(&[]).await?;
+                    self.sync_transcript(&[]).await?;
                 }
                 Ok(TurnFollowUp::End(AguiRunOutcome::Success))
             }
             ChatTurnOutcome::Suspended(suspended) => {
                 if differs {
-                    self.restate(&[]).await?;
+                    self.sync_transcript(&[]).await?;
                 }
                 match &suspended.resumed_by {
                     Some(next) => Ok(TurnFollowUp::Next(self.chat.turn(next).await?)),
-                    None => {
-                        Ok(TurnFollowUp::End(AguiRunOutcome::Interrupt(vec![interrupt::of_turn(suspended)])))
-                    }
+                    None => Ok(TurnFollowUp::End(AguiRunOutcome::Interrupt(vec![
+                        interrupt::interrupt_from_turn(suspended),
+                    ]))),
                 }
             }
-            ChatTurnOutcome::Errored(errored) => self.failed(errored, own).await.map(TurnFollowUp::End),
+            ChatTurnOutcome::Errored(errored) => {
+                self.handle_turn_failure(errored, own).await.map(TurnFollowUp::End)
+            }
         }
     }
 
-    async fn failed(
+    async fn handle_turn_failure(
         &mut self,
         errored: &ErroredTurn,
         own: Option<Message>,
     ) -> Result<AguiRunOutcome, AguiRunFailure> {
         if errored.error_category == "chat_turn_cancelled" {
-            self.restate(&[]).await?;
+            self.sync_transcript(&[]).await?;
             return Ok(AguiRunOutcome::Cancelled);
         }
         // The failed message of a turn without effects is no part of the transcript (D29); the client keeps it, to be
         // able to send it again.
-        self.restate(own.as_slice()).await?;
+        self.sync_transcript(own.as_slice()).await?;
         Err(errored.into())
     }
 }
@@ -224,7 +226,7 @@ pub(super) fn append_messages(mut messages: Vec<Message>, behind: &[Message]) ->
 }
 
 /// Returns the message that a turn answers, as clients have it; `None` for a turn that resumes.
-async fn theirs(turn: &Turn) -> Result<Option<Message>, AguiRunFailure> {
+async fn read_turn_message(turn: &Turn) -> Result<Option<Message>, AguiRunFailure> {
     let Some((message, side)) = turn.message().await? else { return Ok(None) };
-    Ok(view::message(view::id_of(side.as_ref(), turn.id()), &message, None))
+    Ok(view::convert_message(view::first_message_id(side.as_ref(), turn.id()), &message, None))
 }

@@ -9,7 +9,7 @@ use singletree_protocol::agui::Message;
 
 use super::failed::AguiRunFailure;
 use super::mirror::ClientMessageList;
-use super::run::{AguiRunHandler, AguiRunOutcome, RUN_ID, digest_hex};
+use super::run::{AguiRunHandler, AguiRunOutcome, RUN_ID, half_sha256_hex};
 use super::truth::AguiTranscript;
 use super::turns::TurnStartTiming;
 use super::view;
@@ -31,28 +31,28 @@ pub(super) struct FailedMessages(Vec<FailedMessage>);
 
 impl FailedMessages {
     /// Reads the messages, if the client holds any that the transcript does not have.
-    pub(super) async fn read(
+    pub(super) async fn read_held_failures(
         chat: &Chat,
         session: &str,
         (truth, held): (&AguiTranscript, &ClientMessageList),
     ) -> Result<Self, Error> {
-        if held.ids().all(|id| truth.knows(id)) {
+        if held.message_ids().all(|id| truth.contains_message(id)) {
             return Ok(Self::default());
         }
-        let failed = match chat.failed_turns(session, truth.first()..u64::MAX, FAILED).await {
+        let failed = match chat.failed_turns(session, truth.first_position()..u64::MAX, FAILED).await {
             Err(Error::SessionUnknown { .. }) => Vec::new(),
             failed => failed?,
         };
         let mut messages: Vec<FailedMessage> = Vec::new();
         for failed in failed.iter().filter(|failed| failed.retried_by.is_none()) {
             let Some((message, side)) = &failed.message else { continue };
-            let id = view::id_of(side.as_ref(), &failed.turn.id);
-            if held.ids().all(|held| *held != id) {
+            let id = view::first_message_id(side.as_ref(), &failed.turn.id);
+            if held.message_ids().all(|held| *held != id) {
                 continue;
             }
             // A message that was sent again under its id has the position of its last failure.
             messages.retain(|earlier| earlier.message.id() != id);
-            if let Some(message) = view::message(id, message, None) {
+            if let Some(message) = view::convert_message(id, message, None) {
                 messages.push(FailedMessage { place: failed.place, message });
             }
         }
@@ -60,13 +60,13 @@ impl FailedMessages {
     }
 
     /// Checks whether a message is among them.
-    pub(super) fn contains(&self, id: &str) -> bool {
+    pub(super) fn contains_message(&self, id: &str) -> bool {
         self.0.iter().any(|failed| failed.message.id() == id)
     }
 
     /// Adds the messages to those of a transcript, which come with their positions. Messages that the transcript
     /// `knows` were answered later, and are omitted.
-    pub(super) fn merge_into(
+    pub(super) fn merge_into_transcript(
         &self,
         entries: impl Iterator<Item = (u64, Message)>,
         knows: impl Fn(&str) -> bool,
@@ -87,20 +87,20 @@ impl FailedMessages {
 impl AguiRunHandler {
     /// Retries the newest turn of the session, if it has failed and answers the last message that the client posted.
     /// `None` if it does not, or if the run answers an interrupt.
-    pub(super) async fn retry(
+    pub(super) async fn retry_failed_turn(
         &mut self,
         truth: &AguiTranscript,
     ) -> Result<Option<AguiRunOutcome>, AguiRunFailure> {
         let held = (truth, &self.mirror);
-        self.failed = FailedMessages::read(&self.chat, &self.asked.thread, held).await?;
+        self.failed = FailedMessages::read_held_failures(&self.chat, &self.asked.thread, held).await?;
         let Some(user) = self.asked.user.as_ref().filter(|_| self.asked.answers.is_empty()) else {
             return Ok(None);
         };
         let Some((turn, since)) = self.retry_or_follow(&user.id).await? else { return Ok(None) };
         if since == TurnStartTiming::Itself {
-            self.disconnect.begin(&turn);
+            self.disconnect.guard_turn(&turn);
         }
-        self.follow(turn, since, None).await.map(Some)
+        self.follow_turns(turn, since, None).await.map(Some)
     }
 
     /// Returns the turn that answers a message whose newest turn has failed: a retry of that turn (D29), which this
@@ -120,26 +120,26 @@ impl AguiRunHandler {
         if !is_open && newest.status != StoredTurnStatus::Errored {
             return Ok(None);
         }
-        let Some(chain) = RetryChain::of(&self.chat, &newest).await? else { return Ok(None) };
+        let Some(chain) = RetryChain::load_for_turn(&self.chat, &newest).await? else { return Ok(None) };
         let (_, side) = &chain.message;
         let is_first_try = chain.turns.len() == 1;
-        if view::id_of(side.as_ref(), &chain.first) != message || (is_open && is_first_try) {
+        if view::first_message_id(side.as_ref(), &chain.first) != message || (is_open && is_first_try) {
             return Ok(None);
         }
-        if !is_open && self.failure_of(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
+        if !is_open && self.read_turn_failure(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
             return Ok(None);
         }
         let is_of_this_run =
             side.as_ref().and_then(|side| side.get(RUN_ID)).is_some_and(|run| *run == *self.asked.run);
         if is_of_this_run
             && let Some(first) = chain.turns.first()
-            && self.failure_of(first).await?.is_some_and(|failure| !failure.is_retry_safe)
+            && self.read_turn_failure(first).await?.is_some_and(|failure| !failure.is_retry_safe)
         {
             return Ok(Some((self.chat.turn(first).await?, TurnStartTiming::Before)));
         }
         // The oldest turn first: with the key of this run, the chat returns the retry that an earlier request has begun.
         for failed in &chain.turns {
-            let key = format!("agui:retry:{}", digest_hex(&format!("{failed} {}", self.asked.run)));
+            let key = format!("agui:retry:{}", half_sha256_hex(&format!("{failed} {}", self.asked.run)));
             match self.chat.retry(failed, SendOptions::new().key(key).listen()).await {
                 Ok(turn) if turn.is_new() => return Ok(Some((turn, TurnStartTiming::Itself))),
                 Ok(turn) => return Ok(Some((turn, TurnStartTiming::Before))),
@@ -153,7 +153,7 @@ impl AguiRunHandler {
 
     /// Checks whether to send the message of a failed turn again could repeat something: the turn or a retry of it had
     /// effects, a retry has not failed, or the record of one of them is not among the newest ones.
-    pub(super) async fn may_repeat(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
+    pub(super) async fn can_repeat_effects(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
         let failed = self.chat.failed_turns(turn.session(), 0..u64::MAX, FAILED).await?;
         let mut next = Some(turn.id().clone());
         // A retry comes after the turn that it retries.
@@ -169,7 +169,7 @@ impl AguiRunHandler {
     }
 
     /// Returns how a turn failed, if it did.
-    async fn failure_of(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
+    async fn read_turn_failure(&self, turn: &TurnId) -> Result<Option<TurnFailure>, AguiRunFailure> {
         let turn = self.chat.turn(turn).await?;
         Ok(match turn.outcome().await.as_ref() {
             ChatTurnOutcome::Errored(errored) => Some(TurnFailure {

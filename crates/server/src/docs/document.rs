@@ -12,18 +12,18 @@ use crate::section::{
 const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
-pub(super) fn document(routes: &[ApiRoute]) -> Value {
+pub(super) fn build_openapi_document(routes: &[ApiRoute]) -> Value {
     let mut schemas = OpenApiSchemas::new();
     let mut paths = Map::new();
     let (mut tags, mut parameters) = (Vec::new(), Vec::new());
-    let problem = schemas.answered(schema_of::<native::ErrorBody>);
+    let problem = schemas.response_schema(schema_of::<native::ErrorBody>);
     for route in routes {
         let Some(operation) = &route.operation else { continue };
         if !tags.contains(&operation.tag) {
             tags.push(operation.tag);
         }
         parameters.extend(operation.query);
-        let described = described(route, operation, &mut schemas, &problem);
+        let described = describe_operation(route, operation, &mut schemas, &problem);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = described;
     }
@@ -40,7 +40,7 @@ pub(super) fn document(routes: &[ApiRoute]) -> Value {
         "tags": tags.iter().map(|tag| json!({ "name": tag })).collect::<Value>(),
         "paths": paths,
         "components": {
-            "schemas": schemas.shared(&parameters),
+            "schemas": schemas.into_shared_schemas(&parameters),
             "securitySchemes": { "key": {
                 "type": "http",
                 "scheme": "bearer",
@@ -50,7 +50,7 @@ pub(super) fn document(routes: &[ApiRoute]) -> Value {
     })
 }
 
-fn described(
+fn describe_operation(
     route: &ApiRoute,
     operation: &ApiOperation,
     schemas: &mut OpenApiSchemas,
@@ -64,7 +64,7 @@ fn described(
             RouteAccess::Open => json!([]),
             RouteAccess::Keyed => json!([{ "key": [] }]),
         },
-        "responses": responses(route, operation, schemas, problem),
+        "responses": describe_responses(route, operation, schemas, problem),
     });
     let scope = route.scope.map(|scope| format!("Needs the scope `{scope}`.")).unwrap_or_default();
     let about = [operation.about, &scope]
@@ -75,15 +75,16 @@ fn described(
     if !about.is_empty() {
         described["description"] = about.into();
     }
-    let parameters = parameters(route, operation, schemas);
+    let parameters = describe_parameters(route, operation, schemas);
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
     }
-    if let Some((kind, mut schema)) = content(operation.body, |of| schemas.taken(of)) {
+    if let Some((kind, mut schema)) = describe_content(operation.body, |of| schemas.request_schema(of)) {
         if let BodyContent::Bytes(_) = operation.body {
             schema["minLength"] = json!(1);
         }
-        let is_required = matches!(operation.body, BodyContent::Bytes(_)) || needs_fields(operation, schemas);
+        let is_required =
+            matches!(operation.body, BodyContent::Bytes(_)) || has_required_fields(operation, schemas);
         described["requestBody"] =
             json!({ "required": is_required, "content": { kind: { "schema": schema } } });
     }
@@ -91,18 +92,22 @@ fn described(
 }
 
 /// Tells whether a body has to have fields: without, none is needed.
-fn needs_fields(operation: &ApiOperation, schemas: &mut OpenApiSchemas) -> bool {
+fn has_required_fields(operation: &ApiOperation, schemas: &mut OpenApiSchemas) -> bool {
     match operation.body {
-        BodyContent::Json(of) => schemas.properties(of).iter().any(|property| property.2),
+        BodyContent::Json(of) => schemas.request_properties(of).iter().any(|property| property.2),
         BodyContent::Events(_) | BodyContent::Bytes(_) | BodyContent::Empty => false,
     }
 }
 
-fn parameters(route: &ApiRoute, operation: &ApiOperation, schemas: &mut OpenApiSchemas) -> Vec<Value> {
+fn describe_parameters(
+    route: &ApiRoute,
+    operation: &ApiOperation,
+    schemas: &mut OpenApiSchemas,
+) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let mut all: Vec<Value> = names
         .map(|name| {
-            let about = named(name);
+            let about = describe_path_parameter(name);
             let schema = match name {
                 "session" => json!({ "type": "string", "pattern": native::ID_PATTERN }),
                 _ => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
@@ -111,7 +116,7 @@ fn parameters(route: &ApiRoute, operation: &ApiOperation, schemas: &mut OpenApiS
         })
         .collect();
     for (name, mut schema, required) in
-        operation.query.map(|query| schemas.properties(query)).unwrap_or_default()
+        operation.query.map(|query| schemas.request_properties(query)).unwrap_or_default()
     {
         let about =
             schema.as_object_mut().and_then(|object| object.remove("description")).unwrap_or_default();
@@ -128,7 +133,7 @@ fn parameters(route: &ApiRoute, operation: &ApiOperation, schemas: &mut OpenApiS
 }
 
 /// Returns the description of a path parameter with a usual name.
-fn named(name: &str) -> &'static str {
+fn describe_path_parameter(name: &str) -> &'static str {
     match name {
         "session" => "The session's id.",
         "turn" => "The turn's id.",
@@ -137,7 +142,7 @@ fn named(name: &str) -> &'static str {
     }
 }
 
-fn responses(
+fn describe_responses(
     route: &ApiRoute,
     operation: &ApiOperation,
     schemas: &mut OpenApiSchemas,
@@ -145,7 +150,7 @@ fn responses(
 ) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in &operation.answers {
-        add(&mut all, answer, schemas);
+        add_response(&mut all, answer, schemas);
     }
     let has_body = !matches!(operation.body, BodyContent::Empty);
     let is_keyed = route.access == RouteAccess::Keyed;
@@ -161,7 +166,7 @@ fn responses(
     ];
     let usual = usual.into_iter().filter(|it| it.1).map(|it| it.0);
     for status in usual.chain(operation.fails.iter().copied()) {
-        all.entry(status.to_string()).or_insert_with(|| failed(status, problem));
+        all.entry(status.to_string()).or_insert_with(|| describe_failure(status, problem));
     }
     all.insert(
         "default".into(),
@@ -174,14 +179,16 @@ fn responses(
 }
 
 /// Adds an answer beside others of its status.
-fn add(all: &mut Map<String, Value>, answer: &OperationResponse, schemas: &mut OpenApiSchemas) {
+fn add_response(all: &mut Map<String, Value>, answer: &OperationResponse, schemas: &mut OpenApiSchemas) {
     let response =
         all.entry(answer.status.to_string()).or_insert_with(|| json!({ "description": answer.about }));
     if matches!(answer.status, 201 | 202) {
         response["headers"]["Location"] =
             json!({ "description": "Where it is.", "schema": { "type": "string" } });
     }
-    let Some((kind, schema)) = content(answer.content, |of| schemas.answered(of)) else { return };
+    let Some((kind, schema)) = describe_content(answer.content, |of| schemas.response_schema(of)) else {
+        return;
+    };
     let media = &mut response["content"][kind];
     match answer.content {
         BodyContent::Events(_) => {
@@ -194,7 +201,7 @@ fn add(all: &mut Map<String, Value>, answer: &OperationResponse, schemas: &mut O
     }
 }
 
-fn content(
+fn describe_content(
     content: BodyContent,
     schema: impl FnOnce(crate::section::SchemaOf) -> Value,
 ) -> Option<(&'static str, Value)> {
@@ -207,7 +214,7 @@ fn content(
     }
 }
 
-fn failed(status: u16, problem: &Value) -> Value {
+fn describe_failure(status: u16, problem: &Value) -> Value {
     let about = match status {
         400 => "The request is not right: the error says where.",
         401 => "A valid key is needed.",

@@ -26,37 +26,37 @@ impl OpenApiSchemas {
     }
 
     /// Returns the schema of something that is taken.
-    pub(super) fn taken(&mut self, of: SchemaOf) -> Value {
+    pub(super) fn request_schema(&mut self, of: SchemaOf) -> Value {
         of(&mut self.taken).to_value()
     }
 
     /// Returns the schema of something that is answered.
-    pub(super) fn answered(&mut self, of: SchemaOf) -> Value {
+    pub(super) fn response_schema(&mut self, of: SchemaOf) -> Value {
         of(&mut self.answered).to_value()
     }
 
     /// Returns the properties of a type that is taken, by name: schema, and whether it is required.
-    pub(super) fn properties(&mut self, of: SchemaOf) -> Vec<(String, Value, bool)> {
+    pub(super) fn request_properties(&mut self, of: SchemaOf) -> Vec<(String, Value, bool)> {
         let schema = of(&mut self.taken);
-        let schema = self.resolved(&schema);
+        let schema = self.resolve_reference(&schema);
         let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
         let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let properties = properties.into_iter().map(|(name, mut schema)| {
-            without_null(&mut schema);
+            remove_null_type(&mut schema);
             let is_required = required.iter().any(|it| it == name.as_str());
             (name, schema, is_required)
         });
         properties.collect()
     }
 
-    fn resolved(&self, schema: &Schema) -> Map<String, Value> {
+    fn resolve_reference(&self, schema: &Schema) -> Map<String, Value> {
         let place = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.rsplit('/').next());
         let shared = place.and_then(|place| self.taken.definitions().get(place)).and_then(Value::as_object);
         shared.or(schema.as_object()).cloned().unwrap_or_default()
     }
 
     /// Returns all shared schemas; those that only parameters were made of are not among them.
-    pub(super) fn shared(mut self, parameters: &[SchemaOf]) -> Map<String, Value> {
+    pub(super) fn into_shared_schemas(mut self, parameters: &[SchemaOf]) -> Map<String, Value> {
         let mut names = Vec::new();
         for of in parameters {
             let schema = of(&mut self.taken);
@@ -84,7 +84,7 @@ impl OpenApiSchemas {
 }
 
 /// Removes null from the types of a parameter: an optional parameter is left out instead.
-fn without_null(schema: &mut Value) {
+fn remove_null_type(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
         kinds.retain(|kind| kind != "null");

@@ -23,7 +23,11 @@ struct ShownToolCall {
 
 impl RecentToolCalls {
     /// Adds the calls of a recorded message.
-    pub(crate) fn made(&mut self, message: &MessageId, calls: &[ToolCall]) -> Vec<ProjectionPiece> {
+    pub(crate) fn add_recorded_calls(
+        &mut self,
+        message: &MessageId,
+        calls: &[ToolCall],
+    ) -> Vec<ProjectionPiece> {
         // Closed calls are not needed once another message makes calls.
         self.0.retain(|it| !it.over || calls.is_empty());
         let told = calls.iter().map(|call| {
@@ -41,7 +45,7 @@ impl RecentToolCalls {
 
     /// Takes the result of a tool that has ended. A call that is not known yet is shown later, followed by its
     /// result.
-    pub(crate) fn finished(&mut self, id: &str, success: bool, content: &str) -> Option<ProjectionPiece> {
+    pub(crate) fn finish_call(&mut self, id: &str, success: bool, content: &str) -> Option<ProjectionPiece> {
         let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over)?;
         let told = (success, content.to_owned());
         if call.told.as_ref() == Some(&told) {
@@ -60,7 +64,7 @@ impl RecentToolCalls {
     }
 
     /// Takes the recorded result of a call. The call may be older than the stream.
-    pub(crate) fn recorded(
+    pub(crate) fn record_result(
         &mut self,
         message: &MessageId,
         (id, success, content): (&str, bool, &str),

@@ -21,27 +21,27 @@ pub(crate) struct MessageStreamPosition {
 impl MessageStreamPosition {
     pub(crate) fn new(showing: &DisplayedMessageId, bytes: usize, text: &Sha256) -> Self {
         let MessageId { turn, k } = &showing.message;
-        let digest = digest(text.clone());
+        let digest = digest_prefix_hex(text.clone());
         Self { turn: turn.to_string(), k: *k, attempt: showing.attempt, bytes, digest }
     }
 
     /// Returns the name of the showing; `None` if the mark was tampered with.
-    pub(crate) fn showing(&self) -> Option<DisplayedMessageId> {
+    pub(crate) fn parse_displayed_id(&self) -> Option<DisplayedMessageId> {
         let turn: TurnId = self.turn.parse().ok()?;
         Some(DisplayedMessageId { message: MessageId { turn, k: self.k }, attempt: self.attempt })
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn shown_byte_count(&self) -> usize {
         self.bytes
     }
 
     /// Returns the text that was shown, if this text begins with it.
-    pub(crate) fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
+    pub(crate) fn matching_prefix<'a>(&self, text: &'a str) -> Option<&'a str> {
         let shown = text.get(..self.bytes)?;
-        (digest(Sha256::new_with_prefix(shown)) == self.digest).then_some(shown)
+        (digest_prefix_hex(Sha256::new_with_prefix(shown)) == self.digest).then_some(shown)
     }
 }
 
-fn digest(text: Sha256) -> String {
+fn digest_prefix_hex(text: Sha256) -> String {
     text.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

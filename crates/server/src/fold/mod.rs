@@ -34,7 +34,7 @@ use calls::RecentToolCalls;
 pub(crate) use mark::MessageStreamPosition;
 pub(crate) use piece::{DisplayedMessageId, ProjectionPiece, ToolAnswer};
 pub(crate) use thoughts::ThinkingProjection;
-pub(crate) use tool_answer::success;
+pub(crate) use tool_answer::has_call_succeeded;
 use way::MessageProjection;
 
 /// The state of one stream: of the events of a session, or of one turn.
@@ -55,25 +55,25 @@ pub(crate) struct ChatProjection {
 
 impl ChatProjection {
     /// Makes a fold that continues another stream of the same events, after its last recorded event.
-    pub(crate) fn resumed(marks: Vec<MessageStreamPosition>) -> Self {
+    pub(crate) fn resume_from_positions(marks: Vec<MessageStreamPosition>) -> Self {
         let mut ways: Vec<MessageProjection> =
-            marks.into_iter().filter_map(MessageProjection::resumed).collect();
-        ways.sort_by_key(|way| way.id().k);
-        let turn = ways.first().map(|way| way.id().turn.clone());
+            marks.into_iter().filter_map(MessageProjection::resume_from_position).collect();
+        ways.sort_by_key(|way| way.message_id().k);
+        let turn = ways.first().map(|way| way.message_id().turn.clone());
         Self { turn, ways, ..Self::default() }
     }
 
     /// Returns the positions in the messages in progress.
-    pub(crate) fn marks(&self) -> Vec<MessageStreamPosition> {
-        self.ways.iter().filter_map(MessageProjection::mark).collect()
+    pub(crate) fn stream_positions(&self) -> Vec<MessageStreamPosition> {
+        self.ways.iter().filter_map(MessageProjection::stream_position).collect()
     }
 
     /// Returns the pieces that an event adds.
-    pub(crate) fn event(&mut self, event: &ChatEvent) -> Vec<ProjectionPiece> {
+    pub(crate) fn apply_event(&mut self, event: &ChatEvent) -> Vec<ProjectionPiece> {
         let mut out = Vec::new();
         if event.id.is_some() {
             self.at = self.at.max(Some(event.at));
-        } else if self.is_late(event) {
+        } else if self.is_outdated_event(event) {
             return out;
         }
         match &event.what {
@@ -82,12 +82,12 @@ impl ChatProjection {
                 out.push(ProjectionPiece::TurnBegin { turn, message });
             }
             ChatEventKind::Delta { id, .. } => {
-                self.enter(&id.turn, &mut out);
-                self.delta(&event.what, &mut out);
+                self.enter_turn(&id.turn, &mut out);
+                self.apply_delta(&event.what, &mut out);
             }
             ChatEventKind::MessageAppended { id, message, side } => {
-                self.enter(&id.turn, &mut out);
-                self.record((id, message, side.as_ref()), &mut out);
+                self.enter_turn(&id.turn, &mut out);
+                self.apply_recorded_message((id, message, side.as_ref()), &mut out);
             }
             // The call was shown with the message that makes it. Before that message is recorded, the message of a
             // call is unknown.
@@ -98,7 +98,7 @@ impl ChatProjection {
             | ChatEventKind::TurnRetrying { .. }
             | ChatEventKind::ThinkingDelta { .. } => {}
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
-                out.extend(self.calls.finished(call, *success, content));
+                out.extend(self.calls.finish_call(call, *success, content));
             }
             ChatEventKind::SignalReceived { signal, how, wait, .. } => {
                 let (turn, signal) = (event.turn.clone(), signal.clone());
@@ -110,7 +110,7 @@ impl ChatProjection {
             | ChatEventKind::TurnErrored { outcome } => {
                 // A turn whose message another turn has taken ends during that turn.
                 if self.turn.as_ref().is_none_or(|turn| *turn == event.turn) {
-                    self.abandon(&mut out);
+                    self.retract_unrecorded(&mut out);
                     self.turn = None;
                     match outcome.as_ref() {
                         // The turn that resumes answers the open calls.
@@ -128,56 +128,58 @@ impl ChatProjection {
     }
 
     /// Checks whether a provisional event is out of date because a later event is recorded.
-    fn is_late(&self, event: &ChatEvent) -> bool {
+    fn is_outdated_event(&self, event: &ChatEvent) -> bool {
         if let ChatEventKind::Delta { id, so_far, .. } = &event.what {
             let recorded = self.turn.as_ref() == Some(&id.turn) && id.k < self.recorded;
-            return recorded || self.over.as_ref() == Some(&id.turn) || (!so_far && self.is_before(event));
+            return recorded
+                || self.over.as_ref() == Some(&id.turn)
+                || (!so_far && self.is_before_recorded(event));
         }
-        self.over.as_ref() == Some(&event.turn) || self.is_before(event)
+        self.over.as_ref() == Some(&event.turn) || self.is_before_recorded(event)
     }
 
-    fn is_before(&self, event: &ChatEvent) -> bool {
+    fn is_before_recorded(&self, event: &ChatEvent) -> bool {
         self.at.is_some_and(|it| event.at < it)
     }
 
     /// Switches to the turn whose messages are arriving.
-    fn enter(&mut self, turn: &TurnId, out: &mut Vec<ProjectionPiece>) {
+    fn enter_turn(&mut self, turn: &TurnId, out: &mut Vec<ProjectionPiece>) {
         if self.turn.as_ref() != Some(turn) {
-            self.abandon(out);
+            self.retract_unrecorded(out);
             self.turn = Some(turn.clone());
             self.recorded = 0;
         }
     }
 
     /// Retracts the shown text of messages that are not recorded and will not be.
-    fn abandon(&mut self, out: &mut Vec<ProjectionPiece>) {
-        out.extend(self.ways.drain(..).filter_map(MessageProjection::abandon));
+    fn retract_unrecorded(&mut self, out: &mut Vec<ProjectionPiece>) {
+        out.extend(self.ways.drain(..).filter_map(MessageProjection::into_retraction));
     }
 
-    fn delta(&mut self, what: &ChatEventKind, out: &mut Vec<ProjectionPiece>) {
+    fn apply_delta(&mut self, what: &ChatEventKind, out: &mut Vec<ProjectionPiece>) {
         let ChatEventKind::Delta { id, run, n, text, so_far, side, unrecorded } = what else { return };
-        let follows = id.k <= self.next(id);
-        let way = self.way(id);
-        way.spoken_by(agent_of(side.as_ref()));
+        let follows = id.k <= self.next_position(id);
+        let way = self.find_or_begin_message(id);
+        way.set_message_agent(agent_from_side(side.as_ref()));
         if *so_far {
-            way.so_far((*run, *n), text, follows, out);
+            way.apply_text_so_far((*run, *n), text, follows, out);
         } else {
-            way.delta((*run, *n), text, follows || *unrecorded == 0, out);
+            way.apply_delta((*run, *n), text, follows || *unrecorded == 0, out);
         }
     }
 
     /// Returns the position of the turn's next message, as far as it is known: after the recorded messages and the
     /// shown messages in progress. Position 0 of a turn that answers a message is the user's own message, which is
     /// not shown again.
-    fn next(&self, id: &MessageId) -> u64 {
+    fn next_position(&self, id: &MessageId) -> u64 {
         let own = u64::from(id.turn.ordinal == 0);
-        let shown = self.ways.iter().filter(|way| way.is_shown() && way.id() != id);
-        shown.fold(self.recorded.max(own), |next, it| if it.id().k == next { next + 1 } else { next })
+        let shown = self.ways.iter().filter(|way| way.is_shown() && way.message_id() != id);
+        shown.fold(self.recorded.max(own), |next, it| if it.message_id().k == next { next + 1 } else { next })
     }
 
     /// Returns the state of a message on its way.
-    fn way(&mut self, id: &MessageId) -> &mut MessageProjection {
-        let at = match self.ways.binary_search_by(|ways| ways.id().k.cmp(&id.k)) {
+    fn find_or_begin_message(&mut self, id: &MessageId) -> &mut MessageProjection {
+        let at = match self.ways.binary_search_by(|ways| ways.message_id().k.cmp(&id.k)) {
             Ok(at) => at,
             Err(at) => {
                 self.ways.insert(at, MessageProjection::new(id.clone()));
@@ -187,7 +189,7 @@ impl ChatProjection {
         &mut self.ways[at]
     }
 
-    fn record(
+    fn apply_recorded_message(
         &mut self,
         (id, message, side): (&MessageId, &std::sync::Arc<ChatMessage>, Option<&Value>),
         out: &mut Vec<ProjectionPiece>,
@@ -200,29 +202,31 @@ impl ChatProjection {
             }
             Role::Tool => {
                 let call = message.tool_call_id.as_deref().unwrap_or_default();
-                let (ok, text) = (success(message, side), message.text());
-                out.push(self.calls.recorded(id, (call, ok, &text), agent_of(side)));
+                let (ok, text) = (has_call_succeeded(message, side), message.text());
+                out.push(self.calls.record_result(id, (call, ok, &text), agent_from_side(side)));
             }
             // System messages are for models only.
             Role::System => {}
             Role::Assistant => {
-                let way = self.way(id);
-                way.record(&message.text(), agent_of(side), out);
-                let showing = way.showing();
-                self.ways.retain(|way| way.id() != id);
-                out.extend(self.calls.made(id, &message.tool_calls));
+                let way = self.find_or_begin_message(id);
+                way.apply_recorded_text(&message.text(), agent_from_side(side), out);
+                let showing = way.displayed_message_id();
+                self.ways.retain(|way| way.message_id() != id);
+                out.extend(self.calls.add_recorded_calls(id, &message.tool_calls));
                 out.push(ProjectionPiece::End { showing, message: message.clone(), side: side.cloned() });
             }
         }
         // Shows the message that was held back until this record came.
         let (turn, k) = (&id.turn, self.recorded);
-        if let Some(next) = self.ways.iter_mut().find(|way| way.id().turn == *turn && way.id().k == k) {
-            next.release(out);
+        if let Some(next) =
+            self.ways.iter_mut().find(|way| way.message_id().turn == *turn && way.message_id().k == k)
+        {
+            next.release_held_text(out);
         }
     }
 }
 
 /// Returns the agent of a message, from its side record (D17).
-pub(crate) fn agent_of(side: Option<&Value>) -> Option<&str> {
+pub(crate) fn agent_from_side(side: Option<&Value>) -> Option<&str> {
     side?.get("agent")?.as_str()
 }

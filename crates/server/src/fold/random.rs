@@ -290,12 +290,12 @@ proptest! {
         let lost = lost.min(events.len());
         let back = (lost + gone).min(events.len());
         let mut fold = ChatProjection::default();
-        let mut pieces: Vec<ProjectionPiece> = events[..lost].iter().flat_map(|event| fold.event(event)).collect();
-        let mut fold = ChatProjection::resumed(fold.marks());
+        let mut pieces: Vec<ProjectionPiece> = events[..lost].iter().flat_map(|event| fold.apply_event(event)).collect();
+        let mut fold = ChatProjection::resume_from_positions(fold.stream_positions());
         let missed = events[lost..back].iter().filter(|event| event.id.is_some()).cloned();
         let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
         // A result of a call may be shown twice around the gap, with equal content: ignores results.
-        pieces.extend(rest.iter().flat_map(|item| fold.event(item)).filter(|it| !matches!(it, ProjectionPiece::Answer(_))));
+        pieces.extend(rest.iter().flat_map(|item| fold.apply_event(item)).filter(|it| !matches!(it, ProjectionPiece::Answer(_))));
         pieces.retain(|piece| !matches!(piece, ProjectionPiece::Answer(_) | ProjectionPiece::Recorded(_)));
         let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
@@ -322,7 +322,7 @@ proptest! {
             .filter(|(at, it)| it.id.is_some() || (*at != dropped && *at >= from))
             .map(|(_, it)| it.clone()).collect();
         let mut fold = ChatProjection::default();
-        let pieces: Vec<ProjectionPiece> = events.iter().flat_map(|event| fold.event(event)).collect();
+        let pieces: Vec<ProjectionPiece> = events.iter().flat_map(|event| fold.apply_event(event)).collect();
         let texts = shown(&pieces);
         let recorded: HashMap<MessageId, String> = events.iter().filter_map(|event| match &event.what {
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
@@ -338,7 +338,7 @@ proptest! {
         for piece in &pieces {
             if let ProjectionPiece::End { showing, side, .. } = piece {
                 let agent = owners.iter().find(|owner| owner.0 == showing.to_string()).and_then(|owner| owner.1.clone());
-                prop_assert_eq!(agent.as_deref(), agent_of(side.as_ref()));
+                prop_assert_eq!(agent.as_deref(), agent_from_side(side.as_ref()));
             }
         }
     }

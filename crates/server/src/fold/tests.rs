@@ -130,12 +130,12 @@ fn check(events: &[&str], shown: &[&str]) {
     let mut pieces = Vec::new();
     for (at, line) in (1..).zip(events) {
         if *line == "--" {
-            let marks = serde_json::to_string(&fold.marks()).unwrap();
-            fold = ChatProjection::resumed(serde_json::from_str(&marks).unwrap());
+            let marks = serde_json::to_string(&fold.stream_positions()).unwrap();
+            fold = ChatProjection::resume_from_positions(serde_json::from_str(&marks).unwrap());
             continue;
         }
         let (durable, what) = read(line);
-        pieces.extend(fold.event(&event(at, durable, turn("t"), what)));
+        pieces.extend(fold.apply_event(&event(at, durable, turn("t"), what)));
     }
     let pieces: Vec<String> = pieces.iter().map(show).collect();
     assert_eq!(pieces, shown, "{events:?}");
@@ -269,7 +269,7 @@ fn what_the_record_has_overtaken_is_not_told() {
     let mut seen = Vec::new();
     for (at, line) in told.into_iter().chain([(6, "finish c 3")]) {
         let (durable, what) = read(line);
-        seen.extend(fold.event(&event(at, durable, turn("t"), what)).iter().map(show));
+        seen.extend(fold.apply_event(&event(at, durable, turn("t"), what)).iter().map(show));
     }
     let expected =
         ["begin 1", "call 1 c", "end 1", "answer c 9", "begin 3", "call 3 c", "end 3", "answer c 3"];
@@ -298,7 +298,7 @@ fn what_is_never_recorded_is_void_when_its_turn_ends() {
     {
         let (durable, what) = read(line);
         let what = if of == "u" { completed(turn("u")) } else { what };
-        seen.extend(fold.event(&event(at, durable, turn(of), what)).iter().map(show));
+        seen.extend(fold.apply_event(&event(at, durable, turn(of), what)).iter().map(show));
     }
     assert_eq!(seen, ["begin 1", "1 He", "completed", "1 y", "end 1"]);
 }
@@ -306,7 +306,11 @@ fn what_is_never_recorded_is_void_when_its_turn_ends() {
 #[test]
 fn what_a_tool_message_says_of_success() {
     let check = |content: &str, side: Option<Value>, expected: bool| {
-        assert_eq!(success(&ChatMessage::tool("c", content), side.as_ref()), expected, "{content}");
+        assert_eq!(
+            has_call_succeeded(&ChatMessage::tool("c", content), side.as_ref()),
+            expected,
+            "{content}"
+        );
     };
     check("7", None, true);
     check("7", Some(json!({ "success": false })), false);

@@ -16,7 +16,7 @@ pub(crate) struct ThinkingPiece {
 
 impl ThinkingPiece {
     /// Returns the id of the thinking: it differs from the ids of the message and of other attempts.
-    pub(crate) fn id(&self) -> String {
+    pub(crate) fn thinking_id(&self) -> String {
         match self.attempt {
             1 => format!("{}#thinking", self.message),
             attempt => format!("{}~{attempt}#thinking", self.message),
@@ -48,16 +48,16 @@ struct MessageThinking {
 
 impl ThinkingProjection {
     /// Returns the new thinking of an event.
-    pub(crate) fn event(&mut self, event: &ChatEvent) -> Option<ThinkingPiece> {
+    pub(crate) fn apply_event(&mut self, event: &ChatEvent) -> Option<ThinkingPiece> {
         match &event.what {
             ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => {
                 if self.is_recorded(id) {
                     return None;
                 }
-                self.piece(id, (*run, *n, *so_far), text)
+                self.apply_piece(id, (*run, *n, *so_far), text)
             }
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
-                let thought = self.of(id).show_all(&thinking(message));
+                let thought = self.find_or_begin_message(id).show_whole_text(&thinking_text(message));
                 self.open.retain(|open| open.message.turn != id.turn || open.message.k > id.k);
                 self.recorded = Some(id.clone());
                 thought
@@ -70,7 +70,7 @@ impl ThinkingProjection {
         self.recorded.as_ref().is_some_and(|recorded| recorded.turn == id.turn && id.k <= recorded.k)
     }
 
-    fn of(&mut self, id: &MessageId) -> &mut MessageThinking {
+    fn find_or_begin_message(&mut self, id: &MessageId) -> &mut MessageThinking {
         let at = match self.open.iter().position(|open| open.message == *id) {
             Some(at) => at,
             None => {
@@ -88,13 +88,13 @@ impl ThinkingProjection {
         &mut self.open[at]
     }
 
-    fn piece(
+    fn apply_piece(
         &mut self,
         id: &MessageId,
         (run, n, so_far): (u32, u64, bool),
         text: &str,
     ) -> Option<ThinkingPiece> {
-        let thinking = self.of(id);
+        let thinking = self.find_or_begin_message(id);
         if run < thinking.run || (run == thinking.run && n < thinking.next && !thinking.holed) {
             return None;
         }
@@ -107,41 +107,41 @@ impl ThinkingProjection {
         }
         if so_far {
             (thinking.next, thinking.holed) = (n + 1, false);
-            return thinking.show_all(text);
+            return thinking.show_whole_text(text);
         }
         thinking.holed |= n != thinking.next;
         if thinking.holed {
             return None;
         }
         thinking.next = n + 1;
-        thinking.show(text)
+        thinking.show_text(text)
     }
 }
 
 impl MessageThinking {
-    fn show(&mut self, text: &str) -> Option<ThinkingPiece> {
+    fn show_text(&mut self, text: &str) -> Option<ThinkingPiece> {
         self.shown.push_str(text);
         let (message, attempt) = (self.message.clone(), self.attempt);
         (!text.is_empty()).then(|| ThinkingPiece { message, attempt, delta: text.to_owned() })
     }
 
     /// Takes the whole text so far and shows its rest; if other text was shown, shows all of it as a new attempt.
-    fn show_all(&mut self, text: &str) -> Option<ThinkingPiece> {
+    fn show_whole_text(&mut self, text: &str) -> Option<ThinkingPiece> {
         match text.strip_prefix(self.shown.as_str()) {
-            Some(rest) => self.show(rest),
+            Some(rest) => self.show_text(rest),
             // A recorded message without thinking takes none back.
             None if text.is_empty() => None,
             None => {
                 self.attempt = self.attempt.saturating_add(1);
                 self.shown.clear();
-                self.show(text)
+                self.show_text(text)
             }
         }
     }
 }
 
 /// Returns the thinking in a recorded message.
-fn thinking(message: &ChatMessage) -> String {
+fn thinking_text(message: &ChatMessage) -> String {
     let thoughts = message.content.blocks().iter().filter_map(|block| match block {
         ContentBlock::Thinking { text, .. } => Some(text.as_str()),
         ContentBlock::Text { .. } | ContentBlock::Image { .. } | ContentBlock::RedactedThinking { .. } => {
@@ -186,7 +186,7 @@ mod tests {
 
     fn told(events: &[ChatEvent]) -> Vec<(u32, String)> {
         let mut thoughts = ThinkingProjection::default();
-        let told = events.iter().filter_map(|event| thoughts.event(event));
+        let told = events.iter().filter_map(|event| thoughts.apply_event(event));
         told.map(|thought| (thought.attempt, thought.delta)).collect()
     }
 

@@ -8,7 +8,7 @@ const CLOSED: [&str; 4] = ["cancelled", "denied", "failed", "unknown"];
 
 /// Returns whether the call of a tool message succeeded. The side record decides (D17); without one, the content, if
 /// it is an object that closes the call (D8) or has `success`; otherwise the call succeeded.
-pub(crate) fn success(message: &ChatMessage, side: Option<&Value>) -> bool {
+pub(crate) fn has_call_succeeded(message: &ChatMessage, side: Option<&Value>) -> bool {
     if let Some(success) = side.and_then(|side| side.get("success")).and_then(Value::as_bool) {
         return success;
     }

@@ -49,14 +49,14 @@ impl MessageProjection {
     }
 
     /// Continues a message at the position of an earlier stream.
-    pub(crate) fn resumed(mark: MessageStreamPosition) -> Option<Self> {
-        let showing = mark.showing()?;
+    pub(crate) fn resume_from_position(mark: MessageStreamPosition) -> Option<Self> {
+        let showing = mark.parse_displayed_id()?;
         let fresh = Self::new(showing.message.clone());
         Some(Self { showing, begun: true, before: Some(mark), ..fresh })
     }
 
     /// Returns the position, for a stream that continues this one; `None` as long as nothing was shown.
-    pub(crate) fn mark(&self) -> Option<MessageStreamPosition> {
+    pub(crate) fn stream_position(&self) -> Option<MessageStreamPosition> {
         match &self.before {
             Some(before) => Some(before.clone()),
             None => {
@@ -65,11 +65,11 @@ impl MessageProjection {
         }
     }
 
-    pub(crate) fn id(&self) -> &MessageId {
+    pub(crate) fn message_id(&self) -> &MessageId {
         &self.showing.message
     }
 
-    pub(crate) fn showing(&self) -> DisplayedMessageId {
+    pub(crate) fn displayed_message_id(&self) -> DisplayedMessageId {
         self.showing.clone()
     }
 
@@ -78,7 +78,7 @@ impl MessageProjection {
     }
 
     /// Sets the agent of the message, unless the message was begun.
-    pub(crate) fn spoken_by(&mut self, agent: Option<&str>) {
+    pub(crate) fn set_message_agent(&mut self, agent: Option<&str>) {
         if !self.begun
             && let Some(agent) = agent
         {
@@ -87,7 +87,7 @@ impl MessageProjection {
     }
 
     /// Takes the next piece of a run; `follows` says that no earlier message is still to come.
-    pub(crate) fn delta(
+    pub(crate) fn apply_delta(
         &mut self,
         (run, n): (u32, u64),
         text: &str,
@@ -100,7 +100,7 @@ impl MessageProjection {
         if run > self.run || n == 0 {
             // The run starts from the beginning.
             (self.run, self.next, self.holed, self.held) = (run, 0, false, None);
-            self.again();
+            self.reset_comparison();
         }
         self.holed |= n != self.next;
         if self.holed {
@@ -111,12 +111,12 @@ impl MessageProjection {
             self.held.get_or_insert_default().push_str(text);
             return;
         }
-        self.release(out);
-        self.say(text, out);
+        self.release_held_text(out);
+        self.show_new_part(text, out);
     }
 
     /// Takes the whole text so far of a run; `follows` as in `delta`.
-    pub(crate) fn so_far(
+    pub(crate) fn apply_text_so_far(
         &mut self,
         (run, n): (u32, u64),
         text: &str,
@@ -127,111 +127,122 @@ impl MessageProjection {
             return;
         }
         (self.run, self.next, self.holed) = (run, n + 1, false);
-        self.again();
+        self.reset_comparison();
         self.held = Some(text.to_owned());
         if follows || self.begun {
-            self.release(out);
+            self.release_held_text(out);
         }
     }
 
     /// Shows the text that was held back.
-    pub(crate) fn release(&mut self, out: &mut Vec<ProjectionPiece>) {
+    pub(crate) fn release_held_text(&mut self, out: &mut Vec<ProjectionPiece>) {
         if let Some(text) = self.held.take() {
-            self.say(&text, out);
+            self.show_new_part(&text, out);
         }
     }
 
     /// Takes the recorded text and the agent of the message.
-    pub(crate) fn record(&mut self, text: &str, agent: Option<&str>, out: &mut Vec<ProjectionPiece>) {
+    pub(crate) fn apply_recorded_text(
+        &mut self,
+        text: &str,
+        agent: Option<&str>,
+        out: &mut Vec<ProjectionPiece>,
+    ) {
         self.held = None;
-        self.again();
-        self.spoken_by(agent);
+        self.reset_comparison();
+        self.set_message_agent(agent);
         // If another stream has begun the message, that stream has shown the agent.
         let known = self.begun && self.before.is_none();
         let foreign = known && agent.is_some() && agent != self.agent.as_deref();
         if foreign {
             self.agent = agent.map(str::to_owned);
-            self.show_instead(text.to_owned(), out);
+            self.replace_shown_text(text.to_owned(), out);
             return;
         }
-        self.begin(out);
-        self.say(text, out);
+        self.begin_showing(out);
+        self.show_new_part(text, out);
         if self.before.is_some() || self.said < self.shown.len() {
-            self.show_instead(text.to_owned(), out);
+            self.replace_shown_text(text.to_owned(), out);
         }
     }
 
     /// Ends a message that is never recorded.
-    pub(crate) fn abandon(self) -> Option<ProjectionPiece> {
+    pub(crate) fn into_retraction(self) -> Option<ProjectionPiece> {
         self.begun.then_some(ProjectionPiece::Retract { showing: self.showing })
     }
 
-    fn begin(&mut self, out: &mut Vec<ProjectionPiece>) {
+    fn begin_showing(&mut self, out: &mut Vec<ProjectionPiece>) {
         if !self.begun {
             self.begun = true;
-            out.push(ProjectionPiece::Begin { showing: self.showing(), agent: self.agent.clone() });
+            out.push(ProjectionPiece::Begin {
+                showing: self.displayed_message_id(),
+                agent: self.agent.clone(),
+            });
         }
     }
 
     /// Resets the comparison: the next text starts from the beginning.
-    fn again(&mut self) {
+    fn reset_comparison(&mut self) {
         self.said = 0;
         self.heard.clear();
     }
 
     /// Shows the new part of the next text of the present run.
-    fn say(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
-        let Some(before) = &self.before else { return self.say_more(text, out) };
+    fn show_new_part(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
+        let Some(before) = &self.before else { return self.show_continuation(text, out) };
         self.heard.push_str(text);
-        if self.heard.len() < before.bytes() {
+        if self.heard.len() < before.shown_byte_count() {
             return;
         }
         let heard = std::mem::take(&mut self.heard);
-        match before.of(&heard) {
+        match before.matching_prefix(&heard) {
             Some(shown) => {
                 self.before = None;
-                self.remember(shown);
+                self.append_shown_text(shown);
                 self.said = 0;
-                self.say_more(&heard, out);
+                self.show_continuation(&heard, out);
             }
-            None => self.show_instead(heard, out),
+            None => self.replace_shown_text(heard, out),
         }
     }
 
-    fn remember(&mut self, text: &str) {
+    fn append_shown_text(&mut self, text: &str) {
         self.digest.update(text);
         self.shown.push_str(text);
     }
 
-    fn say_more(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
+    fn show_continuation(&mut self, text: &str, out: &mut Vec<ProjectionPiece>) {
         let known = &self.shown[self.said..];
         if let Some(new) = text.strip_prefix(known) {
             self.said = self.shown.len() + new.len();
             if !new.is_empty() {
-                self.begin(out);
-                self.remember(new);
-                out.push(ProjectionPiece::Text { showing: self.showing(), delta: new.to_owned() });
+                self.begin_showing(out);
+                self.append_shown_text(new);
+                out.push(ProjectionPiece::Text {
+                    showing: self.displayed_message_id(),
+                    delta: new.to_owned(),
+                });
             }
         } else if known.starts_with(text) {
             self.said += text.len();
         } else {
             let all = format!("{}{text}", &self.shown[..self.said]);
-            self.show_instead(all, out);
+            self.replace_shown_text(all, out);
         }
     }
 
     /// Retracts the shown text, and shows this text instead.
-    fn show_instead(&mut self, text: String, out: &mut Vec<ProjectionPiece>) {
-        out.push(ProjectionPiece::Retract { showing: self.showing() });
+    fn replace_shown_text(&mut self, text: String, out: &mut Vec<ProjectionPiece>) {
+        out.push(ProjectionPiece::Retract { showing: self.displayed_message_id() });
         self.showing.attempt = self.showing.attempt.saturating_add(1);
         (self.begun, self.before) = (false, None);
-        self.begin(out);
+        self.begin_showing(out);
         self.said = text.len();
         self.shown.clear();
         self.digest.reset();
-        self.remember(&text);
+        self.append_shown_text(&text);
         if !text.is_empty() {
-            out.push(ProjectionPiece::Text { showing: self.showing(), delta: text });
+            out.push(ProjectionPiece::Text { showing: self.displayed_message_id(), delta: text });
         }
     }
 }

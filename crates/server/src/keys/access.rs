@@ -11,7 +11,7 @@ use singletree_engine::Clock;
 use singletree_http::Secret;
 use subtle::ConstantTimeEq;
 
-use super::key_text::{self, BEGIN, OPERATOR, digest};
+use super::key_text::{self, BEGIN, OPERATOR, digest_key_text};
 use super::keyring::Keyring;
 use super::page_session::PageSessions;
 use super::token::{TokenPolicy, TokenVerifier};
@@ -51,26 +51,26 @@ pub(crate) struct RequestAuthenticator {
 impl RequestAuthenticator {
     /// # Errors
     /// `server_key_set_invalid`.
-    pub(crate) fn open(
+    pub(crate) fn from_policy(
         policy: AccessPolicy,
         (keyring, page_sessions): (Arc<Keyring>, PageSessions),
         clock: Arc<dyn Clock>,
         entropy: &dyn Entropy,
     ) -> Result<Self> {
         let AccessPolicy { required, origins, tokens } = policy;
-        let tokens = tokens.map(|it| TokenVerifier::open(it, clock)).transpose()?;
-        let drawn = key_text::draw_secret(entropy, OPERATOR);
+        let tokens = tokens.map(|it| TokenVerifier::from_policy(it, clock)).transpose()?;
+        let drawn = key_text::generate_secret(entropy, OPERATOR);
         let (operator, operator_digest) = (drawn.text, drawn.digest);
         Ok(Self { required, origins, keyring, page_sessions, tokens, operator, operator_digest })
     }
 
     /// Tells whether everybody is asked.
-    pub(crate) fn is_required(&self) -> bool {
+    pub(crate) fn is_key_required(&self) -> bool {
         self.required
     }
 
     /// Returns the key of whoever runs the server.
-    pub(crate) fn operator(&self) -> &Secret {
+    pub(crate) fn operator_key(&self) -> &Secret {
         &self.operator
     }
 
@@ -85,38 +85,46 @@ impl RequestAuthenticator {
     }
 
     /// Returns who a request comes from.
-    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
-        let shown = shown(headers)?;
+    pub(crate) async fn authenticate_request(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Caller, RequestProblem> {
+        let shown = read_bearer_credential(headers)?;
         if shown.is_none()
             && self.required
-            && let Some(caller) = self.page_sessions.caller(headers).await?
+            && let Some(caller) = self.page_sessions.authenticate_cookie(headers).await?
         {
             return Ok(caller);
         }
         match shown {
-            Some(text) if text.starts_with(BEGIN) => said_subject(self.keyed(text).await?, headers),
+            Some(text) if text.starts_with(BEGIN) => {
+                apply_subject_header(self.authenticate_key(text).await?, headers)
+            }
             Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {
-                Some(tokens) => tokens.caller(text),
+                Some(tokens) => tokens.authenticate_token(text),
                 None => Err(RequestProblem::unauthorized()),
             },
             // Clients that cannot do without a key send any to a server that asks for none.
-            Some(_) | None if !self.required => said_subject(self.neighbour(uri, headers)?, headers),
+            Some(_) | None if !self.required => {
+                apply_subject_header(self.authenticate_local(uri, headers)?, headers)
+            }
             Some(_) | None => Err(RequestProblem::unauthorized()),
         }
     }
 
-    async fn keyed(&self, text: &str) -> Result<Caller, RequestProblem> {
-        if key_text::id_of(text) == Some(OPERATOR) {
-            let same = bool::from(digest(text).ct_eq(&self.operator_digest));
+    async fn authenticate_key(&self, text: &str) -> Result<Caller, RequestProblem> {
+        if key_text::parse_key_id(text) == Some(OPERATOR) {
+            let same = bool::from(digest_key_text(text).ct_eq(&self.operator_digest));
             return if same { Ok(Caller::operator()) } else { Err(RequestProblem::unauthorized()) };
         }
-        self.keyring.caller(text).await
+        self.keyring.authenticate_key(text).await
     }
 
     /// Returns the caller of a server that needs no key. Refuses a request that a web page of another origin makes
     /// through a user's browser: such a request carries that page's origin, or a host name of its own that resolves to
     /// this machine.
-    fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
+    fn authenticate_local(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
         let header = |name: HeaderName| headers.get(name).and_then(|header| header.to_str().ok());
         let host = header(HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
         let elsewhere = host.is_some_and(|host| !is_this_machine(host));
@@ -126,29 +134,30 @@ impl RequestAuthenticator {
         });
         if elsewhere || origin {
             let hint = "name the page in `[server] origins`, or ask for keys: `[auth] required = true`";
-            return Err(RequestProblem::of_kind(
+            return Err(RequestProblem::from_kind(
                 RequestProblemKind::OriginForbidden,
-                RequestProblemKind::OriginForbidden.message(),
+                RequestProblemKind::OriginForbidden.default_message(),
             )
-            .hint(hint));
+            .with_hint(hint));
         }
         Ok(Caller::local())
     }
 }
 
 /// Replaces the subject of a caller by the one in `X-Subject`. The header counts only for callers that may write.
-fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
+fn apply_subject_header(caller: Caller, headers: &HeaderMap) -> Result<Caller, RequestProblem> {
     let Some(said) = headers.get(SUBJECT).filter(|_| caller.scopes.contains(&Scope::Write)) else {
         return Ok(caller);
     };
     let subject = said.to_str().ok().and_then(|text| SubjectId::parse(text.trim()).ok());
-    let wrong = || RequestProblem::invalid("X-Subject is a text of 1 to 512 visible ASCII characters");
+    let wrong =
+        || RequestProblem::invalid_request("X-Subject is a text of 1 to 512 visible ASCII characters");
     Ok(Caller { subject: Some(subject.ok_or_else(wrong)?), ..caller })
 }
 
 /// Returns the text after `Bearer`. Several `Authorization` headers are refused, because it is ambiguous which one
 /// counts.
-fn shown(headers: &HeaderMap) -> Result<Option<&str>, RequestProblem> {
+fn read_bearer_credential(headers: &HeaderMap) -> Result<Option<&str>, RequestProblem> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(first), None) = (all.next(), all.next()) else {
         let none = headers.get(AUTHORIZATION).is_none();

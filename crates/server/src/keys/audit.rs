@@ -13,7 +13,7 @@ use singletree_durable::{
 use singletree_engine::{Clock, IdGenerator};
 use singletree_protocol::native::{AuditEntry, AuditList};
 
-use crate::native::time;
+use crate::native::convert_time;
 use crate::{Error, Result};
 
 /// Something that is being done.
@@ -27,8 +27,8 @@ impl KeyAuditEntry {
     }
 
     /// Adds a detail. It must hold no content of a conversation and no secret.
-    pub(crate) fn with(self, name: &str, value: impl Into<Value>) -> Self {
-        Self(self.0.with(name, value))
+    pub(crate) fn with_detail(self, name: &str, value: impl Into<Value>) -> Self {
+        Self(self.0.with_detail(name, value))
     }
 }
 
@@ -52,18 +52,18 @@ impl TenantAuditLog {
     }
 
     /// Returns the change that records an entry. Commit it together with the action that it records.
-    pub(crate) fn entry(&self, tenant: &TenantId, deed: KeyAuditEntry) -> DocumentChange {
+    pub(crate) fn build_entry_change(&self, tenant: &TenantId, deed: KeyAuditEntry) -> DocumentChange {
         let deed = singletree_harness::AuditRecord { at: self.clock.now(), ..deed.0 };
         DocumentChange::Write {
             key: DocumentKey::new(
                 tenant.clone(),
                 singletree_harness::AuditRecord::KIND,
-                deed.id(&self.ids.uuid()),
+                deed.document_id(&self.ids.generate_uuid()),
             ),
             expect: DocumentPrecondition::Absent,
             session: None,
-            body: deed.body(),
-            expires_at: Some(deed.at.after(self.kept)),
+            body: deed.to_document_body(),
+            expires_at: Some(deed.at.saturating_add(self.kept)),
         }
     }
 
@@ -71,17 +71,25 @@ impl TenantAuditLog {
     ///
     /// # Errors
     /// `store_unavailable` and its kin.
-    pub(super) async fn list(&self, tenant: &TenantId, from: Option<&str>, limit: u64) -> Result<AuditList> {
+    pub(super) async fn list_entries(
+        &self,
+        tenant: &TenantId,
+        from: Option<&str>,
+        limit: u64,
+    ) -> Result<AuditList> {
         let kind = singletree_harness::AuditRecord::KIND;
-        let found = self.documents.documents(tenant, kind, from, limit + 1).await?;
-        let (found, next) = page(found, limit);
-        Ok(AuditList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
+        let found = self.documents.read_documents(tenant, kind, from, limit + 1).await?;
+        let (found, next) = truncate_to_page(found, limit);
+        Ok(AuditList { items: found.iter().map(decode_audit_entry).collect::<Result<_>>()?, next })
     }
 }
 
 /// Cuts the result of a query for `limit + 1` documents to one page; returns the id at which the page ends if there are
 /// more.
-pub(super) fn page(mut found: Vec<StoredDocument>, limit: u64) -> (Vec<StoredDocument>, Option<String>) {
+pub(super) fn truncate_to_page(
+    mut found: Vec<StoredDocument>,
+    limit: u64,
+) -> (Vec<StoredDocument>, Option<String>) {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
@@ -89,13 +97,13 @@ pub(super) fn page(mut found: Vec<StoredDocument>, limit: u64) -> (Vec<StoredDoc
     (found, next)
 }
 
-fn shown(document: &StoredDocument) -> Result<AuditEntry> {
-    let deed = singletree_harness::AuditRecord::read(document).map_err(|error| {
+fn decode_audit_entry(document: &StoredDocument) -> Result<AuditEntry> {
+    let deed = singletree_harness::AuditRecord::from_document(document).map_err(|error| {
         Error::Store(singletree_durable::Error::Corrupt {
             what: format!("audit entry {}", document.key.id),
             source: Some(error.into()),
         })
     })?;
     let singletree_harness::AuditRecord { at, who, action, subject, details } = deed;
-    Ok(AuditEntry { id: document.key.id.clone(), at: time(at), who, action, subject, details })
+    Ok(AuditEntry { id: document.key.id.clone(), at: convert_time(at), who, action, subject, details })
 }

@@ -10,7 +10,7 @@ use singletree_durable::{
 
 use super::{keyring, page_session};
 use crate::Result;
-use crate::caller::house;
+use crate::caller::operator_tenant;
 
 /// How many documents are read at once.
 const PAGE: u64 = 256;
@@ -35,18 +35,18 @@ pub async fn erase_tenant(documents: &dyn DocumentStore, tenant: &TenantId) -> R
     for kind in KINDS.into_iter().chain(ToolDocuments::KINDS) {
         let mut past: Option<String> = None;
         loop {
-            let page = documents.documents(tenant, kind, past.as_deref(), PAGE).await?;
+            let page = documents.read_documents(tenant, kind, past.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { break };
             past = Some(last.key.id.clone());
             let mut changes = Vec::new();
             for document in page {
                 if kind == keyring::KIND {
-                    let owner = DocumentKey::new(house(), keyring::OWNER, document.key.id.clone());
-                    changes.push(remove(owner));
+                    let owner = DocumentKey::new(operator_tenant(), keyring::OWNER, document.key.id.clone());
+                    changes.push(build_removal(owner));
                 }
-                changes.push(remove(document.key));
+                changes.push(build_removal(document.key));
             }
-            documents.change(changes).await?;
+            documents.change_documents(changes).await?;
         }
     }
     Ok(())
@@ -56,19 +56,20 @@ pub async fn erase_tenant(documents: &dyn DocumentStore, tenant: &TenantId) -> R
 async fn remove_sign_ins(documents: &dyn DocumentStore, tenant: &TenantId) -> Result<()> {
     let mut past: Option<String> = None;
     loop {
-        let page = documents.documents(&house(), page_session::KIND, past.as_deref(), PAGE).await?;
+        let page =
+            documents.read_documents(&operator_tenant(), page_session::KIND, past.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         past = Some(last.key.id.clone());
         let mut changes = Vec::new();
         for document in page {
-            let Some(key) = key_of(&document) else { continue };
+            let Some(key) = read_signed_in_key(&document) else { continue };
             let key = DocumentKey::new(tenant.clone(), keyring::KIND, key);
-            if documents.document(&key).await?.is_some() {
-                changes.push(remove(document.key));
+            if documents.read_document(&key).await?.is_some() {
+                changes.push(build_removal(document.key));
             }
         }
         if !changes.is_empty() {
-            documents.change(changes).await?;
+            documents.change_documents(changes).await?;
         }
     }
 }
@@ -84,7 +85,8 @@ pub async fn tenants_with_keys(documents: &dyn DocumentStore) -> Result<Vec<Tena
     let mut tenants = BTreeSet::new();
     let mut past: Option<String> = None;
     loop {
-        let page = documents.documents(&house(), keyring::OWNER, past.as_deref(), PAGE).await?;
+        let page =
+            documents.read_documents(&operator_tenant(), keyring::OWNER, past.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(tenants.into_iter().collect()) };
         past = Some(last.key.id.clone());
         for document in &page {
@@ -95,11 +97,11 @@ pub async fn tenants_with_keys(documents: &dyn DocumentStore) -> Result<Vec<Tena
     }
 }
 
-fn key_of(document: &StoredDocument) -> Option<String> {
+fn read_signed_in_key(document: &StoredDocument) -> Option<String> {
     let body: Value = document.body.decode().ok()?;
     body.get("key")?.as_str().map(str::to_owned)
 }
 
-fn remove(key: DocumentKey) -> DocumentChange {
+fn build_removal(key: DocumentKey) -> DocumentChange {
     DocumentChange::Remove { key, expect: DocumentPrecondition::Any }
 }

@@ -28,39 +28,39 @@ pub(super) struct GeneratedKey {
 }
 
 /// Draws a key.
-pub(super) fn draw(entropy: &dyn Entropy) -> GeneratedKey {
+pub(super) fn generate_key(entropy: &dyn Entropy) -> GeneratedKey {
     let mut id = [0; ID_BYTES];
-    entropy.fill(&mut id);
+    entropy.fill_random_bytes(&mut id);
     let id = id.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a text takes what is written to it");
         text
     });
-    draw_secret(entropy, &id)
+    generate_secret(entropy, &id)
 }
 
 /// Draws a secret for a key that has an id.
-pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> GeneratedKey {
+pub(super) fn generate_secret(entropy: &dyn Entropy, id: &str) -> GeneratedKey {
     let mut secret = [0; SECRET_BYTES];
-    entropy.fill(&mut secret);
-    let text = format!("{BEGIN}{id}_{}", base32(&secret));
-    let digest = digest(&text);
+    entropy.fill_random_bytes(&mut secret);
+    let text = format!("{BEGIN}{id}_{}", encode_base32(&secret));
+    let digest = digest_key_text(&text);
     GeneratedKey { id: id.to_owned(), text: Secret::new(text), digest }
 }
 
 /// Draws the token of a cookie: a secret without an id.
-pub(super) fn draw_token(entropy: &dyn Entropy) -> String {
+pub(super) fn generate_token(entropy: &dyn Entropy) -> String {
     let mut secret = [0; SECRET_BYTES];
-    entropy.fill(&mut secret);
-    base32(&secret)
+    entropy.fill_random_bytes(&mut secret);
+    encode_base32(&secret)
 }
 
 /// Returns the digest of a secret as text. It is the id of the document that is stored for the secret.
-pub(super) fn digest_text(text: &str) -> String {
-    base32(&digest(text))
+pub(super) fn base32_digest(text: &str) -> String {
+    encode_base32(&digest_key_text(text))
 }
 
 /// Returns the id in the text of a key, if it has the form of one.
-pub(super) fn id_of(text: &str) -> Option<&str> {
+pub(super) fn parse_key_id(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(BEGIN)?.split_once('_')?;
     let known =
         id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -68,12 +68,12 @@ pub(super) fn id_of(text: &str) -> Option<&str> {
 }
 
 /// Returns the digest of a key's text, which is stored in place of the text.
-pub(super) fn digest(text: &str) -> [u8; 32] {
+pub(super) fn digest_key_text(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
 /// Writes bytes as letters and digits that a double click selects as one word (RFC 4648 §6, lower case, no padding).
-fn base32(bytes: &[u8]) -> String {
+fn encode_base32(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let digit = |index: usize| {
         let bit = |at: usize| bytes.get(at / 8).is_some_and(|bytes| bytes >> (7 - at % 8) & 1 == 1);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn bytes_are_written_as_the_standard_has_it() {
         // RFC 4648 §10
-        let check = |text: &str, written: &str| assert_eq!(base32(text.as_bytes()), written);
+        let check = |text: &str, written: &str| assert_eq!(encode_base32(text.as_bytes()), written);
         check("", "");
         check("f", "my");
         check("fo", "mzxq");
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn a_key_names_its_id_and_is_never_drawn_twice() {
-        let (one, two) = (draw(&SystemEntropy), draw(&SystemEntropy));
-        assert_eq!(id_of(one.text.expose()), Some(one.id.as_str()));
+        let (one, two) = (generate_key(&SystemEntropy), generate_key(&SystemEntropy));
+        assert_eq!(parse_key_id(one.text.expose()), Some(one.id.as_str()));
         assert_eq!(one.text.expose().len(), "st_".len() + 16 + 1 + 52);
         assert_ne!(one.text.expose(), two.text.expose());
-        assert_eq!(digest(one.text.expose()), one.digest);
+        assert_eq!(digest_key_text(one.text.expose()), one.digest);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         for text in
             ["", "st_", "st__x", "st_0011_x", "st_00112233445566zz_x", "sk-00", "st_0011223344556677_"]
         {
-            assert_eq!(id_of(text), None, "{text}");
+            assert_eq!(parse_key_id(text), None, "{text}");
         }
     }
 }

@@ -15,11 +15,11 @@ use singletree_http::Secret;
 use singletree_protocol::native::{ApiKey, KeyList, KeyScope, KeyState};
 use tokio::sync::watch;
 
-use super::audit::{KeyAuditEntry, TenantAuditLog, page};
-use super::key_text::{GeneratedKey, digest, draw, draw_secret, id_of};
+use super::audit::{KeyAuditEntry, TenantAuditLog, truncate_to_page};
+use super::key_text::{GeneratedKey, digest_key_text, generate_key, generate_secret, parse_key_id};
 use super::record::StoredKeyRecord;
 use super::revocation::RevocationLog;
-use crate::caller::{Caller, house};
+use crate::caller::{Caller, operator_tenant};
 use crate::entropy::Entropy;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::{Error, Result};
@@ -50,9 +50,14 @@ pub struct NewKey {
 }
 
 /// Returns the caller that a key stands for.
-fn holder_of(tenant: TenantId, id: &str, record: &StoredKeyRecord, valid_until: Option<Timestamp>) -> Caller {
+fn caller_of_key(
+    tenant: TenantId,
+    id: &str,
+    record: &StoredKeyRecord,
+    valid_until: Option<Timestamp>,
+) -> Caller {
     let subject = SubjectId::parse(id).ok();
-    Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until, subject }
+    Caller { tenant, name: id.to_owned(), scopes: record.granted_scopes(), valid_until, subject }
 }
 
 /// Whose a key is.
@@ -90,7 +95,7 @@ pub struct Keyring {
 impl Keyring {
     /// Opens the keys of a store that no server has open.
     #[must_use]
-    pub fn open(
+    pub fn open_offline(
         documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdGenerator>,
@@ -98,10 +103,10 @@ impl Keyring {
         audit_kept: Duration,
     ) -> Self {
         let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), ids, audit_kept));
-        Self::over(documents, clock, entropy, audit)
+        Self::with_audit_log(documents, clock, entropy, audit)
     }
 
-    pub(crate) fn over(
+    pub(crate) fn with_audit_log(
         documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
@@ -126,38 +131,38 @@ impl Keyring {
     ///
     /// # Cancellation
     /// Dropping the future leaves a key that nobody has, or none.
-    pub async fn create(&self, tenant: &TenantId, new: NewKey, by: &str) -> Result<(ApiKey, Secret)> {
-        self.create_beside(tenant, new, by, |_| Vec::new()).await
+    pub async fn create_key(&self, tenant: &TenantId, new: NewKey, by: &str) -> Result<(ApiKey, Secret)> {
+        self.create_key_with(tenant, new, by, |_| Vec::new()).await
     }
 
     /// Creates a key as [`create`](Self::create) does, in one transaction with further changes that depend on its id.
-    pub(crate) async fn create_beside(
+    pub(crate) async fn create_key_with(
         &self,
         tenant: &TenantId,
         new: NewKey,
         by: &str,
         beside: impl FnOnce(&str) -> Vec<DocumentChange>,
     ) -> Result<(ApiKey, Secret)> {
-        check(&new)?;
+        check_new_key(&new)?;
         let changing = self.changing.lock().await;
-        let present = self.documents.documents(tenant, KIND, None, KEYS_MAX).await?;
+        let present = self.documents.read_documents(tenant, KIND, None, KEYS_MAX).await?;
         if present.len() as u64 >= KEYS_MAX {
             return Err(Error::KeysFull { max: KEYS_MAX });
         }
-        let GeneratedKey { id, text, digest } = draw(self.entropy.as_ref());
+        let GeneratedKey { id, text, digest } = generate_key(self.entropy.as_ref());
         let now = self.clock.now();
         let mut record = StoredKeyRecord::new(new.name, new.scopes, &digest, now);
-        record.expires_at = new.expires_in.map(|expires_in| now.after(expires_in));
-        let scopes: Vec<&str> = record.scopes().iter().map(|scope| scope.as_str()).collect();
+        record.expires_at = new.expires_in.map(|expires_in| now.saturating_add(expires_in));
+        let scopes: Vec<&str> = record.granted_scopes().iter().map(|scope| scope.as_str()).collect();
         let deed = KeyAuditEntry::new(by, "key.created", &id)
-            .with("name", record.name.as_str())
-            .with("scopes", scopes);
-        let mut changes = write(tenant, &id, &record, DocumentPrecondition::Absent);
-        changes.push(self.audit.entry(tenant, deed));
+            .with_detail("name", record.name.as_str())
+            .with_detail("scopes", scopes);
+        let mut changes = build_key_changes(tenant, &id, &record, DocumentPrecondition::Absent);
+        changes.push(self.audit.build_entry_change(tenant, deed));
         changes.extend(beside(&id));
-        self.documents.change(changes).await?;
+        self.documents.change_documents(changes).await?;
         drop(changing);
-        Ok((record.shown(tenant, &id, now), text))
+        Ok((record.to_api_key(tenant, &id, now), text))
     }
 
     /// Lists a tenant's keys by id, from past the given one on.
@@ -167,11 +172,13 @@ impl Keyring {
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
-    pub async fn list(&self, tenant: &TenantId, past: Option<&str>, limit: u64) -> Result<KeyList> {
-        let found = self.documents.documents(tenant, KIND, past, limit + 1).await?;
-        let (found, next) = page(found, limit);
+    pub async fn list_keys(&self, tenant: &TenantId, past: Option<&str>, limit: u64) -> Result<KeyList> {
+        let found = self.documents.read_documents(tenant, KIND, past, limit + 1).await?;
+        let (found, next) = truncate_to_page(found, limit);
         let now = self.clock.now();
-        let shown = |it: &StoredDocument| Ok(decode::<StoredKeyRecord>(it)?.shown(tenant, &it.key.id, now));
+        let shown = |it: &StoredDocument| {
+            Ok(decode_document::<StoredKeyRecord>(it)?.to_api_key(tenant, &it.key.id, now))
+        };
         Ok(KeyList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
     }
 
@@ -184,30 +191,31 @@ impl Keyring {
     /// # Cancellation
     /// Dropping the future may leave the key with a new secret that no caller received; the old one stays valid for
     /// `grace`.
-    pub async fn rotate(
+    pub async fn rotate_key(
         &self,
         tenant: &TenantId,
         id: &str,
         grace: Duration,
         by: &str,
     ) -> Result<(ApiKey, Secret)> {
-        self.rotate_beside(tenant, (id, grace), by, Vec::new()).await
+        self.rotate_key_with(tenant, (id, grace), by, Vec::new()).await
     }
 
     /// Gives a key another secret as [`rotate`](Self::rotate) does, in one transaction with other changes.
-    pub(crate) async fn rotate_beside(
+    pub(crate) async fn rotate_key_with(
         &self,
         tenant: &TenantId,
         (id, grace): (&str, Duration),
         by: &str,
         mut beside: Vec<DocumentChange>,
     ) -> Result<(ApiKey, Secret)> {
-        let GeneratedKey { text, digest, .. } = draw_secret(self.entropy.as_ref(), id);
-        let until = self.clock.now().after(grace);
-        let deed = KeyAuditEntry::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
-        beside.push(self.audit.entry(tenant, deed));
-        let changed = self.change(tenant, id, |it| it.rotate(&digest, until), beside).await?;
-        self.tell_change();
+        let GeneratedKey { text, digest, .. } = generate_secret(self.entropy.as_ref(), id);
+        let until = self.clock.now().saturating_add(grace);
+        let deed = KeyAuditEntry::new(by, "key.rotated", id).with_detail("grace_seconds", grace.as_secs());
+        beside.push(self.audit.build_entry_change(tenant, deed));
+        let changed =
+            self.change_key_record(tenant, id, |it| it.rotate_secret(&digest, until), beside).await?;
+        self.notify_change();
         Ok((changed, text))
     }
 
@@ -218,120 +226,137 @@ impl Keyring {
     ///
     /// # Cancellation
     /// Dropping the future leaves the key as it was, or taken back.
-    pub async fn revoke(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
+    pub async fn revoke_key(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
         let now = self.clock.now();
         if let Some(log) = &self.revocations {
             // Unknown ids are not recorded: guessed ids would fill the log.
-            let known = self.look_up(id).await?.filter(|known| known.tenant == *tenant);
+            let known = self.find_key_record(id).await?.filter(|known| known.tenant == *tenant);
             known.ok_or_else(|| Error::KeyUnknown { id: id.to_owned() })?;
-            log.record(tenant, id, now).await?;
+            log.record_revocation(tenant, id, now).await?;
         }
-        let deed = self.audit.entry(tenant, KeyAuditEntry::new(by, "key.revoked", id));
+        let deed = self.audit.build_entry_change(tenant, KeyAuditEntry::new(by, "key.revoked", id));
         let revoke = |it: &mut StoredKeyRecord| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
-        let revoked = self.change(tenant, id, revoke, vec![deed]).await;
+        let revoked = self.change_key_record(tenant, id, revoke, vec![deed]).await;
         // Also where the store did not say: who holds something open asks it again.
-        self.tell_change();
+        self.notify_change();
         revoked
     }
 
     /// Returns a counter that changes whenever a key or a sign-in may have become invalid.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
     /// Lets those look again who hold something open by a key or a sign-in.
-    pub(super) fn tell_change(&self) {
+    pub(super) fn notify_change(&self) {
         self.changes.send_modify(|number| *number += 1);
     }
 
     /// Returns who shows this text, if it is a key that is good.
-    pub(super) async fn caller(self: &Arc<Self>, text: &str) -> Result<Caller, RequestProblem> {
-        let id = id_of(text).ok_or_else(RequestProblem::unauthorized)?;
-        let CachedKeyRecord { tenant, record, .. } =
-            self.look_up(id).await.map_err(RequestProblem::from)?.ok_or_else(RequestProblem::unauthorized)?;
+    pub(super) async fn authenticate_key(self: &Arc<Self>, text: &str) -> Result<Caller, RequestProblem> {
+        let id = parse_key_id(text).ok_or_else(RequestProblem::unauthorized)?;
+        let CachedKeyRecord { tenant, record, .. } = self
+            .find_key_record(id)
+            .await
+            .map_err(RequestProblem::from)?
+            .ok_or_else(RequestProblem::unauthorized)?;
         let now = self.clock.now();
-        if !record.is_of(&digest(text), now) {
+        if !record.matches_digest(&digest_key_text(text), now) {
             return Err(RequestProblem::unauthorized());
         }
         // A caller that presents the secret may learn the state of the key.
-        match record.state(now) {
+        match record.key_state_at(now) {
             KeyState::Active => {}
-            KeyState::Expired => return Err(RequestProblem::stale(RequestProblemKind::KeyExpired)),
-            KeyState::Revoked => return Err(RequestProblem::stale(RequestProblemKind::KeyRevoked)),
+            KeyState::Expired => {
+                return Err(RequestProblem::stale_credentials(RequestProblemKind::KeyExpired));
+            }
+            KeyState::Revoked => {
+                return Err(RequestProblem::stale_credentials(RequestProblemKind::KeyRevoked));
+            }
         }
-        self.note_use(&tenant, id, &record, now);
-        let valid_until = record.valid_until(&digest(text), now);
-        Ok(holder_of(tenant, id, &record, valid_until))
+        self.record_key_use(&tenant, id, &record, now);
+        let valid_until = record.valid_until(&digest_key_text(text), now);
+        Ok(caller_of_key(tenant, id, &record, valid_until))
     }
 
     /// Returns who holds a key, if the secret that was shown before is still good: the one with this digest.
-    pub(super) async fn holder(&self, id: &str, digest: &[u8; 32]) -> Result<Caller, RequestProblem> {
-        let known = self.look_up(id).await.map_err(RequestProblem::from)?;
+    pub(super) async fn authenticate_digest(
+        &self,
+        id: &str,
+        digest: &[u8; 32],
+    ) -> Result<Caller, RequestProblem> {
+        let known = self.find_key_record(id).await.map_err(RequestProblem::from)?;
         let CachedKeyRecord { tenant, record, .. } = known.ok_or_else(RequestProblem::unauthorized)?;
         let now = self.clock.now();
-        if !record.is_of(digest, now) {
+        if !record.matches_digest(digest, now) {
             return Err(RequestProblem::unauthorized());
         }
-        match record.state(now) {
+        match record.key_state_at(now) {
             KeyState::Active => {
                 let valid_until = record.valid_until(digest, now);
-                Ok(holder_of(tenant, id, &record, valid_until))
+                Ok(caller_of_key(tenant, id, &record, valid_until))
             }
-            KeyState::Expired => Err(RequestProblem::stale(RequestProblemKind::KeyExpired)),
-            KeyState::Revoked => Err(RequestProblem::stale(RequestProblemKind::KeyRevoked)),
+            KeyState::Expired => Err(RequestProblem::stale_credentials(RequestProblemKind::KeyExpired)),
+            KeyState::Revoked => Err(RequestProblem::stale_credentials(RequestProblemKind::KeyRevoked)),
         }
     }
 
     /// Takes down that a key was used, unless that is known well enough.
-    fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &StoredKeyRecord, now: Timestamp) {
-        if record.last_used_at.is_some_and(|used_at| now.since(used_at) < USED_EVERY) {
+    fn record_key_use(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        id: &str,
+        record: &StoredKeyRecord,
+        now: Timestamp,
+    ) {
+        if record.last_used_at.is_some_and(|used_at| now.duration_since(used_at) < USED_EVERY) {
             return;
         }
         let (keyring, tenant, id) = (self.clone(), tenant.clone(), id.to_owned());
         let used = async move {
             let used = |it: &mut StoredKeyRecord| it.last_used_at = it.last_used_at.max(Some(now));
             // Where it cannot be kept, the next use will be.
-            drop(keyring.change(&tenant, &id, used, Vec::new()).await);
+            drop(keyring.change_key_record(&tenant, &id, used, Vec::new()).await);
         };
         drop(tokio::spawn(used));
     }
 
     /// Finds a key, and keeps it in mind.
-    async fn look_up(&self, id: &str) -> Result<Option<CachedKeyRecord>> {
+    async fn find_key_record(&self, id: &str) -> Result<Option<CachedKeyRecord>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         if known.is_some() {
             return Ok(known);
         }
         let changing = self.changing.lock().await;
-        let owner = self.documents.document(&DocumentKey::new(house(), OWNER, id)).await?;
+        let owner = self.documents.read_document(&DocumentKey::new(operator_tenant(), OWNER, id)).await?;
         let Some(owner) = owner else { return Ok(None) };
-        let tenant = decode::<KeyOwner>(&owner)?.tenant;
-        let found = self.read(&tenant, id).await?;
+        let tenant = decode_document::<KeyOwner>(&owner)?.tenant;
+        let found = self.read_key_record(&tenant, id).await?;
         drop(changing);
         Ok(found)
     }
 
     /// Reads a tenant's key. The caller holds `changing`, so that an older record never replaces a newer one in the
     /// cache.
-    async fn read(&self, tenant: &TenantId, id: &str) -> Result<Option<CachedKeyRecord>> {
-        let found = self.documents.document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
+    async fn read_key_record(&self, tenant: &TenantId, id: &str) -> Result<Option<CachedKeyRecord>> {
+        let found = self.documents.read_document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
         let Some(found) = found else { return Ok(None) };
-        let record = Arc::new(decode::<StoredKeyRecord>(&found)?);
+        let record = Arc::new(decode_document::<StoredKeyRecord>(&found)?);
         let known = CachedKeyRecord { tenant: tenant.clone(), record, version: found.version };
-        self.learn(id, known.clone());
+        self.cache_key_record(id, known.clone());
         Ok(Some(known))
     }
 
-    fn learn(&self, id: &str, known: CachedKeyRecord) {
+    fn cache_key_record(&self, id: &str, known: CachedKeyRecord) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), known);
     }
 
-    fn forget(&self, id: &str) {
+    fn evict_key_record(&self, id: &str) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// Changes a tenant's key, in one transaction with the further changes `beside`.
-    async fn change(
+    async fn change_key_record(
         &self,
         tenant: &TenantId,
         id: &str,
@@ -340,19 +365,20 @@ impl Keyring {
     ) -> Result<ApiKey> {
         let changing = self.changing.lock().await;
         let unknown = || Error::KeyUnknown { id: id.to_owned() };
-        let CachedKeyRecord { record, version, .. } = self.read(tenant, id).await?.ok_or_else(unknown)?;
+        let CachedKeyRecord { record, version, .. } =
+            self.read_key_record(tenant, id).await?.ok_or_else(unknown)?;
         let mut record = StoredKeyRecord::clone(&record);
         change(&mut record);
-        let mut changes = write(tenant, id, &record, DocumentPrecondition::Version(version));
+        let mut changes = build_key_changes(tenant, id, &record, DocumentPrecondition::Version(version));
         changes.extend(beside);
-        if let Err(error) = self.documents.change(changes).await {
+        if let Err(error) = self.documents.change_documents(changes).await {
             // The transaction may have been committed all the same: the next use reads the stored record again.
-            self.forget(id);
+            self.evict_key_record(id);
             return Err(error.into());
         }
-        let shown = record.shown(tenant, id, self.clock.now());
+        let shown = record.to_api_key(tenant, id, self.clock.now());
         let (record, version) = (Arc::new(record), version + 1);
-        self.learn(id, CachedKeyRecord { tenant: tenant.clone(), record, version });
+        self.cache_key_record(id, CachedKeyRecord { tenant: tenant.clone(), record, version });
         drop(changing);
         Ok(shown)
     }
@@ -364,7 +390,7 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn check(new: &NewKey) -> Result<()> {
+fn check_new_key(new: &NewKey) -> Result<()> {
     let wrong = |why: &str| Err(Error::KeyInvalid { why: why.to_owned() });
     if new.name.trim().is_empty() || new.name.len() > NAME_BYTES || new.name.chars().any(char::is_control) {
         return wrong("the name of a key has 1 to 128 bytes, without control characters");
@@ -376,30 +402,33 @@ fn check(new: &NewKey) -> Result<()> {
 }
 
 /// Writes a key's record, and whose it is. Both go some time after it was taken back.
-fn write(
+fn build_key_changes(
     tenant: &TenantId,
     id: &str,
     record: &StoredKeyRecord,
     expect: DocumentPrecondition,
 ) -> Vec<DocumentChange> {
-    let expires_at = record.revoked_at.map(|revoked_at| revoked_at.after(KEPT));
+    let expires_at = record.revoked_at.map(|revoked_at| revoked_at.saturating_add(KEPT));
     let written = |tenant: TenantId, kind: &str, body: JsonDocument, expect: DocumentPrecondition| {
         let key = DocumentKey::new(tenant, kind, id);
         DocumentChange::Write { key, expect, session: None, body, expires_at }
     };
-    let owner = json(&KeyOwner { tenant: tenant.clone() });
+    let owner = encode_document(&KeyOwner { tenant: tenant.clone() });
     let both = match expect {
         DocumentPrecondition::Absent => DocumentPrecondition::Absent,
         DocumentPrecondition::Any | DocumentPrecondition::Version(_) => DocumentPrecondition::Any,
     };
-    vec![written(house(), OWNER, owner, both), written(tenant.clone(), KIND, json(record), expect)]
+    vec![
+        written(operator_tenant(), OWNER, owner, both),
+        written(tenant.clone(), KIND, encode_document(record), expect),
+    ]
 }
 
-fn json(body: &impl Serialize) -> JsonDocument {
-    JsonDocument::of(body).expect("a record is texts and numbers")
+fn encode_document(body: &impl Serialize) -> JsonDocument {
+    JsonDocument::from_serializable(body).expect("a record is texts and numbers")
 }
 
-fn decode<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T> {
+fn decode_document<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T> {
     let decoded = document.body.decode().map_err(|source| singletree_durable::Error::Corrupt {
         what: format!("{} {}", document.key.kind, document.key.id),
         source: Some(source.into()),

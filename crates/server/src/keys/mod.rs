@@ -22,8 +22,8 @@ mod token;
 
 pub(crate) use access::RequestAuthenticator;
 pub(crate) use audit::{KeyAuditEntry, TenantAuditLog};
-pub(crate) use page_session::{PageSessions, is_secure};
-pub(crate) use routes::section;
+pub(crate) use page_session::{PageSessions, is_reached_over_tls};
+pub(crate) use routes::build_section;
 
 pub use access::AccessPolicy;
 pub use erase::{erase_tenant, tenants_with_keys};

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use singletree_durable::{DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, JsonDocument};
 use singletree_engine::Clock;
 
-use super::key_text::{digest, digest_text, draw_token, id_of};
+use super::key_text::{base32_digest, digest_key_text, generate_token, parse_key_id};
 use super::keyring::Keyring;
-use crate::caller::{Caller, house};
+use crate::caller::{Caller, operator_tenant};
 use crate::entropy::Entropy;
 use crate::problem::{RequestProblem, RequestProblemKind};
 
@@ -53,78 +53,95 @@ impl PageSessions {
     }
 
     /// Signs somebody in who shows a key, if `admit` lets its caller, and returns the cookie.
-    pub(crate) async fn begin(
+    pub(crate) async fn begin_session(
         &self,
         key: &str,
         secure: bool,
         admit: impl FnOnce(&Caller) -> Result<(), RequestProblem>,
     ) -> Result<String, RequestProblem> {
-        admit(&self.keyring.caller(key).await?)?;
-        let id = id_of(key).ok_or_else(RequestProblem::unauthorized)?;
-        let token = draw_token(self.entropy.as_ref());
-        let signed_in = StoredPageSession { key: id.to_owned(), secret: digest(key) };
-        let body = JsonDocument::of(&signed_in).expect("texts and numbers are JSON");
+        admit(&self.keyring.authenticate_key(key).await?)?;
+        let id = parse_key_id(key).ok_or_else(RequestProblem::unauthorized)?;
+        let token = generate_token(self.entropy.as_ref());
+        let signed_in = StoredPageSession { key: id.to_owned(), secret: digest_key_text(key) };
+        let body = JsonDocument::from_serializable(&signed_in).expect("texts and numbers are JSON");
         let write = DocumentChange::Write {
-            key: DocumentKey::new(house(), KIND, digest_text(&token)),
+            key: DocumentKey::new(operator_tenant(), KIND, base32_digest(&token)),
             expect: DocumentPrecondition::Absent,
             session: None,
             body,
-            expires_at: Some(self.clock.now().after(LENGTH)),
+            expires_at: Some(self.clock.now().saturating_add(LENGTH)),
         };
-        self.documents.change(vec![write]).await.map_err(|error| RequestProblem::of(&error.into()))?;
-        Ok(cookie(&token, LENGTH, secure))
+        self.documents
+            .change_documents(vec![write])
+            .await
+            .map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
+        Ok(format_cookie(&token, LENGTH, secure))
     }
 
     /// Signs out whoever shows the cookie, and returns the one that takes its place.
-    pub(crate) async fn end(&self, headers: &HeaderMap, secure: bool) -> Result<String, RequestProblem> {
-        if let Some(token) = token(headers) {
-            let key = DocumentKey::new(house(), KIND, digest_text(token));
+    pub(crate) async fn end_session(
+        &self,
+        headers: &HeaderMap,
+        secure: bool,
+    ) -> Result<String, RequestProblem> {
+        if let Some(token) = read_cookie_token(headers) {
+            let key = DocumentKey::new(operator_tenant(), KIND, base32_digest(token));
             let remove = DocumentChange::Remove { key, expect: DocumentPrecondition::Any };
-            self.documents.change(vec![remove]).await.map_err(|error| RequestProblem::of(&error.into()))?;
-            self.keyring.tell_change();
+            self.documents
+                .change_documents(vec![remove])
+                .await
+                .map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
+            self.keyring.notify_change();
         }
-        Ok(cookie("", Duration::ZERO, secure))
+        Ok(format_cookie("", Duration::ZERO, secure))
     }
 
     /// Returns the caller of a page session, if the request has a cookie and comes from the page itself: a browser also
     /// sends the cookie with requests that other sites cause.
-    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Option<Caller>, RequestProblem> {
-        let Some(token) = token(headers) else { return Ok(None) };
+    pub(crate) async fn authenticate_cookie(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<Caller>, RequestProblem> {
+        let Some(token) = read_cookie_token(headers) else { return Ok(None) };
         if !is_from_the_page(headers) {
-            return Err(RequestProblem::of_kind(
+            return Err(RequestProblem::from_kind(
                 RequestProblemKind::OriginForbidden,
-                RequestProblemKind::OriginForbidden.message(),
+                RequestProblemKind::OriginForbidden.default_message(),
             ));
         }
-        let key = DocumentKey::new(house(), KIND, digest_text(token));
-        let found = self.documents.document(&key).await.map_err(|error| RequestProblem::of(&error.into()))?;
+        let key = DocumentKey::new(operator_tenant(), KIND, base32_digest(token));
+        let found = self
+            .documents
+            .read_document(&key)
+            .await
+            .map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
         let now = self.clock.now();
         let found = found.filter(|found| found.expires_at.is_none_or(|end| now < end));
         let end = found.as_ref().and_then(|found| found.expires_at);
         let signed_in = found.and_then(|found| found.body.decode::<StoredPageSession>().ok());
         let signed_in = signed_in.ok_or_else(RequestProblem::unauthorized)?;
-        let caller = self.keyring.holder(&signed_in.key, &signed_in.secret).await?;
+        let caller = self.keyring.authenticate_digest(&signed_in.key, &signed_in.secret).await?;
         let valid_until = caller.valid_until.into_iter().chain(end).min();
         Ok(Some(Caller { valid_until, ..caller }))
     }
 }
 
 /// Tells whether the browser reached the proxy in front of the server over TLS.
-pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
+pub(crate) fn is_reached_over_tls(headers: &HeaderMap) -> bool {
     let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
     proto.is_some_and(|proto| proto.as_bytes() == b"https")
 }
 
 /// Returns the value of the cookie.
-fn token(headers: &HeaderMap) -> Option<&str> {
+fn read_cookie_token(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|item| item.to_str().ok());
     let mut pairs = all.flat_map(|item| item.split(';')).filter_map(|it| it.trim().split_once('='));
     // Over TLS, a cookie with the plain name is ignored: another host of the domain could have set it.
-    let wanted = if is_secure(headers) { HOST_NAME } else { NAME };
+    let wanted = if is_reached_over_tls(headers) { HOST_NAME } else { NAME };
     pairs.find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
 }
 
-fn cookie(token: &str, length: Duration, secure: bool) -> String {
+fn format_cookie(token: &str, length: Duration, secure: bool) -> String {
     let (name, secure) = if secure { (HOST_NAME, "; Secure") } else { (NAME, "") };
     format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", length.as_secs())
 }

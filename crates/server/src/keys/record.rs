@@ -6,7 +6,7 @@ use singletree_protocol::native::{ApiKey, KeyScope, KeyState};
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::caller::Scope;
-use crate::native::time;
+use crate::native::convert_time;
 
 /// The stored record of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,18 +30,18 @@ pub(super) struct StoredKeyRecord {
 impl StoredKeyRecord {
     pub(super) fn new(name: String, scopes: Vec<KeyScope>, digest: &[u8; 32], now: Timestamp) -> Self {
         let (previous, expires_at, revoked_at, last_used_at) = (None, None, None, None);
-        let digest = hex(digest);
+        let digest = encode_hex(digest);
         Self { name, scopes, digest, previous, created_at: now, expires_at, revoked_at, last_used_at }
     }
 
     /// Gives it another secret; the one that it had stays good until then.
-    pub(super) fn rotate(&mut self, digest: &[u8; 32], until: Timestamp) {
-        self.previous = Some((std::mem::replace(&mut self.digest, hex(digest)), until));
+    pub(super) fn rotate_secret(&mut self, digest: &[u8; 32], until: Timestamp) {
+        self.previous = Some((std::mem::replace(&mut self.digest, encode_hex(digest)), until));
     }
 
     /// Tells whether a text with this digest is its own, without telling by the time it takes how near it came.
-    pub(super) fn is_of(&self, digest: &[u8; 32], now: Timestamp) -> bool {
-        let digest = hex(digest);
+    pub(super) fn matches_digest(&self, digest: &[u8; 32], now: Timestamp) -> bool {
+        let digest = encode_hex(digest);
         let same = |kept: &str| kept.as_bytes().ct_eq(digest.as_bytes());
         let before = self
             .previous
@@ -52,13 +52,13 @@ impl StoredKeyRecord {
 
     /// Returns until when a text with this digest is good, which is its own.
     pub(super) fn valid_until(&self, digest: &[u8; 32], now: Timestamp) -> Option<Timestamp> {
-        let is_present = bool::from(self.digest.as_bytes().ct_eq(hex(digest).as_bytes()));
+        let is_present = bool::from(self.digest.as_bytes().ct_eq(encode_hex(digest).as_bytes()));
         let rotated = self.previous.as_ref().map(|(_, until)| *until).filter(|it| !is_present && now < *it);
         self.expires_at.into_iter().chain(rotated).min()
     }
 
     /// Returns whether it is good.
-    pub(super) fn state(&self, now: Timestamp) -> KeyState {
+    pub(super) fn key_state_at(&self, now: Timestamp) -> KeyState {
         if self.revoked_at.is_some() {
             KeyState::Revoked
         } else if self.expires_at.is_some_and(|expires_at| expires_at <= now) {
@@ -69,29 +69,29 @@ impl StoredKeyRecord {
     }
 
     /// Returns it as it is shown.
-    pub(super) fn shown(&self, tenant: &TenantId, id: &str, now: Timestamp) -> ApiKey {
+    pub(super) fn to_api_key(&self, tenant: &TenantId, id: &str, now: Timestamp) -> ApiKey {
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         ApiKey {
             id: id.to_owned(),
             tenant: tenant.to_string(),
             name: self.name.clone(),
             scopes: self.scopes.clone(),
-            state: self.state(now),
-            created_at: time(self.created_at),
-            expires_at: self.expires_at.map(time),
-            revoked_at: self.revoked_at.map(time),
-            last_used_at: self.last_used_at.map(time),
-            old_secret_until: previous.filter(|previous| *previous > now).map(time),
+            state: self.key_state_at(now),
+            created_at: convert_time(self.created_at),
+            expires_at: self.expires_at.map(convert_time),
+            revoked_at: self.revoked_at.map(convert_time),
+            last_used_at: self.last_used_at.map(convert_time),
+            old_secret_until: previous.filter(|previous| *previous > now).map(convert_time),
         }
     }
 
     /// Returns its scopes.
-    pub(super) fn scopes(&self) -> Vec<Scope> {
-        self.scopes.iter().map(|it| scope(*it)).collect()
+    pub(super) fn granted_scopes(&self) -> Vec<Scope> {
+        self.scopes.iter().map(|it| convert_scope(*it)).collect()
     }
 }
 
-fn scope(scope: KeyScope) -> Scope {
+fn convert_scope(scope: KeyScope) -> Scope {
     match scope {
         KeyScope::Read => Scope::Read,
         KeyScope::Write => Scope::Write,
@@ -100,6 +100,6 @@ fn scope(scope: KeyScope) -> Scope {
     }
 }
 
-fn hex(bytes: &[u8; 32]) -> String {
+fn encode_hex(bytes: &[u8; 32]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

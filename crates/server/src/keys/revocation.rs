@@ -11,5 +11,10 @@ pub trait RevocationLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Those of the store: the caller of the revocation gets them.
-    fn record<'a>(&'a self, tenant: &'a TenantId, key: &'a str, at: Timestamp) -> BoxFuture<'a, Result<()>>;
+    fn record_revocation<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        key: &'a str,
+        at: Timestamp,
+    ) -> BoxFuture<'a, Result<()>>;
 }

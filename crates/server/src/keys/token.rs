@@ -64,27 +64,27 @@ impl TokenVerifier {
     ///
     /// # Errors
     /// `server_key_set_invalid`.
-    pub(super) fn open(policy: TokenPolicy, clock: Arc<dyn Clock>) -> Result<Self> {
-        let keys = TokenKeySet::open(&policy.key_set)?;
+    pub(super) fn from_policy(policy: TokenPolicy, clock: Arc<dyn Clock>) -> Result<Self> {
+        let keys = TokenKeySet::load_from_file(&policy.key_set)?;
         Ok(Self { policy, keys, clock })
     }
 
     /// Returns who shows a token, if it is one that is believed.
-    pub(super) fn caller(&self, token: &str) -> Result<Caller, RequestProblem> {
-        let claims = self.signed(token).ok_or_else(|| {
-            RequestProblem::of_kind(
+    pub(super) fn authenticate_token(&self, token: &str) -> Result<Caller, RequestProblem> {
+        let claims = self.verify_signature(token).ok_or_else(|| {
+            RequestProblem::from_kind(
                 RequestProblemKind::TokenInvalid,
-                RequestProblemKind::TokenInvalid.message(),
+                RequestProblemKind::TokenInvalid.default_message(),
             )
         })?;
-        claims.caller(&self.policy, self.clock.now())
+        claims.authenticate_caller(&self.policy, self.clock.now())
     }
 
     /// Returns the claims of a token, if one of our keys signed it. The reason of a refusal is not reported.
-    fn signed(&self, token: &str) -> Option<TokenClaims> {
+    fn verify_signature(&self, token: &str) -> Option<TokenClaims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (head, body) = message.split_once('.')?;
-        let head: TokenHeader = part(head)?;
+        let head: TokenHeader = decode_json_part(head)?;
         if head.crit.is_some() {
             return None;
         }
@@ -95,13 +95,13 @@ impl TokenVerifier {
             // `none`, and algorithms whose key is a shared secret, which a public key is not.
             _ => return None,
         };
-        self.keys.renew(self.clock.now());
-        let key = self.keys.find(head.kid.as_deref(), algorithm)?;
+        self.keys.reload_if_changed(self.clock.now());
+        let key = self.keys.find_decoding_key(head.kid.as_deref(), algorithm)?;
         let good = jsonwebtoken::crypto::verify(signature, message.as_bytes(), &key, algorithm);
-        if good.ok()? { part(body) } else { None }
+        if good.ok()? { decode_json_part(body) } else { None }
     }
 }
 
-fn part<T: DeserializeOwned>(text: &str) -> Option<T> {
+fn decode_json_part<T: DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
 }

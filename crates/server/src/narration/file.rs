@@ -59,7 +59,7 @@ enum ForgottenSessions {
 }
 
 impl ForgottenTenants {
-    fn add(&mut self, owner: &NarrationRingOwner) {
+    fn add_session(&mut self, owner: &NarrationRingOwner) {
         let new = || ForgottenSessions::These(HashSet::new());
         let sessions = self.0.entry(owner.tenant.clone()).or_insert_with(new);
         if let ForgottenSessions::These(these) = sessions {
@@ -70,16 +70,16 @@ impl ForgottenTenants {
         }
     }
 
-    fn is_everything_of(&self, tenant: &str) -> bool {
+    fn is_tenant_forgotten(&self, tenant: &str) -> bool {
         matches!(self.0.get(tenant), Some(ForgottenSessions::All))
     }
 
     /// Returns how the lines begin that are to be taken out.
-    fn beginnings(&self) -> Vec<String> {
+    fn line_prefixes(&self) -> Vec<String> {
         let of_tenant = |(tenant, sessions): (&String, &ForgottenSessions)| match sessions {
-            ForgottenSessions::All => vec![beginning(tenant, None)],
+            ForgottenSessions::All => vec![line_prefix(tenant, None)],
             ForgottenSessions::These(these) => {
-                these.iter().map(|session| beginning(tenant, Some(session))).collect()
+                these.iter().map(|session| line_prefix(tenant, Some(session))).collect()
             }
         };
         self.0.iter().flat_map(of_tenant).collect()
@@ -91,7 +91,7 @@ struct WriterEndGuard(Arc<NarrationFileQueue>);
 
 impl Drop for WriterEndGuard {
     fn drop(&mut self) {
-        self.0.waiting().over = true;
+        self.0.lock_pending_lines().over = true;
         self.0.changed.notify_all();
     }
 }
@@ -107,8 +107,8 @@ struct NarrationFileLine<'a> {
 
 impl NarrationFile {
     /// Opens the file, and lets a thread write it.
-    pub(super) fn open(path: PathBuf, limits: &NarrationLimits) -> io::Result<Self> {
-        if !append(&path)?.metadata()?.is_file() {
+    pub(super) fn open_with_writer(path: PathBuf, limits: &NarrationLimits) -> io::Result<Self> {
+        if !open_for_append(&path)?.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "narration is written to a plain file"));
         }
         let waiting_bytes = limits.waiting_bytes;
@@ -120,7 +120,7 @@ impl NarrationFile {
         let (shared, max) = (desk.clone(), limits.file_bytes);
         let writing = move || {
             let over = WriterEndGuard(shared.clone());
-            NarrationFileWriter { path, max }.run(&shared);
+            NarrationFileWriter { path, max }.run_until_closed(&shared);
             drop(over);
         };
         thread::Builder::new().name("narration".into()).spawn(writing)?;
@@ -128,11 +128,11 @@ impl NarrationFile {
     }
 
     /// Leaves a piece to be written; the oldest that waits is dropped where there is no room.
-    pub(super) fn write(&self, owner: &NarrationRingOwner, narration: &NarrationMessage) {
+    pub(super) fn enqueue_line(&self, owner: &NarrationRingOwner, narration: &NarrationMessage) {
         let line = NarrationFileLine { tenant: &owner.tenant, session: &owner.session, narration };
         let Ok(mut line) = serde_json::to_string(&line) else { return };
         line.push('\n');
-        let mut waiting = self.desk.waiting();
+        let mut waiting = self.desk.lock_pending_lines();
         waiting.bytes += line.len();
         waiting.lines.push_back((owner.clone(), line));
         while waiting.bytes > self.desk.waiting_bytes
@@ -145,12 +145,12 @@ impl NarrationFile {
     }
 
     /// Takes the lines of a session out.
-    pub(super) fn forget(&self, owner: &NarrationRingOwner) {
-        let mut waiting = self.desk.waiting();
-        waiting.forgotten.add(owner);
+    pub(super) fn forget_session(&self, owner: &NarrationRingOwner) {
+        let mut waiting = self.desk.lock_pending_lines();
+        waiting.forgotten.add_session(owner);
         let PendingFileLines { lines, bytes, forgotten, .. } = &mut *waiting;
         // Those of sessions that were forgotten before were said since, unless all of the tenant goes.
-        let everything = forgotten.is_everything_of(&owner.tenant);
+        let everything = forgotten.is_tenant_forgotten(&owner.tenant);
         lines.retain(|(of, _)| of != owner && !(everything && of.tenant == owner.tenant));
         *bytes = lines.iter().map(|(_, line)| line.len()).sum();
         drop(waiting);
@@ -158,8 +158,8 @@ impl NarrationFile {
     }
 
     /// Takes everything out.
-    pub(super) fn forget_all(&self) {
-        self.desk.waiting().forget_all();
+    pub(super) fn forget_all_sessions(&self) {
+        self.desk.lock_pending_lines().forget_all_sessions();
         self.desk.changed.notify_all();
     }
 }
@@ -167,7 +167,7 @@ impl NarrationFile {
 impl Drop for NarrationFile {
     /// Waits until the queued lines are written, for [`LAST_WORDS`] at most in case the disk does not respond.
     fn drop(&mut self) {
-        let mut waiting = self.desk.waiting();
+        let mut waiting = self.desk.lock_pending_lines();
         waiting.closed = true;
         self.desk.changed.notify_all();
         let end = self.desk.changed.wait_timeout_while(waiting, LAST_WORDS, |changed| !changed.over);
@@ -177,13 +177,13 @@ impl Drop for NarrationFile {
 
 impl NarrationFileQueue {
     /// Locks the queue for a moment. A poisoned lock is usable: the queue is consistent between any two statements.
-    fn waiting(&self) -> MutexGuard<'_, PendingFileLines> {
+    fn lock_pending_lines(&self) -> MutexGuard<'_, PendingFileLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for something to do; none when there is nothing and never will be.
-    fn take(&self) -> Option<PendingFileLines> {
-        let mut waiting = self.waiting();
+    fn take_pending_work(&self) -> Option<PendingFileLines> {
+        let mut waiting = self.lock_pending_lines();
         loop {
             if !waiting.is_idle() {
                 let closed = waiting.closed;
@@ -205,7 +205,7 @@ impl PendingFileLines {
         self.lines.is_empty() && self.forgotten.0.is_empty() && !self.all
     }
 
-    fn forget_all(&mut self) {
+    fn forget_all_sessions(&mut self) {
         *self = Self { all: true, closed: self.closed, over: self.over, ..Self::default() };
     }
 }
@@ -219,30 +219,30 @@ struct NarrationFileWriter {
 impl NarrationFileWriter {
     /// Writes until the queue is closed and empty. Lines that cannot be written are dropped: the next attempt may
     /// succeed.
-    fn run(&self, desk: &NarrationFileQueue) {
-        while let Some(waiting) = desk.take() {
+    fn run_until_closed(&self, desk: &NarrationFileQueue) {
+        while let Some(waiting) = desk.take_pending_work() {
             if waiting.all {
-                drop(fs::remove_file(self.aside()));
+                drop(fs::remove_file(self.rotated_path()));
                 drop(fs::write(&self.path, ""));
             } else if !waiting.forgotten.0.is_empty() {
-                for path in [&self.aside(), &self.path] {
-                    if take_out(path, &waiting.forgotten).is_err() {
+                for path in [&self.rotated_path(), &self.path] {
+                    if remove_forgotten_lines(path, &waiting.forgotten).is_err() {
                         // If the lines cannot be removed, the whole file is emptied: deleted lines must not stay.
                         drop(fs::write(path, ""));
                     }
                 }
             }
-            drop(self.append(waiting.lines.iter().map(|(_, line)| line.as_str())));
+            drop(self.append_lines(waiting.lines.iter().map(|(_, line)| line.as_str())));
         }
     }
 
-    fn append<'a>(&self, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
-        let mut file = append(&self.path)?;
+    fn append_lines<'a>(&self, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        let mut file = open_for_append(&self.path)?;
         let mut len = file.metadata()?.len();
         for line in lines {
             if len > 0 && len.saturating_add(line.len() as u64) > self.max {
-                fs::rename(&self.path, self.aside())?;
-                file = append(&self.path)?;
+                fs::rename(&self.path, self.rotated_path())?;
+                file = open_for_append(&self.path)?;
                 len = 0;
             }
             file.write_all(line.as_bytes())?;
@@ -252,19 +252,19 @@ impl NarrationFileWriter {
     }
 
     /// Names the file that was put aside.
-    fn aside(&self) -> PathBuf {
-        beside(&self.path, ".1")
+    fn rotated_path(&self) -> PathBuf {
+        path_with_suffix(&self.path, ".1")
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn path_with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)
 }
 
 /// Opens a file that only its owner reads, to write at its end.
-fn append(path: &Path) -> io::Result<File> {
+fn open_for_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
@@ -273,16 +273,16 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file anew without the lines that are to be forgotten.
-fn take_out(path: &Path, forgotten: &ForgottenTenants) -> io::Result<()> {
+fn remove_forgotten_lines(path: &Path, forgotten: &ForgottenTenants) -> io::Result<()> {
     let file = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let beginnings = forgotten.beginnings();
-    let new = beside(path, ".new");
+    let beginnings = forgotten.line_prefixes();
+    let new = path_with_suffix(path, ".new");
     drop(fs::remove_file(&new));
-    let mut kept = BufWriter::new(append(&new)?);
+    let mut kept = BufWriter::new(open_for_append(&new)?);
     for line in file.lines() {
         let line = line?;
         if !beginnings.iter().any(|beginning| line.starts_with(beginning)) {
@@ -295,7 +295,7 @@ fn take_out(path: &Path, forgotten: &ForgottenTenants) -> io::Result<()> {
 }
 
 /// Returns how the lines of a session begin; without one, how those of all sessions of a tenant do.
-fn beginning(tenant: &str, session: Option<&str>) -> String {
+fn line_prefix(tenant: &str, session: Option<&str>) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let session = session.map(|session| format!("{},", quoted(session))).unwrap_or_default();
     format!("{{\"tenant\":{},\"session\":{session}", quoted(tenant))

@@ -20,21 +20,21 @@ pub(super) struct NarrationFollower {
 }
 
 impl NarrationFollowers {
-    fn all(&self) -> MutexGuard<'_, HashMap<NarrationRingOwner, watch::Sender<u64>>> {
+    fn lock_senders(&self) -> MutexGuard<'_, HashMap<NarrationRingOwner, watch::Sender<u64>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to follow.
-    pub(super) fn follow(&self, owner: &NarrationRingOwner) -> NarrationFollower {
-        let mut all = self.all();
+    pub(super) fn follow_session(&self, owner: &NarrationRingOwner) -> NarrationFollower {
+        let mut all = self.lock_senders();
         let told = all.entry(owner.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe();
         drop(all);
         NarrationFollower { all: self.clone(), owner: owner.clone(), told }
     }
 
     /// Tells those who follow a session that there is more.
-    pub(super) fn tell(&self, owner: &NarrationRingOwner) {
-        if let Some(told) = self.all().get(owner) {
+    pub(super) fn notify_followers(&self, owner: &NarrationRingOwner) {
+        if let Some(told) = self.lock_senders().get(owner) {
             told.send_modify(|told| *told += 1);
         }
     }
@@ -42,7 +42,7 @@ impl NarrationFollowers {
 
 impl NarrationFollower {
     /// Waits until there is more than when it was last asked.
-    pub(super) async fn more(&mut self) {
+    pub(super) async fn wait_for_more(&mut self) {
         // The sender goes with the last who follows.
         drop(self.told.changed().await);
     }
@@ -50,7 +50,7 @@ impl NarrationFollower {
 
 impl Drop for NarrationFollower {
     fn drop(&mut self) {
-        let mut all = self.all.all();
+        let mut all = self.all.lock_senders();
         // The last one, which is this one.
         if all.get(&self.owner).is_some_and(|all| all.receiver_count() <= 1) {
             all.remove(&self.owner);
@@ -67,20 +67,22 @@ mod tests {
 
     #[test]
     fn those_who_follow_a_session_are_told_and_leave_nothing_behind() {
-        let owner = |session| NarrationRingOwner::of(NarrationOwner { tenant: "t", session });
+        let owner =
+            |session| NarrationRingOwner::from_narration_owner(NarrationOwner { tenant: "t", session });
         let followers = NarrationFollowers::default();
-        let (mut one, mut two) = (followers.follow(&owner("s")), followers.follow(&owner("s")));
-        let mut other = followers.follow(&owner("r"));
-        followers.tell(&owner("s"));
-        followers.tell(&owner("nobody"));
-        assert!(one.more().now_or_never().is_some());
+        let (mut one, mut two) =
+            (followers.follow_session(&owner("s")), followers.follow_session(&owner("s")));
+        let mut other = followers.follow_session(&owner("r"));
+        followers.notify_followers(&owner("s"));
+        followers.notify_followers(&owner("nobody"));
+        assert!(one.wait_for_more().now_or_never().is_some());
         drop(one);
-        assert!(two.more().now_or_never().is_some());
-        assert!(two.more().now_or_never().is_none(), "told once");
-        assert!(other.more().now_or_never().is_none());
-        followers.tell(&owner("s"));
-        assert!(two.more().now_or_never().is_some(), "the others are told when one has gone");
+        assert!(two.wait_for_more().now_or_never().is_some());
+        assert!(two.wait_for_more().now_or_never().is_none(), "told once");
+        assert!(other.wait_for_more().now_or_never().is_none());
+        followers.notify_followers(&owner("s"));
+        assert!(two.wait_for_more().now_or_never().is_some(), "the others are told when one has gone");
         drop((two, other));
-        assert!(followers.all().is_empty());
+        assert!(followers.lock_senders().is_empty());
     }
 }

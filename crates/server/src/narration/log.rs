@@ -46,7 +46,7 @@ impl NarrationLog {
         clock: Arc<dyn Clock>,
         ids: &dyn IdGenerator,
     ) -> Self {
-        Self::with(limits, (redactor, clock, ids), None)
+        Self::with_optional_file(limits, (redactor, clock, ids), None)
     }
 
     /// Holds narration, and also appends it to a file of its own: one line of JSON for each entry. A full file is
@@ -59,16 +59,16 @@ impl NarrationLog {
         (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn IdGenerator),
         file: PathBuf,
     ) -> io::Result<Self> {
-        let file = NarrationFile::open(file, &limits)?;
-        Ok(Self::with(limits, (redactor, clock, ids), Some(file)))
+        let file = NarrationFile::open_with_writer(file, &limits)?;
+        Ok(Self::with_optional_file(limits, (redactor, clock, ids), Some(file)))
     }
 
-    fn with(
+    fn with_optional_file(
         limits: NarrationLimits,
         (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn IdGenerator),
         file: Option<NarrationFile>,
     ) -> Self {
-        let run = ids.uuid();
+        let run = ids.generate_uuid();
         let run = run.split('-').next().unwrap_or_default().to_owned();
         let rings = Mutex::new(NarrationRings::new(limits.clone()));
         let followers = NarrationFollowers::default();
@@ -77,7 +77,7 @@ impl NarrationLog {
 
     /// Holds nothing: narration is off.
     #[must_use]
-    pub fn off() -> Self {
+    pub fn new_disabled() -> Self {
         Self(None)
     }
 
@@ -92,46 +92,46 @@ impl NarrationLog {
 
     /// Tells whether anything is held at all.
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
     /// Drops everything that is held about a session, in memory and in the file.
-    pub fn forget(&self, whose: NarrationOwner<'_>) {
+    pub fn forget_session(&self, whose: NarrationOwner<'_>) {
         if let Some(log) = &self.0 {
-            log.forget(&NarrationRingOwner::of(whose));
+            log.forget_session(&NarrationRingOwner::from_narration_owner(whose));
         }
     }
 
     /// Drops everything.
-    pub fn forget_all(&self) {
+    pub fn forget_all_sessions(&self) {
         let Some(log) = &self.0 else { return };
-        log.rings().forget_all();
+        log.lock_rings().forget_all_sessions();
         if let Some(file) = &log.file {
-            file.forget_all();
+            file.forget_all_sessions();
         }
     }
 
-    pub(super) fn log(&self) -> Option<&Arc<NarrationLogInner>> {
+    pub(super) fn inner_log(&self) -> Option<&Arc<NarrationLogInner>> {
         self.0.as_ref()
     }
 }
 
 impl NarrationLogInner {
-    fn rings(&self) -> MutexGuard<'_, NarrationRings> {
+    fn lock_rings(&self) -> MutexGuard<'_, NarrationRings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self, owner: &NarrationRingOwner) {
-        self.rings().forget(owner);
+    fn forget_session(&self, owner: &NarrationRingOwner) {
+        self.lock_rings().forget_session(owner);
         if let Some(file) = &self.file {
-            file.forget(owner);
+            file.forget_session(owner);
         }
     }
 
     /// Returns the entries of a session after a number.
-    pub(super) fn past(&self, owner: &NarrationRingOwner, no: u64) -> Vec<NarrationRingEntry> {
-        self.rings().past(owner, no, self.clock.now())
+    pub(super) fn entries_after(&self, owner: &NarrationRingOwner, no: u64) -> Vec<NarrationRingEntry> {
+        self.lock_rings().entries_after(owner, no, self.clock.now())
     }
 
     /// Returns who is told when there is more to read of a session.
@@ -140,12 +140,12 @@ impl NarrationLogInner {
     }
 
     /// Names a piece.
-    pub(super) fn id(&self, no: u64) -> String {
+    pub(super) fn format_entry_id(&self, no: u64) -> String {
         format!("{}.{no}", self.run)
     }
 
     /// Reads a name: one of another run, or none at all, is before everything.
-    pub(super) fn no(&self, id: &str) -> u64 {
+    pub(super) fn parse_entry_number(&self, id: &str) -> u64 {
         let own = id.rsplit_once('.').filter(|(run, _)| *run == self.run);
         own.and_then(|(_, no)| no.parse().ok()).unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl NarrationLogInner {
 
 impl NarrationSink for NarrationLogSink {
     fn emit_narration(&self, whose: NarrationOwner<'_>, narration: NarrationMessage) {
-        let (log, owner) = (&self.0, NarrationRingOwner::of(whose));
+        let (log, owner) = (&self.0, NarrationRingOwner::from_narration_owner(whose));
         let content = log.redactor.redact(&narration.content);
         let end = content.floor_char_boundary(log.limits.content_bytes);
         let content = match content.get(..end) {
@@ -162,14 +162,14 @@ impl NarrationSink for NarrationLogSink {
         };
         let narration = NarrationMessage { content, ..narration };
         if let Some(file) = &log.file {
-            file.write(&owner, &narration);
+            file.enqueue_line(&owner, &narration);
         }
-        log.rings().push(&owner, narration, log.clock.now());
-        log.followers.tell(&owner);
+        log.lock_rings().push_entry(&owner, narration, log.clock.now());
+        log.followers.notify_followers(&owner);
     }
 
     fn forget_session(&self, whose: NarrationOwner<'_>) {
-        self.0.forget(&NarrationRingOwner::of(whose));
+        self.0.forget_session(&NarrationRingOwner::from_narration_owner(whose));
     }
 }
 
@@ -181,6 +181,6 @@ impl fmt::Debug for NarrationLogSink {
 
 impl fmt::Debug for NarrationLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NarrationLog({})", if self.is_on() { "on" } else { "off" })
+        write!(f, "NarrationLog({})", if self.is_enabled() { "on" } else { "off" })
     }
 }

@@ -14,5 +14,5 @@ mod view;
 
 pub use limits::NarrationLimits;
 pub use log::NarrationLog;
-pub(crate) use routes::section;
+pub(crate) use routes::build_section;
 pub(crate) use view::NarrationView;

@@ -21,11 +21,11 @@ pub(super) struct NarrationRingOwner {
 }
 
 impl NarrationRingOwner {
-    pub(super) fn of(whose: NarrationOwner<'_>) -> Self {
+    pub(super) fn from_narration_owner(whose: NarrationOwner<'_>) -> Self {
         Self { tenant: whose.tenant.to_owned(), session: whose.session.to_owned() }
     }
 
-    fn bytes(&self) -> usize {
+    fn approximate_bytes(&self) -> usize {
         // The name stands here and in the order of all.
         2 * (self.tenant.len() + self.session.len()) + RING_BYTES
     }
@@ -43,7 +43,7 @@ pub(super) struct NarrationRingEntry {
 }
 
 impl NarrationRingEntry {
-    fn bytes(&self) -> usize {
+    fn approximate_bytes(&self) -> usize {
         self.narration.content.len() + ENTRY_BYTES
     }
 }
@@ -65,49 +65,54 @@ impl NarrationRings {
     }
 
     /// Adds an entry. Entries that no longer fit are dropped silently, the oldest first.
-    pub(super) fn push(&mut self, owner: &NarrationRingOwner, narration: NarrationMessage, now: Timestamp) {
-        self.forget_old(now);
+    pub(super) fn push_entry(
+        &mut self,
+        owner: &NarrationRingOwner,
+        narration: NarrationMessage,
+        now: Timestamp,
+    ) {
+        self.drop_expired_entries(now);
         if self.limits.entries == 0 {
             return;
         }
         let held = NarrationRingEntry { no: self.next, narration: Arc::new(narration), came: now };
         self.next += 1;
-        let bytes = held.bytes();
+        let bytes = held.approximate_bytes();
         if let Some(ring) = self.rings.get_mut(owner) {
             ring.push_back(held);
             if ring.len() > self.limits.entries {
-                self.drop_first(owner);
+                self.drop_first_entry(owner);
             }
         } else {
             self.oldest.insert(held.no, owner.clone());
-            self.bytes += owner.bytes();
+            self.bytes += owner.approximate_bytes();
             self.rings.insert(owner.clone(), VecDeque::from([held]));
         }
         self.bytes += bytes;
-        while self.bytes > self.limits.total_bytes && self.drop_oldest() {}
+        while self.bytes > self.limits.total_bytes && self.drop_oldest_entry() {}
     }
 
     /// Returns the entries of a session after a number.
-    pub(super) fn past(
+    pub(super) fn entries_after(
         &mut self,
         owner: &NarrationRingOwner,
         no: u64,
         now: Timestamp,
     ) -> Vec<NarrationRingEntry> {
-        self.forget_old(now);
+        self.drop_expired_entries(now);
         let ring = self.rings.get(owner);
         ring.into_iter().flatten().filter(|it| it.no > no).cloned().collect()
     }
 
     /// Drops everything of a session.
-    pub(super) fn forget(&mut self, owner: &NarrationRingOwner) {
+    pub(super) fn forget_session(&mut self, owner: &NarrationRingOwner) {
         while self.rings.contains_key(owner) {
-            self.drop_first(owner);
+            self.drop_first_entry(owner);
         }
     }
 
     /// Drops everything.
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn forget_all_sessions(&mut self) {
         self.rings.clear();
         self.oldest.clear();
         self.bytes = 0;
@@ -115,33 +120,33 @@ impl NarrationRings {
 
     /// Drops the entries that are older than the limit. The entry that came first counts as the oldest, even if the
     /// clock jumps.
-    fn forget_old(&mut self, now: Timestamp) {
+    fn drop_expired_entries(&mut self, now: Timestamp) {
         let age = self.limits.age;
-        let old = |it: &NarrationRingEntry| now.since(it.came) > age;
+        let old = |it: &NarrationRingEntry| now.duration_since(it.came) > age;
         while let Some((_, owner)) = self.oldest.first_key_value()
             && self.rings.get(owner).and_then(VecDeque::front).is_some_and(old)
         {
-            self.drop_oldest();
+            self.drop_oldest_entry();
         }
     }
 
-    fn drop_oldest(&mut self) -> bool {
+    fn drop_oldest_entry(&mut self) -> bool {
         let Some((_, owner)) = self.oldest.first_key_value() else { return false };
         let owner = owner.clone();
-        self.drop_first(&owner);
+        self.drop_first_entry(&owner);
         true
     }
 
-    fn drop_first(&mut self, owner: &NarrationRingOwner) {
+    fn drop_first_entry(&mut self, owner: &NarrationRingOwner) {
         let Some(ring) = self.rings.get_mut(owner) else { return };
         if let Some(first) = ring.pop_front() {
-            self.bytes -= first.bytes();
+            self.bytes -= first.approximate_bytes();
             self.oldest.remove(&first.no);
         }
         match ring.front() {
             Some(first) => drop(self.oldest.insert(first.no, owner.clone())),
             None => {
-                self.bytes -= owner.bytes();
+                self.bytes -= owner.approximate_bytes();
                 self.rings.remove(owner);
             }
         }
@@ -158,7 +163,7 @@ mod tests {
     use super::*;
 
     fn owner(session: &str) -> NarrationRingOwner {
-        NarrationRingOwner::of(NarrationOwner { tenant: "t", session })
+        NarrationRingOwner::from_narration_owner(NarrationOwner { tenant: "t", session })
     }
 
     fn said(content: &str) -> NarrationMessage {
@@ -180,7 +185,7 @@ mod tests {
     }
 
     fn contents(rings: &mut NarrationRings, session: &str, no: u64, now: i64) -> Vec<String> {
-        let held = rings.past(&owner(session), no, at(now));
+        let held = rings.entries_after(&owner(session), no, at(now));
         held.iter().map(|it| it.narration.content.clone()).collect()
     }
 
@@ -189,25 +194,25 @@ mod tests {
     fn the_oldest_is_dropped_and_no_limit_holds_nothing() {
         let mut rings = NarrationRings::new(limits());
         for content in ["a", "b", "c", "d"] {
-            rings.push(&owner("s"), said(content), at(0));
+            rings.push_entry(&owner("s"), said(content), at(0));
         }
-        rings.push(&owner("r"), said("x"), at(0));
+        rings.push_entry(&owner("r"), said("x"), at(0));
         assert_eq!(contents(&mut rings, "s", 0, 0), ["b", "c", "d"]);
         assert_eq!(contents(&mut rings, "s", 3, 0), ["d"]);
         assert_eq!(contents(&mut rings, "s", 9, 0), [""; 0]);
         let mut rings = NarrationRings::new(NarrationLimits { entries: 0, ..limits() });
-        rings.push(&owner("s"), said("a"), at(0));
+        rings.push_entry(&owner("s"), said("a"), at(0));
         assert_eq!((contents(&mut rings, "s", 0, 0).len(), rings.bytes), (0, 0));
     }
 
     #[test]
     fn what_is_old_goes_from_all_sessions_also_when_nothing_is_said_in_them() {
         let mut rings = NarrationRings::new(limits());
-        rings.push(&owner("s"), said("a"), at(0));
-        rings.push(&owner("r"), said("b"), at(5));
-        rings.push(&owner("s"), said("c"), at(8));
+        rings.push_entry(&owner("s"), said("a"), at(0));
+        rings.push_entry(&owner("r"), said("b"), at(5));
+        rings.push_entry(&owner("s"), said("c"), at(8));
         assert_eq!(contents(&mut rings, "s", 0, 10), ["a", "c"]);
-        rings.push(&owner("q"), said("d"), at(11));
+        rings.push_entry(&owner("q"), said("d"), at(11));
         assert_eq!(rings.rings[&owner("s")].len(), 1, "what is old goes without being looked at");
         assert_eq!(contents(&mut rings, "r", 0, 16), [""; 0]);
         assert!(!rings.rings.contains_key(&owner("r")));
@@ -226,18 +231,18 @@ mod tests {
                 let owner = owner(&session.to_string());
                 match what {
                     0 => {
-                        rings.forget(&owner);
+                        rings.forget_session(&owner);
                         model.remove(&owner);
                     }
                     1 => now += 7,
                     _ => {
                         let content = format!("{now}:{}", "x".repeat(bytes));
-                        rings.push(&owner, said(&content), at(now));
+                        rings.push_entry(&owner, said(&content), at(now));
                         model.entry(owner).or_default().push(content);
                     }
                 }
                 prop_assert!(rings.bytes <= limits.total_bytes);
-                let held: usize = rings.rings.iter().map(|(owner, ring)| owner.bytes() + ring.iter().map(NarrationRingEntry::bytes).sum::<usize>()).sum();
+                let held: usize = rings.rings.iter().map(|(owner, ring)| owner.approximate_bytes() + ring.iter().map(NarrationRingEntry::approximate_bytes).sum::<usize>()).sum();
                 prop_assert_eq!(rings.bytes, held);
                 prop_assert_eq!(rings.oldest.len(), rings.rings.len());
                 for (owner, ring) in &rings.rings {

@@ -12,7 +12,7 @@ use singletree_protocol::native;
 
 use super::view::DisplayedNarration;
 use crate::caller::{RequestCaller, Scope};
-use crate::native::{StrictQuery, is_session_id, render, time, wants_events};
+use crate::native::{StrictQuery, check_session_id, convert_time, render_problem, wants_events};
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute, ProtocolSection};
 use crate::shared::ServerState;
@@ -22,74 +22,74 @@ use crate::sse::{self, ServerSentEvent};
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Returns the section of narration.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let read = ApiOperation::new("readNarration", "Reads what was narrated")
-        .about(
+        .with_description(
             "Status, explanations, questions, progress and errors, told for people. It is held for a while and not for ever, is \
              empty after a restart, and may be empty at any time: nothing depends on it, and what counts is read elsewhere \
              (messages, turns, pending waits). With `Accept: text/event-stream` what is said follows, as it is said. A session \
              that is not there has no narration.",
         )
-        .tag("narration")
-        .header("Last-Event-ID", "The id of the last piece that was seen; as `after`.")
-        .query::<native::NarrationQuery>()
-        .answers::<native::NarrationList>(200, "What is held.")
-        .streams::<native::Narration>(200, "What is held, then what is said, until either side ends the stream.")
-        .found_or_not();
+        .with_tag("narration")
+        .with_header("Last-Event-ID", "The id of the last piece that was seen; as `after`.")
+        .with_query_type::<native::NarrationQuery>()
+        .with_json_response::<native::NarrationList>(200, "What is held.")
+        .with_event_response::<native::Narration>(200, "What is held, then what is said, until either side ends the stream.")
+        .without_not_found();
     let delete = ApiOperation::new("deleteNarration", "Deletes what was narrated")
-        .about("At any time, as often as one likes. Nothing else changes by it.")
-        .tag("narration")
-        .answers_nothing(204, "Nothing is held of it any more.")
-        .found_or_not();
+        .with_description("At any time, as often as one likes. Nothing else changes by it.")
+        .with_tag("narration")
+        .with_empty_response(204, "Nothing is held of it any more.")
+        .without_not_found();
     let path = "/v1/sessions/{session}/narration";
     let routes = vec![
-        ApiRoute::get(path, look).needs(Scope::Read).documented(read),
-        ApiRoute::delete(path, forget).needs(Scope::Write).documented(delete),
+        ApiRoute::get(path, read_narration).with_required_scope(Scope::Read).with_operation(read),
+        ApiRoute::delete(path, delete_narration).with_required_scope(Scope::Write).with_operation(delete),
     ];
-    ProtocolSection::new("narration", render, routes)
+    ProtocolSection::new("narration", render_problem, routes)
 }
 
-async fn look(
+async fn read_narration(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
     StrictQuery(query): StrictQuery<native::NarrationQuery>,
     headers: HeaderMap,
 ) -> Result<Response, RequestProblem> {
-    is_session_id(&session)?;
+    check_session_id(&session)?;
     let view = shared.narration_of(&caller.tenant, &session);
     let seen =
         headers.get(LAST_EVENT_ID).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let after = seen.or(query.after);
     if wants_events(&headers) {
-        let frames = view.follow(after.as_deref()).map(|piece| frame(&piece));
-        return Ok(sse::resumable_stream(&shared, frames));
+        let frames = view.follow_entries(after.as_deref()).map(|piece| build_narration_frame(&piece));
+        return Ok(sse::resumable_stream_response(&shared, frames));
     }
-    let items = view.held(after.as_deref()).iter().map(written).collect();
-    Ok(Json(native::NarrationList { items, enabled: shared.narration.is_on() }).into_response())
+    let items = view.entries_after(after.as_deref()).iter().map(convert_narration).collect();
+    Ok(Json(native::NarrationList { items, enabled: shared.narration.is_enabled() }).into_response())
 }
 
-async fn forget(
+async fn delete_narration(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
 ) -> Result<StatusCode, RequestProblem> {
-    is_session_id(&session)?;
-    shared.narration.forget(NarrationOwner { tenant: caller.tenant.as_str(), session: &session });
+    check_session_id(&session)?;
+    shared.narration.forget_session(NarrationOwner { tenant: caller.tenant.as_str(), session: &session });
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn frame(told: &DisplayedNarration) -> ServerSentEvent {
-    let data = serde_json::to_string(&written(told)).unwrap_or_default();
-    ServerSentEvent { id: Some(told.id.clone()), ..ServerSentEvent::data(data) }
+fn build_narration_frame(told: &DisplayedNarration) -> ServerSentEvent {
+    let data = serde_json::to_string(&convert_narration(told)).unwrap_or_default();
+    ServerSentEvent { id: Some(told.id.clone()), ..ServerSentEvent::from_data(data) }
 }
 
 /// Writes a piece as the wire has it.
-fn written(told: &DisplayedNarration) -> native::Narration {
+fn convert_narration(told: &DisplayedNarration) -> native::Narration {
     let narration = &told.narration;
     native::Narration {
         id: told.id.clone(),
-        timestamp: time(narration.timestamp.into()),
+        timestamp: convert_time(narration.timestamp.into()),
         role: match narration.role {
             NarrationSpeaker::System => native::NarrationRole::System,
             NarrationSpeaker::Agent => native::NarrationRole::Agent,

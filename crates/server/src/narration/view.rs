@@ -28,22 +28,26 @@ pub(crate) struct DisplayedNarration {
 
 impl NarrationView {
     /// Looks at a session of a tenant. One that is not there has no narration (INV-14).
-    pub(crate) fn of(log: &NarrationLog, tenant: &TenantId, session: &str) -> Self {
-        let owner = NarrationRingOwner::of(NarrationOwner { tenant: tenant.as_str(), session });
-        Self { log: log.log().cloned(), owner }
+    pub(crate) fn for_session(log: &NarrationLog, tenant: &TenantId, session: &str) -> Self {
+        let owner =
+            NarrationRingOwner::from_narration_owner(NarrationOwner { tenant: tenant.as_str(), session });
+        Self { log: log.inner_log().cloned(), owner }
     }
 
     /// Returns the held entries after `after`. Entries that are no longer held are left out silently.
-    pub(crate) fn held(&self, after: Option<&str>) -> Vec<DisplayedNarration> {
+    pub(crate) fn entries_after(&self, after: Option<&str>) -> Vec<DisplayedNarration> {
         let Some(log) = &self.log else { return Vec::new() };
-        past(log, &self.owner, after.map_or(0, |after| log.no(after))).1
+        read_entries_after(log, &self.owner, after.map_or(0, |after| log.parse_entry_number(after))).1
     }
 
     /// Returns the held entries after `after`, then each new entry as it comes; the stream does not end. A slow reader
     /// misses entries that are no longer held, and delays no other.
-    pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = DisplayedNarration> + Send + use<> {
-        let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.no(it));
-        let follower = self.log.as_ref().map(|log| log.followers().follow(&self.owner));
+    pub(crate) fn follow_entries(
+        self,
+        after: Option<&str>,
+    ) -> impl Stream<Item = DisplayedNarration> + Send + use<> {
+        let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.parse_entry_number(it));
+        let follower = self.log.as_ref().map(|log| log.followers().follow_session(&self.owner));
         stream::unfold((self, follower, seen, VecDeque::new()), |going| async move {
             let (view, mut follower, mut seen, mut ready) = going;
             loop {
@@ -54,10 +58,10 @@ impl NarrationView {
                     std::future::pending::<()>().await;
                     continue;
                 };
-                let (last, told) = past(log, &view.owner, seen);
+                let (last, told) = read_entries_after(log, &view.owner, seen);
                 (seen, ready) = (last, told.into());
                 if ready.is_empty() {
-                    following.more().await;
+                    following.wait_for_more().await;
                 }
             }
         })
@@ -65,13 +69,17 @@ impl NarrationView {
 }
 
 /// Returns the held entries after a number, and the number of the last of them.
-fn past(log: &NarrationLogInner, owner: &NarrationRingOwner, no: u64) -> (u64, Vec<DisplayedNarration>) {
-    let held = log.past(owner, no);
+fn read_entries_after(
+    log: &NarrationLogInner,
+    owner: &NarrationRingOwner,
+    no: u64,
+) -> (u64, Vec<DisplayedNarration>) {
+    let held = log.entries_after(owner, no);
     let last = held.last().map_or(no, |held| held.no);
     (
         last,
         held.into_iter()
-            .map(|it| DisplayedNarration { id: log.id(it.no), narration: it.narration })
+            .map(|it| DisplayedNarration { id: log.format_entry_id(it.no), narration: it.narration })
             .collect(),
     )
 }

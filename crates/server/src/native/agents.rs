@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use singletree_agent::{ChatAgent, listed};
+use singletree_agent::{ChatAgent, list_active_agents};
 use singletree_protocol::native;
 
 use crate::caller::Scope;
@@ -12,26 +12,29 @@ use crate::section::{ApiOperation, ApiRoute};
 use crate::shared::ServerState;
 
 /// Returns the routes about agents.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn agent_routes() -> Vec<ApiRoute> {
     let list = ApiOperation::new("listAgents", "Lists the agents")
-        .about("As `ChatAgent`s of the Steerable chat specification, without what is said to their models.")
-        .tag("agents")
-        .answers::<native::AgentList>(200, "The agents, in the order in which people pick them.");
-    vec![ApiRoute::get("/v1/agents", list_all).needs(Scope::Read).documented(list)]
+        .with_description(
+            "As `ChatAgent`s of the Steerable chat specification, without what is said to their models.",
+        )
+        .with_tag("agents")
+        .with_json_response::<native::AgentList>(200, "The agents, in the order in which people pick them.");
+    vec![ApiRoute::get("/v1/agents", list_agents).with_required_scope(Scope::Read).with_operation(list)]
 }
 
 /// The creation time of an agent without a record: only its name is known.
 const UNKNOWN: &str = "1970-01-01T00:00:00Z";
 
-async fn list_all(State(shared): State<Arc<ServerState>>) -> Json<native::AgentList> {
+async fn list_agents(State(shared): State<Arc<ServerState>>) -> Json<native::AgentList> {
     let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|agent| agent.id != *name));
     let bare: Vec<_> = bare.map(|name| ChatAgent::new(name, name, UNKNOWN)).collect();
-    let items = listed(shared.agents.iter().chain(&bare)).into_iter().map(public).collect();
+    let items =
+        list_active_agents(shared.agents.iter().chain(&bare)).into_iter().map(convert_agent).collect();
     Json(native::AgentList { items })
 }
 
 /// Returns the public fields of an agent.
-fn public(agent: &ChatAgent) -> native::Agent {
+fn convert_agent(agent: &ChatAgent) -> native::Agent {
     let ChatAgent {
         id,
         name,
@@ -49,7 +52,7 @@ fn public(agent: &ChatAgent) -> native::Agent {
         created_at,
         updated_at,
         other,
-    } = agent.public();
+    } = agent.without_prompts();
     native::Agent {
         id,
         name,

@@ -16,9 +16,9 @@ use singletree_protocol::native;
 
 use super::ask::TurnResponseMode;
 use super::convert::{self, ContentVisibility};
-use super::place::turn_place;
+use super::place::turn_location;
 use crate::caller::{Caller, RequestCaller};
-use crate::disconnect::{DisconnectGuard, guarded, on_disconnect};
+use crate::disconnect::{DisconnectGuard, guard_stream, read_disconnect_policy};
 use crate::problem::RequestProblem;
 use crate::section::RequestContext;
 use crate::shared::ServerState;
@@ -55,20 +55,20 @@ impl FromRequestParts<Arc<ServerState>> for HandlerContext {
         let RequestCaller(caller) = RequestCaller::from_request_parts(parts, shared).await?;
         let asked = parts.extensions.get::<RequestContext>().cloned();
         let asked = asked.unwrap_or_else(|| RequestContext { request_id: String::new() });
-        let on_disconnect = on_disconnect(&parts.headers)?;
+        let on_disconnect = read_disconnect_policy(&parts.headers)?;
         Ok(Self { shared: shared.clone(), caller, headers: parts.headers.clone(), on_disconnect, asked })
     }
 }
 
 impl HandlerContext {
     /// Returns the caller's part of the chat.
-    pub(crate) fn chat(&self) -> Chat {
-        self.shared.chat(&self.caller)
+    pub(crate) fn caller_chat(&self) -> Chat {
+        self.shared.chat_of_caller(&self.caller)
     }
 
     /// Returns the form of the response that the request asks for.
-    pub(super) fn manner(&self) -> TurnResponseMode {
-        TurnResponseMode::of(&self.headers)
+    pub(super) fn response_mode(&self) -> TurnResponseMode {
+        TurnResponseMode::from_headers(&self.headers)
     }
 
     /// Returns the id of the last event the client received. Browsers send it by themselves after a lost connection.
@@ -78,52 +78,57 @@ impl HandlerContext {
     }
 
     /// Returns the id of the last event the client received, if it is a valid event id.
-    fn seen(&self) -> Option<ChatEventId> {
+    fn last_chat_event_id(&self) -> Option<ChatEventId> {
         self.last_event_id()?.parse().ok()
     }
 
     /// Answers with an accepted turn; marks the answer if an earlier request with the same key began the turn.
-    pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, RequestProblem> {
-        let response = self.told(turn).await?;
-        Ok(self.marked(turn, response))
+    pub(super) async fn respond_with_turn(&self, turn: &Turn) -> Result<Response, RequestProblem> {
+        let response = self.build_turn_response(turn).await?;
+        Ok(self.mark_if_replayed(turn, response))
     }
 
     /// Marks an answer if an earlier request with the same key began its turn.
-    pub(crate) fn marked(&self, turn: &Turn, mut response: Response) -> Response {
+    pub(crate) fn mark_if_replayed(&self, turn: &Turn, mut response: Response) -> Response {
         if !turn.is_new() && self.headers.contains_key(IDEMPOTENCY_KEY) {
             mark_replayed(&mut response);
         }
         response
     }
 
-    async fn told(&self, turn: &Turn) -> Result<Response, RequestProblem> {
-        match self.manner() {
+    async fn build_turn_response(&self, turn: &Turn) -> Result<Response, RequestProblem> {
+        match self.response_mode() {
             TurnResponseMode::Events => {
-                let view = self.view(turn.session()).await?;
-                let events = unseen(turn.events(), self.seen());
-                let frames = guarded(framed(events, self.framing(view)), self.disconnect_guard(turn));
-                Ok(sse::resumable_stream(&self.shared, frames))
+                let view = self.load_visibility(turn.session()).await?;
+                let events = skip_seen_events(turn.events(), self.last_chat_event_id());
+                let frames =
+                    guard_stream(frame_events(events, self.event_framer(view)), self.disconnect_guard(turn));
+                Ok(sse::resumable_stream_response(&self.shared, frames))
             }
             TurnResponseMode::Outcome => {
                 let mut guard = self.disconnect_guard(turn);
                 let outcome = turn.outcome().await;
-                guard.iter_mut().for_each(DisconnectGuard::finish);
-                self.ended(turn, &outcome).await
+                guard.iter_mut().for_each(DisconnectGuard::mark_finished);
+                self.respond_with_outcome(turn, &outcome).await
             }
-            TurnResponseMode::Accepted(patience) => match self.soon(turn, patience).await {
-                Some(outcome) => self.ended(turn, &outcome).await,
-                None => self.accepted(turn).await,
+            TurnResponseMode::Accepted(patience) => match self.wait_for_outcome(turn, patience).await {
+                Some(outcome) => self.respond_with_outcome(turn, &outcome).await,
+                None => self.respond_with_accepted(turn).await,
             },
         }
     }
 
     /// Returns the guard that cancels the turn when its client goes away; none if an earlier request began the turn.
     pub(crate) fn disconnect_guard(&self, turn: &Turn) -> Option<DisconnectGuard> {
-        DisconnectGuard::of((&self.shared, &self.chat()), self.on_disconnect, turn)
+        DisconnectGuard::for_new_turn((&self.shared, &self.caller_chat()), self.on_disconnect, turn)
     }
 
     /// Waits for the outcome, for the given time at most.
-    pub(super) async fn soon(&self, turn: &Turn, patience: Duration) -> Option<Arc<ChatTurnOutcome>> {
+    pub(super) async fn wait_for_outcome(
+        &self,
+        turn: &Turn,
+        patience: Duration,
+    ) -> Option<Arc<ChatTurnOutcome>> {
         if patience.is_zero() {
             return None;
         }
@@ -131,35 +136,39 @@ impl HandlerContext {
     }
 
     /// Answers with the outcome of a turn, whether it completed, suspended or failed.
-    async fn ended(&self, turn: &Turn, outcome: &ChatTurnOutcome) -> Result<Response, RequestProblem> {
-        unfinished(outcome)?;
-        let view = self.view(turn.session()).await?;
-        Ok(Json(view.outcome(turn.session(), outcome)).into_response())
+    async fn respond_with_outcome(
+        &self,
+        turn: &Turn,
+        outcome: &ChatTurnOutcome,
+    ) -> Result<Response, RequestProblem> {
+        check_recorded(outcome)?;
+        let view = self.load_visibility(turn.session()).await?;
+        Ok(Json(view.convert_outcome(turn.session(), outcome)).into_response())
     }
 
     /// Answers that a turn was accepted, with its address.
-    async fn accepted(&self, turn: &Turn) -> Result<Response, RequestProblem> {
+    async fn respond_with_accepted(&self, turn: &Turn) -> Result<Response, RequestProblem> {
         let info = self
-            .chat()
+            .caller_chat()
             .turn_info(turn.session(), turn.id())
             .await
-            .map_err(|error| RequestProblem::of(&error))?;
-        let mut response = (StatusCode::ACCEPTED, Json(convert::turn(&info))).into_response();
+            .map_err(|error| RequestProblem::from_chat_error(&error))?;
+        let mut response = (StatusCode::ACCEPTED, Json(convert::convert_turn(&info))).into_response();
         let headers = response.headers_mut();
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
-        if let Ok(place) = HeaderValue::from_str(&turn_place(turn.session(), &turn.id().to_string())) {
+        if let Ok(place) = HeaderValue::from_str(&turn_location(turn.session(), &turn.id().to_string())) {
             headers.insert(LOCATION, place);
         }
         Ok(response)
     }
 
     /// Returns the rules for the parts of a conversation that readers may see.
-    pub(super) async fn view(&self, session: &str) -> Result<ContentVisibility, RequestProblem> {
-        view(&self.shared, &self.chat(), session).await
+    pub(super) async fn load_visibility(&self, session: &str) -> Result<ContentVisibility, RequestProblem> {
+        load_visibility(&self.shared, &self.caller_chat(), session).await
     }
 
     /// Returns the conversion of events to frames.
-    pub(super) fn framing(&self, view: ContentVisibility) -> NativeEventFramer {
+    pub(super) fn event_framer(&self, view: ContentVisibility) -> NativeEventFramer {
         NativeEventFramer { shared: self.shared.clone(), asked: self.asked.clone(), view }
     }
 }
@@ -171,7 +180,7 @@ pub(crate) fn mark_replayed(response: &mut Response) {
 
 /// Returns the rules for the parts of a conversation that readers may see: no thinking, unless the record of the
 /// session's agent has `"showThinking": true` (D19).
-pub(crate) async fn view(
+pub(crate) async fn load_visibility(
     shared: &ServerState,
     chat: &Chat,
     session: &str,
@@ -188,15 +197,15 @@ pub(crate) async fn view(
         }
         // The session was deleted meanwhile: its agent is unknown, so thinking stays hidden.
         Err(Error::SessionUnknown { .. }) => Ok(ContentVisibility::default()),
-        Err(error) => Err(RequestProblem::of(&error)),
+        Err(error) => Err(RequestProblem::from_chat_error(&error)),
     }
 }
 
 /// Refuses an outcome that is not recorded: the server shuts down, and the turn is kept.
-pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), RequestProblem> {
+pub(super) fn check_recorded(outcome: &ChatTurnOutcome) -> Result<(), RequestProblem> {
     match outcome {
-        ChatTurnOutcome::Errored(it) if !it.recorded => Err(RequestProblem::of_turn(it)
-            .hint("the turn is kept: ask for it, or send the same again with its Idempotency-Key")),
+        ChatTurnOutcome::Errored(it) if !it.recorded => Err(RequestProblem::from_errored_turn(it)
+            .with_hint("the turn is kept: ask for it, or send the same again with its Idempotency-Key")),
         _ => Ok(()),
     }
 }
@@ -209,24 +218,25 @@ pub(super) struct NativeEventFramer {
 }
 
 impl NativeEventFramer {
-    fn frame(&self, event: Result<ChatEvent, Error>) -> ServerSentEvent {
+    fn frame_event(&self, event: Result<ChatEvent, Error>) -> ServerSentEvent {
         match event {
             Ok(event) => ServerSentEvent {
                 id: event.id.as_ref().map(ToString::to_string),
-                ..data(&self.view.event(&event))
+                ..build_json_frame(&self.view.convert_event(&event))
             },
             Err(error) => {
-                let mut error = super::problem::error(&RequestProblem::of(&error), &self.asked);
+                let mut error =
+                    super::problem::convert_problem(&RequestProblem::from_chat_error(&error), &self.asked);
                 // The request layer does not look into streams (INV-16).
                 error.message = self.shared.redactor.redact(&error.message).into_owned();
-                data(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
+                build_json_frame(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
             }
         }
     }
 }
 
 /// Leaves out the events up to the last one that the client received.
-fn unseen(
+fn skip_seen_events(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     seen: Option<ChatEventId>,
 ) -> impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static {
@@ -239,14 +249,16 @@ fn unseen(
 }
 
 /// Writes events as frames, after a comment that reports the open stream. An error of the stream is its last frame.
-pub(super) fn framed(
+pub(super) fn frame_events(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     framing: NativeEventFramer,
 ) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
-    let frames = Box::pin(events).map(move |pin| framing.frame(pin));
-    stream::once(std::future::ready(ServerSentEvent::comment("open"))).chain(frames)
+    let frames = Box::pin(events).map(move |pin| framing.frame_event(pin));
+    stream::once(std::future::ready(ServerSentEvent::from_comment("open"))).chain(frames)
 }
 
-pub(super) fn data(shape: &impl serde::Serialize) -> ServerSentEvent {
-    ServerSentEvent::data(serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"))
+pub(super) fn build_json_frame(shape: &impl serde::Serialize) -> ServerSentEvent {
+    ServerSentEvent::from_data(
+        serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"),
+    )
 }

@@ -19,7 +19,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, RequestProblem> {
         let wrong = |it: &dyn std::fmt::Display| {
-            RequestProblem::invalid(format!("the query is not what is expected: {it}"))
+            RequestProblem::invalid_request(format!("the query is not what is expected: {it}"))
         };
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(it)) => Ok(Self(it)),
@@ -35,11 +35,11 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
 ///
 /// # Errors
 /// `harness_session_id_unresolved`.
-pub(crate) fn is_session_id(session: &str) -> Result<(), RequestProblem> {
+pub(crate) fn check_session_id(session: &str) -> Result<(), RequestProblem> {
     let checked = SessionId::parse(session);
-    checked
-        .map(drop)
-        .map_err(|error| RequestProblem::of(&singletree_harness::Error::SessionId { why: error.to_string() }))
+    checked.map(drop).map_err(|error| {
+        RequestProblem::from_chat_error(&singletree_harness::Error::SessionId { why: error.to_string() })
+    })
 }
 
 /// The number of entries on a page by default.
@@ -49,13 +49,12 @@ const PAGE: u64 = 100;
 const PAGE_MAX: u64 = 1000;
 
 /// Returns the number of entries on a page.
-pub(crate) fn limit(asked: Option<u64>) -> Result<u64, RequestProblem> {
+pub(crate) fn resolve_page_limit(asked: Option<u64>) -> Result<u64, RequestProblem> {
     match asked {
         None => Ok(PAGE),
         Some(limit) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
-        Some(_) => {
-            Err(RequestProblem::invalid(format!("limit has to be from 1 to {PAGE_MAX}")).field("limit"))
-        }
+        Some(_) => Err(RequestProblem::invalid_request(format!("limit has to be from 1 to {PAGE_MAX}"))
+            .with_field("limit")),
     }
 }
 
@@ -75,7 +74,7 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 impl TurnResponseMode {
     /// Reads the headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         if wants_events(headers) {
             return Self::Events;
         }
@@ -99,7 +98,7 @@ impl TurnResponseMode {
 }
 
 /// Returns the time that a request waits for an outcome: `Prefer: wait=SECONDS` (RFC 7240).
-pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn read_preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let texts = headers.get_all(PREFER).iter().filter_map(|text| text.to_str().ok());
     let mut preferences =
         texts.flat_map(|text| text.split(',')).filter_map(|text| text.split(';').next()?.split_once('='));
@@ -110,14 +109,14 @@ pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
 /// Checks whether a request wants server-sent events: it names them and gives JSON no greater weight (RFC 9110
 /// 12.4.2).
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
-    let events = quality(headers, "text/event-stream");
+    let events = media_type_weight(headers, "text/event-stream");
     events.is_some_and(|events| {
-        events > 0 && quality(headers, "application/json").is_none_or(|json| events >= json)
+        events > 0 && media_type_weight(headers, "application/json").is_none_or(|json| events >= json)
     })
 }
 
 /// Returns the weight of a media type in `Accept`, in thousandths; none if it is not named.
-fn quality(headers: &HeaderMap, kind: &str) -> Option<u16> {
+fn media_type_weight(headers: &HeaderMap, kind: &str) -> Option<u16> {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|text| text.to_str().ok());
     let weight = |range: &str| {
         let mut parts = range.split(';').map(str::trim);
@@ -125,14 +124,14 @@ fn quality(headers: &HeaderMap, kind: &str) -> Option<u16> {
         let weight = parts
             .filter_map(|text| text.split_once('='))
             .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-        let weight = weight.map_or(Some(1000), |(_, value)| thousandths(value.trim()));
+        let weight = weight.map_or(Some(1000), |(_, value)| parse_weight(value.trim()));
         is_named.then(|| weight.unwrap_or(1000))
     };
     accepted.flat_map(|text| text.split(',')).filter_map(weight).max()
 }
 
 /// Reads a weight such as `0.9`.
-fn thousandths(value: &str) -> Option<u16> {
+fn parse_weight(value: &str) -> Option<u16> {
     let (whole, part) = value.split_once('.').unwrap_or((value, ""));
     let whole: u16 = whole.parse().ok().filter(|whole| *whole <= 1)?;
     let part: u16 = format!("{part:0<3}").get(..3)?.parse().ok()?;
@@ -149,8 +148,9 @@ mod tests {
 
     #[test]
     fn the_manner_is_read_from_accept_and_prefer() {
-        let check =
-            |of: &[(&str, &str)], manner| assert_eq!(TurnResponseMode::of(&headers(of)), manner, "{of:?}");
+        let check = |of: &[(&str, &str)], manner| {
+            assert_eq!(TurnResponseMode::from_headers(&headers(of)), manner, "{of:?}")
+        };
         let at_once = TurnResponseMode::Accepted(Duration::ZERO);
         check(&[], TurnResponseMode::Outcome);
         check(&[("accept", "*/*")], TurnResponseMode::Outcome);

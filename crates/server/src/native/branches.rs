@@ -10,8 +10,8 @@ use singletree_protocol::native;
 
 use super::answering::HandlerContext;
 use super::convert;
-use super::messages::starts_turn;
-use super::place::session_place;
+use super::messages::turn_starting_operation;
+use super::place::session_location;
 use crate::body::JsonPayload;
 use crate::caller::Scope;
 use crate::problem::RequestProblem;
@@ -23,47 +23,51 @@ const TAG: &str = "forks";
 const NAME_IT: &str = "name the new session by `id`: asked again, it is 409 `chat_session_exists`";
 
 /// Returns the routes about forks.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn fork_routes() -> Vec<ApiRoute> {
     let fork = ApiOperation::new("forkSession", "Forks a session")
-        .about(
+        .with_description(
             "A new session with the beginning of this one; this one stays as it is. Messages keep their places and their ids. \
              Waits and events are not inherited; calls that are open at the cut are closed there. Name the new session to be \
              able to ask again: doing it twice is 409.",
         )
-        .tag(TAG)
-        .body::<native::ForkSession>()
-        .without_key(NAME_IT)
-        .answers::<native::Session>(201, "The new session; `Location` says where it is.")
-        .fails(&[409]);
-    let edit = starts_turn("editMessage", "Says a message otherwise")
-        .about(
+        .with_tag(TAG)
+        .with_json_body::<native::ForkSession>()
+        .refuse_idempotency_key(NAME_IT)
+        .with_json_response::<native::Session>(201, "The new session; `Location` says where it is.")
+        .with_error_statuses(&[409]);
+    let edit = turn_starting_operation("editMessage", "Says a message otherwise")
+        .with_description(
             "Forks the session before one of the user's messages and sends another one there, in one commit. The answer is that \
              of the message; it names the new session. Name that to be able to ask again: doing it twice is 409.",
         )
-        .tag(TAG)
-        .without_key(NAME_IT)
-        .body::<native::EditMessage>()
-        .fails(&[409]);
-    let regenerate = starts_turn("regenerateReply", "Asks for another reply")
-        .about(
+        .with_tag(TAG)
+        .refuse_idempotency_key(NAME_IT)
+        .with_json_body::<native::EditMessage>()
+        .with_error_statuses(&[409]);
+    let regenerate = turn_starting_operation("regenerateReply", "Asks for another reply")
+        .with_description(
             "Forks the session before the user's message that was answered and sends that same message there again, in one \
              commit. The answer is that of the message; it names the new session. Needs `read`, too. Name that to be able to ask again: doing \
              it twice is 409.",
         )
-        .tag(TAG)
-        .without_key(NAME_IT)
-        .body::<native::RegenerateReply>()
-        .fails(&[409]);
+        .with_tag(TAG)
+        .refuse_idempotency_key(NAME_IT)
+        .with_json_body::<native::RegenerateReply>()
+        .with_error_statuses(&[409]);
     vec![
-        ApiRoute::post("/v1/sessions/{session}/fork", fork_one).needs(Scope::Write).documented(fork),
-        ApiRoute::post("/v1/sessions/{session}/edit", edit_one).needs(Scope::Write).documented(edit),
-        ApiRoute::post("/v1/sessions/{session}/regenerate", regenerate_one)
-            .needs(Scope::Write)
-            .documented(regenerate),
+        ApiRoute::post("/v1/sessions/{session}/fork", fork_session)
+            .with_required_scope(Scope::Write)
+            .with_operation(fork),
+        ApiRoute::post("/v1/sessions/{session}/edit", edit_message)
+            .with_required_scope(Scope::Write)
+            .with_operation(edit),
+        ApiRoute::post("/v1/sessions/{session}/regenerate", regenerate_reply)
+            .with_required_scope(Scope::Write)
+            .with_operation(regenerate),
     ]
 }
 
-async fn fork_one(
+async fn fork_session(
     telling: HandlerContext,
     Path(session): Path<String>,
     JsonPayload(wanted): JsonPayload<native::ForkSession>,
@@ -75,36 +79,41 @@ async fn fork_one(
     if let Some(id) = wanted.id {
         options = options.session(id);
     }
-    let made = telling.chat().fork(&session, options).await.map_err(|error| RequestProblem::of(&error))?;
-    let place = [(LOCATION, session_place(&made.session))];
-    Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
+    let made = telling
+        .caller_chat()
+        .fork(&session, options)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let place = [(LOCATION, session_location(&made.session))];
+    Ok((StatusCode::CREATED, place, Json(convert::convert_session(&made))).into_response())
 }
 
-async fn edit_one(
+async fn edit_message(
     telling: HandlerContext,
     Path(session): Path<String>,
     JsonPayload(wanted): JsonPayload<native::EditMessage>,
 ) -> Result<Response, RequestProblem> {
-    let at = place(wanted.message).map_err(|error| error.field("message"))?;
-    let message = telling.said(&session, wanted.content).await?;
-    let turn = telling.chat().edit(&session, at, message, wanted.id.as_deref()).await;
-    telling.tell(&turn.map_err(|error| RequestProblem::of_turn(&error))?).await
+    let at = parse_message_address(wanted.message).map_err(|error| error.with_field("message"))?;
+    let message = telling.build_user_message(&session, wanted.content).await?;
+    let turn = telling.caller_chat().edit(&session, at, message, wanted.id.as_deref()).await;
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
 }
 
-async fn regenerate_one(
+async fn regenerate_reply(
     telling: HandlerContext,
     Path(session): Path<String>,
     JsonPayload(wanted): JsonPayload<native::RegenerateReply>,
 ) -> Result<Response, RequestProblem> {
     // The reply may belong to a message of another caller.
-    telling.caller.may(Scope::Read)?;
-    let reply = wanted.reply.map(place).transpose().map_err(|error| error.field("reply"))?;
-    let turn = telling.chat().regenerate(&session, reply, wanted.id.as_deref()).await;
-    telling.tell(&turn.map_err(|error| RequestProblem::of_turn(&error))?).await
+    telling.caller.require_scope(Scope::Read)?;
+    let reply =
+        wanted.reply.map(parse_message_address).transpose().map_err(|error| error.with_field("reply"))?;
+    let turn = telling.caller_chat().regenerate(&session, reply, wanted.id.as_deref()).await;
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
 }
 
 /// Reads the position of a message.
-fn place(at: native::MessageAt) -> Result<MessageAddress, RequestProblem> {
+fn parse_message_address(at: native::MessageAt) -> Result<MessageAddress, RequestProblem> {
     match at {
         native::MessageAt::Seq(seq) => Ok(MessageAddress::Place(seq)),
         native::MessageAt::Id(id) => {

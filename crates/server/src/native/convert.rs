@@ -17,12 +17,12 @@ pub(crate) struct ContentVisibility {
 }
 
 /// Converts a timestamp.
-pub(crate) fn time(at: Timestamp) -> native::Time {
+pub(crate) fn convert_time(at: Timestamp) -> native::Time {
     native::Time(humantime::format_rfc3339_millis(at.to_system_time()).to_string())
 }
 
 /// Converts the bucket of an error.
-pub(crate) fn bucket(bucket: FailureBucket) -> native::ErrorBucket {
+pub(crate) fn convert_bucket(bucket: FailureBucket) -> native::ErrorBucket {
     match bucket {
         FailureBucket::SessionTerminating => native::ErrorBucket::SessionTerminating,
         FailureBucket::RetryableTransient => native::ErrorBucket::RetryableTransient,
@@ -32,7 +32,7 @@ pub(crate) fn bucket(bucket: FailureBucket) -> native::ErrorBucket {
 
 impl ContentVisibility {
     /// Converts a message without its hidden parts: signatures are always hidden, thinking depends on the view.
-    pub(crate) fn message(self, message: &llm::ChatMessage) -> native::Message {
+    pub(crate) fn convert_message(self, message: &llm::ChatMessage) -> native::Message {
         let role = match message.role {
             llm::Role::System => native::Role::System,
             llm::Role::User => native::Role::User,
@@ -41,7 +41,7 @@ impl ContentVisibility {
         };
         let content = match &message.content {
             llm::MessageContent::Text(text) => native::Content::Text(text.clone()),
-            llm::MessageContent::Blocks(blocks) => self.content(blocks),
+            llm::MessageContent::Blocks(blocks) => self.convert_blocks(blocks),
         };
         let tool_calls = message.tool_calls.iter().map(|tool_call| native::ToolCall {
             id: tool_call.id.clone(),
@@ -53,8 +53,8 @@ impl ContentVisibility {
     }
 
     /// Converts blocks; a single block of text becomes plain text.
-    fn content(self, blocks: &[llm::ContentBlock]) -> native::Content {
-        let mut shown: Vec<_> = blocks.iter().filter_map(|block| self.block(block)).collect();
+    fn convert_blocks(self, blocks: &[llm::ContentBlock]) -> native::Content {
+        let mut shown: Vec<_> = blocks.iter().filter_map(|block| self.convert_block(block)).collect();
         match shown.as_mut_slice() {
             [] => native::Content::Text(String::new()),
             [native::Block::Text { text }] => native::Content::Text(std::mem::take(text)),
@@ -62,7 +62,7 @@ impl ContentVisibility {
         }
     }
 
-    fn block(self, block: &llm::ContentBlock) -> Option<native::Block> {
+    fn convert_block(self, block: &llm::ContentBlock) -> Option<native::Block> {
         match block {
             llm::ContentBlock::Text { text, .. } => Some(native::Block::Text { text: text.clone() }),
             llm::ContentBlock::Image { source, media_type, detail } => Some(native::Block::Image {
@@ -87,41 +87,41 @@ impl ContentVisibility {
     }
 
     /// Writes an entry of a history.
-    pub(crate) fn history(self, entry: &TranscriptEntry) -> native::HistoryMessage {
+    pub(crate) fn convert_transcript_entry(self, entry: &TranscriptEntry) -> native::HistoryMessage {
         native::HistoryMessage {
             seq: entry.seq,
             id: entry.id.as_ref().map(ToString::to_string),
-            at: entry.at.map(time),
-            message: self.message(&entry.message),
-            side: entry.side.as_ref().map(side),
+            at: entry.at.map(convert_time),
+            message: self.convert_message(&entry.message),
+            side: entry.side.as_ref().map(convert_side_record),
         }
     }
 
     /// Writes a turn that failed.
-    pub(crate) fn failed(self, failed: &FailedTurnEntry) -> native::FailedTurn {
+    pub(crate) fn convert_failed_turn(self, failed: &FailedTurnEntry) -> native::FailedTurn {
         type WithSide = (std::sync::Arc<llm::ChatMessage>, Option<Value>);
-        let message = |said: &WithSide| self.message(&said.0);
+        let message = |said: &WithSide| self.convert_message(&said.0);
         let unkept = |made: &WithSide| native::UnkeptMessage {
-            message: self.message(&made.0),
-            side: made.1.as_ref().map(side),
+            message: self.convert_message(&made.0),
+            side: made.1.as_ref().map(convert_side_record),
         };
         native::FailedTurn {
             turn: failed.turn.id.to_string(),
             place: failed.place,
-            accepted_at: time(failed.turn.accepted_at),
+            accepted_at: convert_time(failed.turn.accepted_at),
             effects: failed.effects,
             message: failed.message.as_ref().map(message),
             made: failed.made.iter().map(unkept).collect(),
-            error: errored(&failed.turn.session, &failed.error),
+            error: convert_errored_turn(&failed.turn.session, &failed.error),
             retries: failed.turn.retries.as_ref().map(ToString::to_string),
             retried_by: failed.retried_by.as_ref().map(ToString::to_string),
         }
     }
 
     /// Writes an outcome.
-    pub(crate) fn outcome(self, session: &str, outcome: &ChatTurnOutcome) -> native::Outcome {
+    pub(crate) fn convert_outcome(self, session: &str, outcome: &ChatTurnOutcome) -> native::Outcome {
         let messages =
-            |it: &[std::sync::Arc<llm::ChatMessage>]| it.iter().map(|it| self.message(it)).collect();
+            |it: &[std::sync::Arc<llm::ChatMessage>]| it.iter().map(|it| self.convert_message(it)).collect();
         match outcome {
             ChatTurnOutcome::Completed(it) => native::Outcome::Completed(native::Completed {
                 turn: it.turn.to_string(),
@@ -133,36 +133,36 @@ impl ContentVisibility {
             ChatTurnOutcome::Suspended(it) => native::Outcome::Suspended(native::Suspended {
                 turn: it.turn.to_string(),
                 session: session.to_owned(),
-                wait: suspended(session, it),
+                wait: convert_suspended_wait(session, it),
                 pending: messages(&it.pending_messages),
                 resumed_by: it.resumed_by.as_ref().map(ToString::to_string),
             }),
-            ChatTurnOutcome::Errored(it) => native::Outcome::Errored(errored(session, it)),
+            ChatTurnOutcome::Errored(it) => native::Outcome::Errored(convert_errored_turn(session, it)),
         }
     }
 
     /// Writes an event.
-    pub(crate) fn event(self, event: &ChatEvent) -> native::Event {
+    pub(crate) fn convert_event(self, event: &ChatEvent) -> native::Event {
         let session = event.session.to_string();
         native::Event {
             id: event.id.as_ref().map(ToString::to_string),
             turn: event.turn.to_string(),
-            at: time(event.at),
-            what: self.kind(&session, &event.what),
+            at: convert_time(event.at),
+            what: self.convert_event_kind(&session, &event.what),
             session,
         }
     }
 
-    fn kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
+    fn convert_event_kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
         match what {
             ChatEventKind::TurnAccepted { message } => native::EventKind::TurnAccepted {
-                message: message.as_ref().map(|message| self.message(message)),
+                message: message.as_ref().map(|message| self.convert_message(message)),
             },
             ChatEventKind::TurnStarted => native::EventKind::TurnStarted {},
             ChatEventKind::TurnRestarted => native::EventKind::TurnRestarted {},
             ChatEventKind::TurnRetrying { attempt, until, category } => native::EventKind::TurnRetrying {
                 attempt: *attempt,
-                until: time(*until),
+                until: convert_time(*until),
                 category: category.clone(),
             },
             ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => native::EventKind::ThinkingDelta {
@@ -175,8 +175,8 @@ impl ContentVisibility {
             ChatEventKind::MessageAppended { id, message, side: beside } => {
                 native::EventKind::MessageAppended {
                     message_id: id.to_string(),
-                    message: self.message(message),
-                    side: beside.as_ref().map(side),
+                    message: self.convert_message(message),
+                    side: beside.as_ref().map(convert_side_record),
                 }
             }
             ChatEventKind::Delta { id, run, n, text, so_far, side: beside, unrecorded: _ } => {
@@ -186,7 +186,7 @@ impl ContentVisibility {
                     n: *n,
                     text: text.clone(),
                     so_far: *so_far,
-                    side: beside.as_ref().map(side),
+                    side: beside.as_ref().map(convert_side_record),
                 }
             }
             ChatEventKind::ToolStarted { call, name, arguments } => native::EventKind::ToolStarted {
@@ -201,19 +201,19 @@ impl ContentVisibility {
                 content: content.clone(),
             },
             ChatEventKind::TurnSuspended { outcome } => {
-                native::EventKind::TurnSuspended { outcome: self.outcome(session, outcome) }
+                native::EventKind::TurnSuspended { outcome: self.convert_outcome(session, outcome) }
             }
             ChatEventKind::SignalReceived { wait, signal, how, from } => native::EventKind::SignalReceived {
                 wait: *wait,
                 signal: signal.clone(),
-                how: signal_end(how),
+                how: parse_signal_end(how),
                 from: from.clone(),
             },
             ChatEventKind::TurnCompleted { outcome } => {
-                native::EventKind::TurnCompleted { outcome: self.outcome(session, outcome) }
+                native::EventKind::TurnCompleted { outcome: self.convert_outcome(session, outcome) }
             }
             ChatEventKind::TurnErrored { outcome } => {
-                native::EventKind::TurnErrored { outcome: self.outcome(session, outcome) }
+                native::EventKind::TurnErrored { outcome: self.convert_outcome(session, outcome) }
             }
             ChatEventKind::SessionForked { parent, offset } => {
                 native::EventKind::SessionForked { parent: parent.to_string(), offset: *offset }
@@ -222,7 +222,7 @@ impl ContentVisibility {
     }
 }
 
-fn signal_end(how: &str) -> native::SignalEnd {
+fn parse_signal_end(how: &str) -> native::SignalEnd {
     match how {
         "expired" => native::SignalEnd::Expired,
         "cancelled" => native::SignalEnd::Cancelled,
@@ -233,29 +233,29 @@ fn signal_end(how: &str) -> native::SignalEnd {
 
 /// Converts the side record of a message. If it does not have the expected form, all of it goes to the additional
 /// fields.
-fn side(side: &Value) -> native::Side {
+fn convert_side_record(side: &Value) -> native::Side {
     serde_json::from_value(side.clone()).unwrap_or_else(|_| native::Side {
         other: serde_json::Map::from_iter([("beside".to_owned(), side.clone())]),
         ..native::Side::default()
     })
 }
 
-fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
+fn convert_errored_turn(session: &str, turn: &ErroredTurn) -> native::Errored {
     native::Errored {
         turn: turn.turn.as_ref().map(ToString::to_string),
         session: session.to_owned(),
-        bucket: bucket(turn.error_bucket),
+        bucket: convert_bucket(turn.error_bucket),
         category: turn.error_category.clone(),
         reply: turn.reply.text().into_owned(),
-        message: turn.message().to_owned(),
-        hint: turn.hint().map(str::to_owned),
+        message: turn.error_message().to_owned(),
+        hint: turn.category_hint().map(str::to_owned),
         diagnostic: turn.diagnostic.clone(),
         retry_safe: turn.retry_safe,
     }
 }
 
 /// Converts the wait of a suspended turn.
-pub(crate) fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
+pub(crate) fn convert_suspended_wait(session: &str, turn: &SuspendedTurn) -> native::Wait {
     native::Wait {
         session: session.to_owned(),
         invocation: turn.invocation_id.to_string(),
@@ -263,14 +263,14 @@ pub(crate) fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
         signal: turn.signal_descriptor.signal_id.clone(),
         metadata: turn.signal_descriptor.metadata.clone(),
         action: turn.wait.action.clone(),
-        deadline: turn.wait.deadline.map(time),
+        deadline: turn.wait.deadline.map(convert_time),
         payload_schema: turn.wait.payload_schema.clone(),
         since: None,
     }
 }
 
 /// Writes a wait.
-pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
+pub(crate) fn convert_pending_wait(wait: &PendingWait) -> native::Wait {
     native::Wait {
         session: wait.session.clone(),
         invocation: wait.invocation.to_string(),
@@ -278,14 +278,14 @@ pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
         signal: wait.descriptor.signal_id.clone(),
         metadata: wait.descriptor.metadata.clone(),
         action: wait.wait.action.clone(),
-        deadline: wait.wait.deadline.map(time),
+        deadline: wait.wait.deadline.map(convert_time),
         payload_schema: wait.wait.payload_schema.clone(),
-        since: Some(time(wait.since)),
+        since: Some(convert_time(wait.since)),
     }
 }
 
 /// Reads the prompt policy.
-pub(crate) fn policy(policy: native::PromptPolicy) -> TurnPromptPolicy {
+pub(crate) fn convert_prompt_policy(policy: native::PromptPolicy) -> TurnPromptPolicy {
     match policy {
         native::PromptPolicy::Conversation => TurnPromptPolicy::Conversation,
         native::PromptPolicy::Command => TurnPromptPolicy::Command,
@@ -293,7 +293,7 @@ pub(crate) fn policy(policy: native::PromptPolicy) -> TurnPromptPolicy {
 }
 
 /// Converts a session.
-pub(crate) fn session(info: &SessionInfo) -> native::Session {
+pub(crate) fn convert_session(info: &SessionInfo) -> native::Session {
     native::Session {
         id: info.session.clone(),
         agent: info.agent.clone(),
@@ -302,8 +302,8 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
             TurnPromptPolicy::Command => native::PromptPolicy::Command,
         },
         messages: info.messages,
-        created_at: time(info.created_at),
-        updated_at: time(info.updated_at),
+        created_at: convert_time(info.created_at),
+        updated_at: convert_time(info.updated_at),
         parent: info
             .parent
             .as_ref()
@@ -312,10 +312,10 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
 }
 
 /// Writes the activity of an open turn.
-fn activity(activity: &TurnActivity) -> native::Activity {
+fn convert_activity(activity: &TurnActivity) -> native::Activity {
     let (attempt, until, category) = match &activity.state {
         TurnActivityState::Retrying { attempt, until, category } => {
-            (Some(*attempt), Some(time(*until)), Some(category.clone()))
+            (Some(*attempt), Some(convert_time(*until)), Some(category.clone()))
         }
         TurnActivityState::Queued | TurnActivityState::Running | TurnActivityState::Waiting => {
             (None, None, None)
@@ -327,11 +327,11 @@ fn activity(activity: &TurnActivity) -> native::Activity {
         TurnActivityState::Retrying { .. } => native::ActivityState::Retrying,
         TurnActivityState::Waiting => native::ActivityState::Waiting,
     };
-    native::Activity { state, since: time(activity.since), attempt, until, category }
+    native::Activity { state, since: convert_time(activity.since), attempt, until, category }
 }
 
 /// Writes a turn, without its outcome.
-pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
+pub(crate) fn convert_turn(info: &TurnInfo) -> native::Turn {
     native::Turn {
         id: info.id.to_string(),
         session: info.session.clone(),
@@ -347,10 +347,10 @@ pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
             StoredTurnStatus::Completed => native::TurnStatus::Completed,
             StoredTurnStatus::Errored => native::TurnStatus::Errored,
         },
-        accepted_at: time(info.accepted_at),
-        ended_at: info.ended_at.map(time),
+        accepted_at: convert_time(info.accepted_at),
+        ended_at: info.ended_at.map(convert_time),
         retries: info.retries.as_ref().map(ToString::to_string),
-        activity: info.activity.as_ref().map(activity),
+        activity: info.activity.as_ref().map(convert_activity),
         outcome: None,
     }
 }

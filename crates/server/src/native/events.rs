@@ -5,7 +5,7 @@ use axum::response::Response;
 use singletree_harness::ChatEventId;
 use singletree_protocol::native;
 
-use super::answering::{HandlerContext, framed};
+use super::answering::{HandlerContext, frame_events};
 use super::ask::StrictQuery;
 use crate::caller::Scope;
 use crate::problem::RequestProblem;
@@ -13,9 +13,9 @@ use crate::section::{ApiOperation, ApiRoute};
 use crate::sse;
 
 /// Returns the routes about events.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn event_routes() -> Vec<ApiRoute> {
     let follow = ApiOperation::new("followEvents", "Follows the events of a session")
-        .about(
+        .with_description(
             "Server-sent events: what happened since the event that was seen last, then what happens. Each frame's data is an \
              event; its `id`, where it has one, is what `Last-Event-ID` takes, so that a browser that lost the stream goes on \
              without a gap and without a repeat, also after a restart of the server. Deltas and tool activity come only \
@@ -23,33 +23,34 @@ pub(super) fn routes() -> Vec<ApiRoute> {
              have no `event:` name: all arrive as `message`. An id of which the log has forgotten what came after is 409, with \
              the `oldest_event` that is kept: read the history, and begin there.",
         )
-        .tag("events")
-        .header("Last-Event-ID", "The id of the last event that was seen.")
-        .query::<native::EventQuery>()
-        .streams::<native::StreamItem>(200, "The events, until either side ends the stream.")
-        .fails(&[409]);
+        .with_tag("events")
+        .with_header("Last-Event-ID", "The id of the last event that was seen.")
+        .with_query_type::<native::EventQuery>()
+        .with_event_response::<native::StreamItem>(200, "The events, until either side ends the stream.")
+        .with_error_statuses(&[409]);
     vec![
-        ApiRoute::get("/v1/sessions/{session}/events", follow_session)
-            .needs(Scope::Read)
-            .streams()
-            .documented(follow),
+        ApiRoute::get("/v1/sessions/{session}/events", follow_session_events)
+            .with_required_scope(Scope::Read)
+            .with_event_stream()
+            .with_operation(follow),
     ]
 }
 
-async fn follow_session(
+async fn follow_session_events(
     telling: HandlerContext,
     Path(session): Path<String>,
     StrictQuery(query): StrictQuery<native::EventQuery>,
 ) -> Result<Response, RequestProblem> {
-    let chat = telling.chat();
+    let chat = telling.caller_chat();
     // A stream of events of a session that does not exist would wait for ever.
-    chat.session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
+    chat.session_info(&session).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
     let after = after
         .map(|after| after.parse::<ChatEventId>())
         .transpose()
-        .map_err(|error| RequestProblem::of(&error))?;
-    let view = telling.view(&session).await?;
-    let events = chat.events(&session, after).await.map_err(|error| RequestProblem::of(&error))?;
-    Ok(sse::resumable_stream(&telling.shared, framed(events, telling.framing(view))))
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let view = telling.load_visibility(&session).await?;
+    let events =
+        chat.events(&session, after).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    Ok(sse::resumable_stream_response(&telling.shared, frame_events(events, telling.event_framer(view))))
 }

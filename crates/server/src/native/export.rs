@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 /// Removes the thinking of models from the lists of an export (D19).
-pub(super) fn forget_thoughts(document: &mut Value) {
+pub(super) fn remove_thinking(document: &mut Value) {
     let Some(lists) = document.get_mut("lists").and_then(Value::as_object_mut) else { return };
     for item in lists.values_mut().filter_map(Value::as_array_mut).flatten() {
         if let Some(content) = item.pointer_mut("/body/content") {
-            forget(content);
+            remove_thinking_blocks(content);
         }
     }
 }
 
-fn forget(content: &mut Value) {
+fn remove_thinking_blocks(content: &mut Value) {
     let Some(blocks) = content.as_array_mut() else { return };
     blocks.retain(|block| !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")));
     if blocks.is_empty() {
@@ -40,7 +40,7 @@ mod tests {
             ],
             "other": [{ "body": 7 }],
         } });
-        forget_thoughts(&mut document);
+        remove_thinking(&mut document);
         let expected = json!({ "kind": "singletree.session", "lists": {
             "messages": [
                 { "body": { "role": "user", "content": "hello" } },

@@ -23,29 +23,31 @@ mod tenant_events;
 mod turns;
 mod usage;
 
-pub(crate) use answering::{HandlerContext, mark_replayed, view};
-pub(crate) use ask::{StrictQuery, is_session_id, limit, wants_events};
-pub(crate) use convert::{ContentVisibility, bucket, suspended, time, wait};
-pub(crate) use problem::render;
-use problem::stream_failure;
+pub(crate) use answering::{HandlerContext, load_visibility, mark_replayed};
+pub(crate) use ask::{StrictQuery, check_session_id, resolve_page_limit, wants_events};
+pub(crate) use convert::{
+    ContentVisibility, convert_bucket, convert_pending_wait, convert_suspended_wait, convert_time,
+};
+pub(crate) use problem::render_problem;
+use problem::render_stream_failure;
 
 use crate::section::ProtocolSection;
 
 /// Returns the native section.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let tables = [
-        agents::routes(),
-        sessions::routes(),
-        messages::routes(),
-        events::routes(),
-        tenant_events::routes(),
-        turns::routes(),
-        signals::routes(),
-        branches::routes(),
-        blobs::routes(),
-        artifacts::routes(),
-        usage::routes(),
+        agents::agent_routes(),
+        sessions::session_routes(),
+        messages::message_routes(),
+        events::event_routes(),
+        tenant_events::tenant_event_routes(),
+        turns::turn_routes(),
+        signals::signal_routes(),
+        branches::fork_routes(),
+        blobs::blob_routes(),
+        artifacts::artifact_routes(),
+        usage::usage_routes(),
     ];
-    ProtocolSection::new("native", render, tables.into_iter().flatten().collect())
-        .failing_streams(stream_failure)
+    ProtocolSection::new("native", render_problem, tables.into_iter().flatten().collect())
+        .with_stream_failure(render_stream_failure)
 }

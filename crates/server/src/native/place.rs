@@ -1,16 +1,16 @@
 //! Paths for the `Location` header.
 
 /// Returns the path of a session.
-pub(crate) fn session_place(session: &str) -> String {
-    place(&["sessions", session])
+pub(crate) fn session_location(session: &str) -> String {
+    join_api_path(&["sessions", session])
 }
 
 /// Returns the path of a turn.
-pub(crate) fn turn_place(session: &str, turn: &str) -> String {
-    place(&["sessions", session, "turns", turn])
+pub(crate) fn turn_location(session: &str, turn: &str) -> String {
+    join_api_path(&["sessions", session, "turns", turn])
 }
 
-fn place(segments: &[&str]) -> String {
+fn join_api_path(segments: &[&str]) -> String {
     let mut place = url::Url::parse("http://host/v1").expect("it is a URL");
     if let Ok(mut path) = place.path_segments_mut() {
         path.extend(segments);
@@ -24,8 +24,8 @@ mod tests {
 
     #[test]
     fn a_place_is_one_path_whatever_the_id() {
-        assert_eq!(session_place("a"), "/v1/sessions/a");
-        assert_eq!(session_place("a/b ?#%\u{e9}"), "/v1/sessions/a%2Fb%20%3F%23%25%C3%A9");
-        assert_eq!(turn_place("s", "t.1"), "/v1/sessions/s/turns/t.1");
+        assert_eq!(session_location("a"), "/v1/sessions/a");
+        assert_eq!(session_location("a/b ?#%\u{e9}"), "/v1/sessions/a%2Fb%20%3F%23%25%C3%A9");
+        assert_eq!(turn_location("s", "t.1"), "/v1/sessions/s/turns/t.1");
     }
 }

@@ -4,29 +4,33 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use singletree_protocol::native::{ApiError, ErrorBody, StreamFailed, StreamFailedType};
 
-use super::convert::bucket;
+use super::convert::convert_bucket;
 use crate::problem::RequestProblem;
 use crate::section::RequestContext;
 use crate::sse::ServerSentEvent;
 
 /// Converts a problem to a response.
-pub(crate) fn render(problem: &RequestProblem, asked: &RequestContext) -> Response {
-    Json(ErrorBody { error: error(problem, asked) }).into_response()
+pub(crate) fn render_problem(problem: &RequestProblem, asked: &RequestContext) -> Response {
+    Json(ErrorBody { error: convert_problem(problem, asked) }).into_response()
 }
 
 /// Returns the last frame of a stream that ends with a problem.
-pub(super) fn stream_failure(problem: &RequestProblem, asked: &RequestContext) -> Vec<ServerSentEvent> {
-    let failed = StreamFailed { kind: StreamFailedType::Failed, error: error(problem, asked) };
-    vec![ServerSentEvent::data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
+pub(super) fn render_stream_failure(
+    problem: &RequestProblem,
+    asked: &RequestContext,
+) -> Vec<ServerSentEvent> {
+    let failed = StreamFailed { kind: StreamFailedType::Failed, error: convert_problem(problem, asked) };
+    vec![ServerSentEvent::from_data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
 }
 
 /// Converts a problem to its JSON form.
-pub(super) fn error(problem: &RequestProblem, asked: &RequestContext) -> ApiError {
-    let (turn, oldest_event) = (problem.turn().map(str::to_owned), problem.oldest_event().map(str::to_owned));
+pub(super) fn convert_problem(problem: &RequestProblem, asked: &RequestContext) -> ApiError {
+    let (turn, oldest_event) =
+        (problem.named_turn().map(str::to_owned), problem.oldest_event().map(str::to_owned));
     let problem = problem.clone();
     ApiError {
         category: problem.category,
-        bucket: bucket(problem.bucket),
+        bucket: convert_bucket(problem.bucket),
         message: problem.message,
         reply: problem.reply.map(String::from),
         hint: problem.hint.map(String::from),

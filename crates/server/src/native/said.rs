@@ -12,24 +12,26 @@ impl HandlerContext {
     ///
     /// # Errors
     /// `server_request_invalid`; the categories of [`Chat::keep_blob`](singletree_harness::Chat::keep_blob).
-    pub(crate) async fn said(
+    pub(crate) async fn build_user_message(
         &self,
         session: &str,
         content: native::SendContent,
     ) -> Result<ChatMessage, RequestProblem> {
-        let kept = pictures::kept_each(&self.chat(), session, message(content)).await;
-        kept.map_err(|(at, problem)| problem.field(format!("content[{at}].source.url")))
+        let kept =
+            pictures::store_pictures_indexed(&self.caller_chat(), session, convert_send_content(content))
+                .await;
+        kept.map_err(|(at, problem)| problem.with_field(format!("content[{at}].source.url")))
     }
 }
 
 /// Makes a user's message of content.
-fn message(content: native::SendContent) -> ChatMessage {
+fn convert_send_content(content: native::SendContent) -> ChatMessage {
     let blocks = match content {
         native::SendContent::Text(text) => return ChatMessage::user(text),
         native::SendContent::Blocks(blocks) => blocks,
     };
     let blocks = blocks.into_iter().map(|block| match block {
-        native::SendBlock::Text { text } => ContentBlock::text_of(text),
+        native::SendBlock::Text { text } => ContentBlock::from_text(text),
         native::SendBlock::Image { source: native::SendImageSource::Url { url }, media_type, detail } => {
             let detail = detail.map(|detail| match detail {
                 native::ImageDetail::Auto => ImageDetailLevel::Auto,

@@ -10,10 +10,10 @@ use singletree_harness::CreateOptions;
 use singletree_protocol::native;
 
 use super::answering::HandlerContext;
-use super::ask::{StrictQuery, limit};
+use super::ask::{StrictQuery, resolve_page_limit};
 use super::convert;
-use super::export::forget_thoughts;
-use super::place::session_place;
+use super::export::remove_thinking;
+use super::place::session_location;
 use crate::body::JsonPayload;
 use crate::caller::Scope;
 use crate::problem::RequestProblem;
@@ -22,104 +22,130 @@ use crate::section::{ApiOperation, ApiRoute};
 const TAG: &str = "sessions";
 
 /// Returns the routes about sessions.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn session_routes() -> Vec<ApiRoute> {
     let create = ApiOperation::new("createSession", "Makes a session")
-        .about(
+        .with_description(
             "A message that is sent to a session that is not there makes one too; this is for those who want to name its \
              agent first, or to listen before anybody speaks.",
         )
-        .tag(TAG)
-        .without_key("name the session by `id`: asked again, it is 409 `chat_session_exists`")
-        .body::<native::CreateSession>()
-        .answers::<native::Session>(201, "The session; `Location` says where it is.")
-        .fails(&[404, 409]);
+        .with_tag(TAG)
+        .refuse_idempotency_key("name the session by `id`: asked again, it is 409 `chat_session_exists`")
+        .with_json_body::<native::CreateSession>()
+        .with_json_response::<native::Session>(201, "The session; `Location` says where it is.")
+        .with_error_statuses(&[404, 409]);
     let list = ApiOperation::new("listSessions", "Lists sessions")
-        .tag(TAG)
-        .query::<native::SessionQuery>()
-        .answers::<native::SessionList>(200, "A page of the sessions, in the order that was asked for.")
-        .fails(&[404]);
+        .with_tag(TAG)
+        .with_query_type::<native::SessionQuery>()
+        .with_json_response::<native::SessionList>(
+            200,
+            "A page of the sessions, in the order that was asked for.",
+        )
+        .with_error_statuses(&[404]);
     let show = ApiOperation::new("showSession", "Shows a session")
-        .tag(TAG)
-        .answers::<native::Session>(200, "The session.");
+        .with_tag(TAG)
+        .with_json_response::<native::Session>(200, "The session.");
     let export = ApiOperation::new("exportSession", "Writes a session out")
-        .about(
+        .with_description(
             "Its state and history as one portable document, which `singletree sessions import` reads. Turns and events are no part of \
              it; neither is what a model thought, unless its agent's configuration shows it.",
         )
-        .tag(TAG)
-        .answers::<native::SessionExport>(200, "The document.");
+        .with_tag(TAG)
+        .with_json_response::<native::SessionExport>(200, "The document.");
     let delete = ApiOperation::new("deleteSession", "Deletes a session")
-        .about(
+        .with_description(
             "Its turns and its wait are cancelled, and everything of it is removed in one transaction. Forks of it stay. \
              Deleting again succeeds and changes nothing; a message that is sent later begins a new session.",
         )
-        .tag(TAG)
-        .answers_nothing(204, "There is no such session any more.")
-        .found_or_not();
+        .with_tag(TAG)
+        .with_empty_response(204, "There is no such session any more.")
+        .without_not_found();
     vec![
-        ApiRoute::post("/v1/sessions", make).needs(Scope::Write).documented(create),
-        ApiRoute::get("/v1/sessions", page).needs(Scope::Read).documented(list),
-        ApiRoute::get("/v1/sessions/{session}", one).needs(Scope::Read).documented(show),
-        ApiRoute::get("/v1/sessions/{session}/export", write_out).needs(Scope::Admin).documented(export),
-        ApiRoute::delete("/v1/sessions/{session}", remove).needs(Scope::Admin).documented(delete),
+        ApiRoute::post("/v1/sessions", create_session)
+            .with_required_scope(Scope::Write)
+            .with_operation(create),
+        ApiRoute::get("/v1/sessions", list_sessions).with_required_scope(Scope::Read).with_operation(list),
+        ApiRoute::get("/v1/sessions/{session}", show_session)
+            .with_required_scope(Scope::Read)
+            .with_operation(show),
+        ApiRoute::get("/v1/sessions/{session}/export", export_session)
+            .with_required_scope(Scope::Admin)
+            .with_operation(export),
+        ApiRoute::delete("/v1/sessions/{session}", delete_session)
+            .with_required_scope(Scope::Admin)
+            .with_operation(delete),
     ]
 }
 
-async fn make(
+async fn create_session(
     telling: HandlerContext,
     JsonPayload(wanted): JsonPayload<native::CreateSession>,
 ) -> Result<Response, RequestProblem> {
-    let mut options = CreateOptions::new().policy(convert::policy(wanted.prompt_policy));
+    let mut options = CreateOptions::new().policy(convert::convert_prompt_policy(wanted.prompt_policy));
     if let Some(id) = wanted.id {
         options = options.session(id);
     }
     if let Some(agent) = wanted.agent {
         options = options.agent(agent);
     }
-    let made = telling.chat().create_session(options).await.map_err(|error| RequestProblem::of(&error))?;
-    let place = [(LOCATION, session_place(&made.session))];
-    Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
+    let made = telling
+        .caller_chat()
+        .create_session(options)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let place = [(LOCATION, session_location(&made.session))];
+    Ok((StatusCode::CREATED, place, Json(convert::convert_session(&made))).into_response())
 }
 
-async fn page(
+async fn list_sessions(
     telling: HandlerContext,
     StrictQuery(query): StrictQuery<native::SessionQuery>,
 ) -> Result<Json<native::SessionList>, RequestProblem> {
-    let limit = limit(query.limit)?;
+    let limit = resolve_page_limit(query.limit)?;
     let from = query.from.as_deref().filter(|from| !from.is_empty());
-    let chat = telling.chat();
+    let chat = telling.caller_chat();
     let list = match query.order {
         native::SessionOrder::Id => chat.sessions(from, limit).await,
         native::SessionOrder::Recent => chat.recent_sessions(from, limit).await,
     };
-    let list = list.map_err(|error| RequestProblem::of(&error))?;
-    let items = list.items.iter().map(convert::session).collect();
+    let list = list.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let items = list.items.iter().map(convert::convert_session).collect();
     Ok(Json(native::SessionList { items, next: list.next }))
 }
 
-async fn one(
+async fn show_session(
     telling: HandlerContext,
     Path(session): Path<String>,
 ) -> Result<Json<native::Session>, RequestProblem> {
-    let info = telling.chat().session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
-    Ok(Json(convert::session(&info)))
+    let info = telling
+        .caller_chat()
+        .session_info(&session)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    Ok(Json(convert::convert_session(&info)))
 }
 
-async fn write_out(
+async fn export_session(
     telling: HandlerContext,
     Path(session): Path<String>,
 ) -> Result<Json<Value>, RequestProblem> {
-    let export = telling.chat().export_session(&session).await.map_err(|error| RequestProblem::of(&error))?;
-    let view = telling.view(&session).await?;
+    let export = telling
+        .caller_chat()
+        .export_session(&session)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let view = telling.load_visibility(&session).await?;
     let mut document = serde_json::to_value(export).expect("an export is JSON");
     if !view.thinking {
-        forget_thoughts(&mut document);
+        remove_thinking(&mut document);
     }
     Ok(Json(document))
 }
 
-async fn remove(telling: HandlerContext, Path(session): Path<String>) -> Result<StatusCode, RequestProblem> {
-    let deleted = telling.chat().delete_session(&session, Some(&telling.caller.name)).await;
-    deleted.map_err(|error| RequestProblem::of(&error))?;
+async fn delete_session(
+    telling: HandlerContext,
+    Path(session): Path<String>,
+) -> Result<StatusCode, RequestProblem> {
+    let deleted = telling.caller_chat().delete_session(&session, Some(&telling.caller.name)).await;
+    deleted.map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }

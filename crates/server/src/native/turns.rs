@@ -8,10 +8,10 @@ use singletree_durable::StoredTurnStatus;
 use singletree_harness::{ChatTurnOutcome, SendOptions, TurnId, TurnInfo};
 use singletree_protocol::native;
 
-use super::answering::{HandlerContext, PREFERENCE_APPLIED, unfinished};
-use super::ask::{StrictQuery, TurnResponseMode, limit, patience};
+use super::answering::{HandlerContext, PREFERENCE_APPLIED, check_recorded};
+use super::ask::{StrictQuery, TurnResponseMode, read_preferred_wait, resolve_page_limit};
 use super::convert;
-use super::messages::{keyed, starts_turn};
+use super::messages::{apply_send_headers, turn_starting_operation};
 use crate::caller::Scope;
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute};
@@ -19,93 +19,108 @@ use crate::section::{ApiOperation, ApiRoute};
 const TAG: &str = "turns";
 
 /// Returns the routes about turns.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn turn_routes() -> Vec<ApiRoute> {
     let list = ApiOperation::new("listTurns", "Lists the turns of a session")
-        .tag(TAG)
-        .query::<native::TurnQuery>()
-        .answers::<native::TurnList>(200, "A page of the turns, in the order in which they were accepted.");
+        .with_tag(TAG)
+        .with_query_type::<native::TurnQuery>()
+        .with_json_response::<native::TurnList>(
+            200,
+            "A page of the turns, in the order in which they were accepted.",
+        );
     let show = ApiOperation::new("showTurn", "Shows a turn")
-        .about(
+        .with_description(
             "With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to \
              its end; from after the event that was seen last, when there is one.",
         )
-        .tag(TAG)
-        .header("Last-Event-ID", "The id of the last event that was seen.")
-        .header("Prefer", "`wait=SECONDS`: an answer when the turn has ended, at the latest after so many seconds.")
-        .answers::<native::Turn>(200, "The turn.")
-        .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
-        .fails(&[409]);
+        .with_tag(TAG)
+        .with_header("Last-Event-ID", "The id of the last event that was seen.")
+        .with_header("Prefer", "`wait=SECONDS`: an answer when the turn has ended, at the latest after so many seconds.")
+        .with_json_response::<native::Turn>(200, "The turn.")
+        .with_event_response::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
+        .with_error_statuses(&[409]);
     let cancel = ApiOperation::new("cancelTurn", "Cancels a turn")
-        .about(
+        .with_description(
             "One that waits its place does not run; one that runs ends at its next await, and what was shown of it is kept; \
              one that suspended is given up. The answer is the turn that tells the end: this one, or the one that closed \
              the wait. A turn that has ended otherwise is answered as it ended: of cancel and completion exactly one wins.",
         )
-        .tag(TAG)
-        .answers::<native::Turn>(200, "The turn that tells the end; its outcome for readers only.");
-    let retry = starts_turn("retryTurn", "Retries a turn that failed")
-        .about(
+        .with_tag(TAG)
+        .with_json_response::<native::Turn>(200, "The turn that tells the end; its outcome for readers only.");
+    let retry = turn_starting_operation("retryTurn", "Retries a turn that failed")
+        .with_description(
             "Makes a new turn, which names this one in `retries`. A turn without effects has its message sent again, with its \
              pictures; of one with effects the history says what it did, and the new turn goes on from there without another \
              message of the user. Allowed once, while the turn is the newest one of its session; else 409 \
              `chat_retry_superseded`. Needs `read`, too.",
         )
-        .tag(TAG)
-        .header("Idempotency-Key", "Retries once: the same key for the same turn again is answered by the same turn.")
-        .fails(&[404, 409])
-        .found_or_not();
+        .with_tag(TAG)
+        .with_header("Idempotency-Key", "Retries once: the same key for the same turn again is answered by the same turn.")
+        .with_error_statuses(&[404, 409])
+        .without_not_found();
     vec![
-        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/retry", retry_one)
-            .needs(Scope::Write)
-            .documented(retry),
-        ApiRoute::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
-        ApiRoute::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
-        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_one)
-            .needs(Scope::Write)
-            .documented(cancel),
+        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/retry", retry_turn)
+            .with_required_scope(Scope::Write)
+            .with_operation(retry),
+        ApiRoute::get("/v1/sessions/{session}/turns", list_turns)
+            .with_required_scope(Scope::Read)
+            .with_operation(list),
+        ApiRoute::get("/v1/sessions/{session}/turns/{turn}", show_turn)
+            .with_required_scope(Scope::Read)
+            .with_operation(show),
+        ApiRoute::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_turn)
+            .with_required_scope(Scope::Write)
+            .with_operation(cancel),
     ]
 }
 
-async fn page(
+async fn list_turns(
     telling: HandlerContext,
     Path(session): Path<String>,
     StrictQuery(query): StrictQuery<native::TurnQuery>,
 ) -> Result<Json<native::TurnList>, RequestProblem> {
-    let limit = limit(query.limit)?;
-    let page = telling.chat().turns(&session, query.from.unwrap_or_default(), limit).await;
-    let page = page.map_err(|error| RequestProblem::of(&error))?;
-    let items = page.items.iter().map(convert::turn).collect();
+    let limit = resolve_page_limit(query.limit)?;
+    let page = telling.caller_chat().turns(&session, query.from.unwrap_or_default(), limit).await;
+    let page = page.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let items = page.items.iter().map(convert::convert_turn).collect();
     Ok(Json(native::TurnList { items, next: page.next }))
 }
 
-async fn one(
+async fn show_turn(
     telling: HandlerContext,
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Response, RequestProblem> {
-    let info = find(&telling, &session, &turn).await?;
-    if telling.manner() == TurnResponseMode::Events {
-        let turn = telling.chat().turn(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
-        return telling.tell(&turn).await;
+    let info = find_turn(&telling, &session, &turn).await?;
+    if telling.response_mode() == TurnResponseMode::Events {
+        let turn = telling
+            .caller_chat()
+            .turn(&info.id)
+            .await
+            .map_err(|error| RequestProblem::from_chat_error(&error))?;
+        return telling.respond_with_turn(&turn).await;
     }
-    let patience = patience(&telling.headers);
+    let patience = read_preferred_wait(&telling.headers);
     if info.status == StoredTurnStatus::Accepted && patience.is_none() {
-        return Ok(Json(convert::turn(&info)).into_response());
+        return Ok(Json(convert::convert_turn(&info)).into_response());
     }
-    let turn = telling.chat().turn(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
+    let turn = telling
+        .caller_chat()
+        .turn(&info.id)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let outcome = match patience.filter(|_| info.status == StoredTurnStatus::Accepted) {
-        Some(patience) => telling.soon(&turn, patience).await,
+        Some(patience) => telling.wait_for_outcome(&turn, patience).await,
         None => Some(turn.outcome().await),
     };
     let told = match outcome {
         Some(outcome) => {
-            unfinished(&outcome)?;
+            check_recorded(&outcome)?;
             let info = match info.status {
-                StoredTurnStatus::Accepted => find(&telling, &session, &info.id.to_string()).await?,
+                StoredTurnStatus::Accepted => find_turn(&telling, &session, &info.id.to_string()).await?,
                 StoredTurnStatus::Suspended | StoredTurnStatus::Completed | StoredTurnStatus::Errored => info,
             };
-            ended(&telling, &info, &outcome).await?
+            convert_ended_turn(&telling, &info, &outcome).await?
         }
-        None => convert::turn(&info),
+        None => convert::convert_turn(&info),
     };
     let mut response = Json(told).into_response();
     let applied = patience.and_then(|wait| HeaderValue::from_str(&format!("wait={}", wait.as_secs())).ok());
@@ -115,47 +130,61 @@ async fn one(
     Ok(response)
 }
 
-async fn cancel_one(
+async fn cancel_turn(
     telling: HandlerContext,
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Json<native::Turn>, RequestProblem> {
-    let info = find(&telling, &session, &turn).await?;
-    let told = telling.chat().cancel(&info.id).await.map_err(|error| RequestProblem::of(&error))?;
+    let info = find_turn(&telling, &session, &turn).await?;
+    let told = telling
+        .caller_chat()
+        .cancel(&info.id)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let outcome = told.outcome().await;
-    unfinished(&outcome)?;
-    let info =
-        telling.chat().turn_info(&session, told.id()).await.map_err(|error| RequestProblem::of(&error))?;
-    if !telling.caller.may_read() {
+    check_recorded(&outcome)?;
+    let info = telling
+        .caller_chat()
+        .turn_info(&session, told.id())
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    if !telling.caller.can_read_messages() {
         // Cancelling a turn does not grant the right to read its messages.
-        return Ok(Json(convert::turn(&info)));
+        return Ok(Json(convert::convert_turn(&info)));
     }
-    ended(&telling, &info, &outcome).await.map(Json)
+    convert_ended_turn(&telling, &info, &outcome).await.map(Json)
 }
 
-async fn retry_one(
+async fn retry_turn(
     telling: HandlerContext,
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Response, RequestProblem> {
     // The answer shows a message that another caller may have sent.
-    telling.caller.may(Scope::Read)?;
-    let info = find(&telling, &session, &turn).await?;
-    let options = keyed(&telling, SendOptions::new())?;
-    let retry = telling.chat().retry(&info.id, options).await;
-    telling.tell(&retry.map_err(|error| RequestProblem::of_turn(&error))?).await
+    telling.caller.require_scope(Scope::Read)?;
+    let info = find_turn(&telling, &session, &turn).await?;
+    let options = apply_send_headers(&telling, SendOptions::new())?;
+    let retry = telling.caller_chat().retry(&info.id, options).await;
+    telling.respond_with_turn(&retry.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
 }
 
 /// Finds a turn of a session.
-async fn find(telling: &HandlerContext, session: &str, turn: &str) -> Result<TurnInfo, RequestProblem> {
-    let id: TurnId = turn.parse().map_err(|error| RequestProblem::of(&error))?;
-    telling.chat().turn_info(session, &id).await.map_err(|error| RequestProblem::of(&error))
+async fn find_turn(telling: &HandlerContext, session: &str, turn: &str) -> Result<TurnInfo, RequestProblem> {
+    let id: TurnId = turn.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
+    telling
+        .caller_chat()
+        .turn_info(session, &id)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))
 }
 
 /// Returns a turn with its outcome.
-async fn ended(
+async fn convert_ended_turn(
     telling: &HandlerContext,
     info: &TurnInfo,
     outcome: &ChatTurnOutcome,
 ) -> Result<native::Turn, RequestProblem> {
-    let view = telling.view(&info.session).await?;
-    Ok(native::Turn { outcome: Some(view.outcome(&info.session, outcome)), ..convert::turn(info) })
+    let view = telling.load_visibility(&info.session).await?;
+    Ok(native::Turn {
+        outcome: Some(view.convert_outcome(&info.session, outcome)),
+        ..convert::convert_turn(info)
+    })
 }

@@ -44,7 +44,7 @@ impl WebhookEndpoint {
     ///
     /// # Errors
     /// `server_webhook_invalid` when no client can be made.
-    pub(super) fn of(webhook: Webhook) -> Result<Self> {
+    pub(super) fn from_webhook(webhook: Webhook) -> Result<Self> {
         let time = webhook.patience;
         let limits = HttpLimits { connect: time, head: time, idle: time, ..HttpLimits::fetching() };
         let anywhere = webhook.private || is_this_machine(&webhook.url).unwrap_or(false);
@@ -94,88 +94,88 @@ impl WebhookDispatcher {
     }
 
     /// Takes a notice that was just written.
-    pub(super) fn hear(&self, notice: Arc<Notice>) {
-        if self.webhook.types.contains(&notice.what.of_type()) {
-            self.queue().add(notice, self.shared.now());
+    pub(super) fn queue_notice(&self, notice: Arc<Notice>) {
+        if self.webhook.types.contains(&notice.what.notice_type()) {
+            self.lock_queue().add_notice(notice, self.shared.now());
             self.bell.notify_one();
         }
     }
 
     /// Makes the run loop read notices from the store that were missed.
-    pub(super) fn look(&self) {
-        self.queue().missed();
+    pub(super) fn schedule_store_read(&self) {
+        self.lock_queue().mark_notices_missed();
         self.bell.notify_one();
     }
 
     /// Tells notices until it is to stop; then those that are on their way arrive or not.
-    pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn deliver_until_stopped(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut going = FuturesUnordered::new();
         let mut looked = self.shared.now();
         while !*stop.borrow_and_update() {
             let now = self.shared.now();
-            if now.since(looked) >= LOOK_AGAIN {
-                self.queue().missed();
+            if now.duration_since(looked) >= LOOK_AGAIN {
+                self.lock_queue().mark_notices_missed();
             }
             let mut pause = LOOK_AGAIN;
-            if self.queue().is_hungry() {
+            if self.lock_queue().needs_store_read() {
                 looked = now;
-                if self.read().await.is_err() {
-                    self.queue().missed();
+                if self.read_stored_notices().await.is_err() {
+                    self.lock_queue().mark_notices_missed();
                     pause = READ_AGAIN;
                 }
             }
             while going.len() < AT_ONCE
-                && let Some(task) = self.queue().take(now)
+                && let Some(task) = self.lock_queue().take_ready_notice(now)
             {
-                going.push(self.tell(task));
+                going.push(self.deliver_notice(task));
             }
             if going.len() < AT_ONCE {
-                pause = self.queue().wait(now).map_or(pause, |wait| wait.min(pause));
+                pause = self.lock_queue().time_until_due(now).map_or(pause, |wait| wait.min(pause));
             }
             tokio::select! {
                 biased;
                 _ = stop.changed() => {}
-                Some((notice, settled)) = going.next() => self.settle(&notice, settled),
+                Some((notice, settled)) = going.next() => self.settle_notice(&notice, settled),
                 () = self.bell.notified() => {}
-                () = self.shared.pace.pause(pause) => {}
+                () = self.shared.pace.sleep_for(pause) => {}
             }
         }
         while let Some((notice, settled)) = going.next().await {
-            self.settle(&notice, settled);
+            self.settle_notice(&notice, settled);
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, NoticeQueue> {
+    fn lock_queue(&self) -> MutexGuard<'_, NoticeQueue> {
         // Guards a value that is whole between any two of its own calls.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, notice: &Notice, settled: NoticeOutcome) {
-        self.queue().settle(notice, settled, self.shared.now());
+    fn settle_notice(&self, notice: &Notice, settled: NoticeOutcome) {
+        self.lock_queue().settle_notice(notice, settled, self.shared.now());
     }
 
     /// Reads the stored notices, until the queue is full.
-    async fn read(&self) -> singletree_harness::Result<()> {
-        self.queue().reading();
-        let known = self.queue().places();
+    async fn read_stored_notices(&self) -> singletree_harness::Result<()> {
+        self.lock_queue().begin_store_read();
+        let known = self.lock_queue().queued_places();
         let mut past: Option<String> = None;
         loop {
             let (tenant, kind) = (&self.webhook.tenant, Notice::KIND);
-            let page = self.shared.documents.documents(tenant, kind, past.as_deref(), PAGE).await?;
+            let page = self.shared.documents.read_documents(tenant, kind, past.as_deref(), PAGE).await?;
             let now = self.shared.now();
             for document in page.iter().filter(|it| !known.contains(&it.key.id)) {
-                match Notice::read(document) {
-                    Ok(notice) if self.webhook.types.contains(&notice.what.of_type()) => {
-                        self.queue().add(Arc::new(notice), now);
+                match Notice::from_document(document) {
+                    Ok(notice) if self.webhook.types.contains(&notice.what.notice_type()) => {
+                        self.lock_queue().add_notice(Arc::new(notice), now);
                     }
                     // Of a type that nobody wants any more, or written by another version: its time will be over.
                     Ok(_) | Err(_) => {}
                 }
             }
             match page.into_iter().next_back() {
-                Some(last) if !self.queue().is_full() => past = Some(last.key.id),
+                Some(last) if !self.lock_queue().is_full() => past = Some(last.key.id),
                 Some(_) => {
-                    self.queue().missed();
+                    self.lock_queue().mark_notices_missed();
                     return Ok(());
                 }
                 None => return Ok(()),
@@ -184,13 +184,17 @@ impl WebhookDispatcher {
     }
 
     /// Tells a notice, and removes it once it is told.
-    async fn tell(&self, task: QueuedNotice) -> (Arc<Notice>, NoticeOutcome) {
+    async fn deliver_notice(&self, task: QueuedNotice) -> (Arc<Notice>, NoticeOutcome) {
         let QueuedNotice { notice, told, attempt } = task;
-        let settled = if told { self.remove(&notice).await } else { self.try_tell(&notice, attempt).await };
+        let settled = if told {
+            self.remove_notice(&notice).await
+        } else {
+            self.attempt_delivery(&notice, attempt).await
+        };
         (notice, settled)
     }
 
-    async fn try_tell(&self, notice: &Notice, attempt: u32) -> NoticeOutcome {
+    async fn attempt_delivery(&self, notice: &Notice, attempt: u32) -> NoticeOutcome {
         let now = self.shared.now();
         let told = |end: DeliveryEnd, answer: Option<WebhookResponse>| {
             let (status, category) = match answer {
@@ -200,57 +204,61 @@ impl WebhookDispatcher {
             };
             let (tenant, notice) = (notice.tenant.as_str(), notice.id.as_str());
             let tried = DeliveryAttempt { tenant, notice, attempt, end, status, category };
-            self.shared.telemetry.delivery(&tried, now);
+            self.shared.telemetry.record_delivery(&tried, now);
         };
-        if now.since(notice.at) > self.webhook.give_up {
+        if now.duration_since(notice.at) > self.webhook.give_up {
             told(DeliveryEnd::GivenUp, None);
-            return self.remove(notice).await;
+            return self.remove_notice(notice).await;
         }
-        match self.is_to_be_told(notice, now).await {
+        match self.is_still_relevant(notice, now).await {
             Ok(true) => {}
-            Ok(false) => return self.remove_silently(notice).await,
+            Ok(false) => return self.remove_obsolete_notice(notice).await,
             Err(_) => return NoticeOutcome::Unread,
         }
-        let (sent, answer) = self.send(notice, now).await;
-        told(sent.end(), Some(answer));
+        let (sent, answer) = self.send_webhook_request(notice, now).await;
+        told(sent.delivery_end(), Some(answer));
         match sent {
-            WebhookSendOutcome::Taken | WebhookSendOutcome::Unwanted => self.remove(notice).await,
+            WebhookSendOutcome::Taken | WebhookSendOutcome::Unwanted => self.remove_notice(notice).await,
             WebhookSendOutcome::Refused => NoticeOutcome::Refused,
             WebhookSendOutcome::Away(asked) => NoticeOutcome::Away(asked),
         }
     }
 
     /// Tells whether there is still something to tell: the session may be gone, and a wait may have ended.
-    async fn is_to_be_told(&self, notice: &Notice, now: Timestamp) -> singletree_harness::Result<bool> {
-        if self.shared.documents.document(&notice.key()).await?.is_none() {
+    async fn is_still_relevant(&self, notice: &Notice, now: Timestamp) -> singletree_harness::Result<bool> {
+        if self.shared.documents.read_document(&notice.document_key()).await?.is_none() {
             return Ok(false);
         }
         let NoticeKind::Expiring(awaited) = &notice.what else { return Ok(true) };
-        let chat = self.shared.chat_of(notice.tenant.clone());
+        let chat = self.shared.chat_of_tenant(notice.tenant.clone());
         let pending = chat.pending(Some(notice.session.as_str()), u64::MAX).await?;
         let waits = pending.iter().any(|it| it.wait.no == awaited.wait);
         Ok(waits && awaited.deadline.is_some_and(|deadline| deadline > now))
     }
 
-    async fn remove(&self, notice: &Notice) -> NoticeOutcome {
-        let remove = DocumentChange::Remove { key: notice.key(), expect: DocumentPrecondition::Any };
-        match self.shared.documents.change(vec![remove]).await {
+    async fn remove_notice(&self, notice: &Notice) -> NoticeOutcome {
+        let remove = DocumentChange::Remove { key: notice.document_key(), expect: DocumentPrecondition::Any };
+        match self.shared.documents.change_documents(vec![remove]).await {
             Ok(()) => NoticeOutcome::Over,
             Err(_) => NoticeOutcome::Told,
         }
     }
 
-    async fn remove_silently(&self, notice: &Notice) -> NoticeOutcome {
-        match self.remove(notice).await {
+    async fn remove_obsolete_notice(&self, notice: &Notice) -> NoticeOutcome {
+        match self.remove_notice(notice).await {
             NoticeOutcome::Over => NoticeOutcome::Gone,
             other => other,
         }
     }
 
-    async fn send(&self, notice: &Notice, now: Timestamp) -> (WebhookSendOutcome, WebhookResponse) {
-        let body = WebhookMessage::of(notice, self.webhook.link.as_deref()).bytes();
+    async fn send_webhook_request(
+        &self,
+        notice: &Notice,
+        now: Timestamp,
+    ) -> (WebhookSendOutcome, WebhookResponse) {
+        let body = WebhookMessage::from_notice(notice, self.webhook.link.as_deref()).to_json_bytes();
         let mut headers =
-            sign::headers(&self.webhook.keys, &notice.id, now.as_millis().div_euclid(1000), &body);
+            sign::signature_headers(&self.webhook.keys, &notice.id, now.as_millis().div_euclid(1000), &body);
         for (name, value) in [
             ("content-type", "application/json"),
             ("user-agent", concat!("singletree/", env!("CARGO_PKG_VERSION"))),
@@ -260,7 +268,7 @@ impl WebhookDispatcher {
         let url = self.webhook.url.clone();
         let request = HttpRequest { method: Method::Post, url, headers, body: Bytes::from(body) };
         match self.transport.send(request).await {
-            Ok(response) => (judged(&response), WebhookResponse::Status(response.status)),
+            Ok(response) => (classify_response(&response), WebhookResponse::Status(response.status)),
             // Its text may hold the address, which may hold a secret: the category is enough.
             Err(error) => (WebhookSendOutcome::Away(None), WebhookResponse::None(error.category())),
         }
@@ -269,7 +277,7 @@ impl WebhookDispatcher {
 
 impl WebhookSendOutcome {
     /// Returns the outcome that the log and the metrics report.
-    fn end(&self) -> DeliveryEnd {
+    fn delivery_end(&self) -> DeliveryEnd {
         match self {
             Self::Taken => DeliveryEnd::Delivered,
             Self::Unwanted => DeliveryEnd::GivenUp,
@@ -279,7 +287,7 @@ impl WebhookSendOutcome {
 }
 
 /// Classifies a response by its status. Its body is not read.
-fn judged(response: &HttpResponse) -> WebhookSendOutcome {
+fn classify_response(response: &HttpResponse) -> WebhookSendOutcome {
     match response.status {
         200..300 => WebhookSendOutcome::Taken,
         410 => WebhookSendOutcome::Unwanted,
@@ -301,7 +309,7 @@ mod tests {
         let check = |url: &str, private: bool, expected: &str| {
             let secret = Secret::new("s".repeat(24));
             let webhook = Webhook::new(TenantId::single(), url, &secret).unwrap().private_network(private);
-            let shown = format!("{:?}", WebhookEndpoint::of(webhook).unwrap().transport);
+            let shown = format!("{:?}", WebhookEndpoint::from_webhook(webhook).unwrap().transport);
             assert!(shown.contains(expected), "{url}: {shown}");
         };
         check("https://hooks.example.com", false, "PublicOnly");

@@ -35,7 +35,7 @@ pub(super) struct WaitExpiryWatcher {
 
 impl WaitExpiryWatcher {
     /// Writes notices until it is to stop.
-    pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn watch_until_stopped(self, mut stop: watch::Receiver<bool>) {
         let wants = |it: &&Arc<WebhookDispatcher>| it.webhook.types.contains(&NoticeType::Expiring);
         let Some(lead) = self.couriers.values().filter(wants).map(|courier| courier.webhook.lead).max()
         else {
@@ -44,25 +44,25 @@ impl WaitExpiryWatcher {
         let mut warned = BTreeSet::new();
         while !*stop.borrow_and_update() {
             // After a failure the next look tries again.
-            let next = self.look(lead, &mut warned).await.unwrap_or(EVERY);
+            let next = self.write_due_notices(lead, &mut warned).await.unwrap_or(EVERY);
             tokio::select! {
                 biased;
                 _ = stop.changed() => {}
                 () = self.bell.notified() => {}
-                () = self.shared.pace.pause(next.min(EVERY)) => {}
+                () = self.shared.pace.sleep_for(next.min(EVERY)) => {}
             }
         }
     }
 
     /// Writes the notices that are due now; returns the time until the next look.
-    async fn look(
+    async fn write_due_notices(
         &self,
         lead: Duration,
         warned: &mut BTreeSet<String>,
     ) -> singletree_harness::Result<Duration> {
         let now = self.shared.now();
         // Also those that come before the next look.
-        let near = self.near(now.after(lead).after(EVERY)).await?;
+        let near = self.read_near_deadlines(now.saturating_add(lead).saturating_add(EVERY)).await?;
         let (mut next, mut still) = (EVERY, BTreeSet::new());
         for (tenant, pending) in &near {
             let courier = self
@@ -70,15 +70,15 @@ impl WaitExpiryWatcher {
                 .get(tenant)
                 .filter(|courier| courier.webhook.types.contains(&NoticeType::Expiring));
             let (Some(courier), Some(deadline)) = (courier, pending.wait.deadline) else { continue };
-            let due = due(pending, deadline, courier.webhook.lead);
+            let due = notice_due_time(pending, deadline, courier.webhook.lead);
             if now < due {
-                next = next.min(due.since(now));
+                next = next.min(due.duration_since(now));
                 continue;
             }
             let name = format!("{}/{}", pending.session, pending.wait.no);
             let id = format!("{}:{tenant}/{name}", tenant.as_str().len());
             if !warned.contains(&id) && deadline > now {
-                self.warn((tenant, &name), pending, deadline, courier).await?;
+                self.write_expiry_notice((tenant, &name), pending, deadline, courier).await?;
             }
             still.insert(id);
         }
@@ -87,7 +87,10 @@ impl WaitExpiryWatcher {
     }
 
     /// Reads the deadlines until then, all of them.
-    async fn near(&self, until: Timestamp) -> singletree_harness::Result<Vec<(TenantId, PendingWait)>> {
+    async fn read_near_deadlines(
+        &self,
+        until: Timestamp,
+    ) -> singletree_harness::Result<Vec<(TenantId, PendingWait)>> {
         let mut limit = PAGE;
         loop {
             let near = self.shared.chat.deadlines(Some(until), limit).await?;
@@ -99,7 +102,7 @@ impl WaitExpiryWatcher {
     }
 
     /// Writes the notice, and that it was written, if that was not done before.
-    async fn warn(
+    async fn write_expiry_notice(
         &self,
         (tenant, name): (&TenantId, &str),
         pending: &PendingWait,
@@ -107,7 +110,7 @@ impl WaitExpiryWatcher {
         courier: &WebhookDispatcher,
     ) -> singletree_harness::Result<()> {
         let (chat, now) = (&self.shared.chat, self.shared.now());
-        let Some(notice) = Notice::expiring(tenant.clone(), pending, chat.log_epoch(), now) else {
+        let Some(notice) = Notice::for_expiring_wait(tenant.clone(), pending, chat.log_epoch(), now) else {
             return Ok(());
         };
         let session = Some(notice.session.clone());
@@ -116,17 +119,17 @@ impl WaitExpiryWatcher {
             expect: DocumentPrecondition::Absent,
             session: session.clone(),
             body: JsonDocument::from_text("null"),
-            expires_at: Some(deadline.after(KEPT)),
+            expires_at: Some(deadline.saturating_add(KEPT)),
         };
         let written = DocumentChange::Write {
-            key: notice.key(),
+            key: notice.document_key(),
             expect: DocumentPrecondition::Any,
             session,
-            body: notice.body()?,
+            body: notice.to_document_body()?,
             expires_at: Some(notice.kept_until()),
         };
-        match self.shared.documents.change(vec![warned, written]).await {
-            Ok(()) => courier.hear(Arc::new(notice)),
+        match self.shared.documents.change_documents(vec![warned, written]).await {
+            Ok(()) => courier.queue_notice(Arc::new(notice)),
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -136,8 +139,8 @@ impl WaitExpiryWatcher {
 
 /// Returns when to write the notice of a near deadline: `lead` before the deadline, or when half of the wait's time has
 /// passed, whichever is later. A short wait is therefore not followed by a notice at once.
-fn due(pending: &PendingWait, deadline: Timestamp, lead: Duration) -> Timestamp {
-    let before = deadline.since(pending.since).saturating_sub(lead);
-    let half = deadline.since(pending.since) / 2;
-    pending.since.after(before.max(half))
+fn notice_due_time(pending: &PendingWait, deadline: Timestamp, lead: Duration) -> Timestamp {
+    let before = deadline.duration_since(pending.since).saturating_sub(lead);
+    let half = deadline.duration_since(pending.since) / 2;
+    pending.since.saturating_add(before.max(half))
 }

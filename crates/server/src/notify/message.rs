@@ -4,7 +4,7 @@ use serde::Serialize;
 use singletree_harness::{Notice, NoticeKind, PendingWaitSummary};
 use singletree_protocol::native::Time;
 
-use crate::native::time;
+use crate::native::convert_time;
 
 /// The body of a webhook request for a notice.
 #[derive(Debug, PartialEq, Serialize)]
@@ -57,21 +57,21 @@ enum NoticeSubject<'a> {
 }
 
 impl<'a> NoticeSubject<'a> {
-    fn awaited(it: &'a PendingWaitSummary) -> Self {
+    fn from_wait_summary(it: &'a PendingWaitSummary) -> Self {
         Self::Awaited {
             wait: it.wait,
             signal: &it.signal,
             approval: it.approval,
             action: it.tool.as_deref(),
-            risk: risk(it),
-            deadline: it.deadline.map(time),
+            risk: classify_risk(it),
+            deadline: it.deadline.map(convert_time),
         }
     }
 }
 
 /// Returns the risk of the awaited effect. An approval without a known effect is dangerous, and so is any effect that
 /// is neither a read nor a safe write. A wait without effect that is no approval has no risk.
-fn risk(awaited: &PendingWaitSummary) -> Option<&'static str> {
+fn classify_risk(awaited: &PendingWaitSummary) -> Option<&'static str> {
     match awaited.effect.as_deref() {
         Some("read") => Some("safe"),
         Some("safe_write") => Some("caution"),
@@ -82,10 +82,10 @@ fn risk(awaited: &PendingWaitSummary) -> Option<&'static str> {
 
 impl<'a> WebhookMessage<'a> {
     /// Makes the message of a notice; `link` is the template of the address for people, if there is one.
-    pub(super) fn of(notice: &'a Notice, link: Option<&str>) -> Self {
+    pub(super) fn from_notice(notice: &'a Notice, link: Option<&str>) -> Self {
         let (what, signal) = match &notice.what {
             NoticeKind::Suspended(it) | NoticeKind::Expiring(it) => {
-                (NoticeSubject::awaited(it), Some(it.signal.as_str()))
+                (NoticeSubject::from_wait_summary(it), Some(it.signal.as_str()))
             }
             NoticeKind::Resumed { wait, signal, how } => {
                 (NoticeSubject::Ended { wait: *wait, signal, how }, Some(signal.as_str()))
@@ -101,20 +101,20 @@ impl<'a> WebhookMessage<'a> {
             turn: notice.turn.as_ref().map(ToString::to_string),
             event: notice.event.as_deref(),
             what,
-            link: link.map(|link| filled(link, notice, signal.unwrap_or_default())),
+            link: link.map(|link| fill_link_template(link, notice, signal.unwrap_or_default())),
         };
-        let kind = notice.what.of_type().as_str();
-        Self { id: &notice.id, r#type: kind, timestamp: time(notice.at), data }
+        let kind = notice.what.notice_type().as_str();
+        Self { id: &notice.id, r#type: kind, timestamp: convert_time(notice.at), data }
     }
 
     /// Writes it out.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(super) fn to_json_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("it is texts, numbers and flags")
     }
 }
 
 /// Puts the names of a notice into the address where people go, as they can stand there.
-fn filled(link: &str, notice: &Notice, signal: &str) -> String {
+fn fill_link_template(link: &str, notice: &Notice, signal: &str) -> String {
     let mut filled = String::new();
     let mut rest = link;
     while let Some((before, (name, after))) =
@@ -122,9 +122,9 @@ fn filled(link: &str, notice: &Notice, signal: &str) -> String {
     {
         filled.push_str(before);
         match name {
-            "tenant" => encode(notice.tenant.as_str(), &mut filled),
-            "session" => encode(notice.session.as_str(), &mut filled),
-            "signal" => encode(signal, &mut filled),
+            "tenant" => percent_encode(notice.tenant.as_str(), &mut filled),
+            "session" => percent_encode(notice.session.as_str(), &mut filled),
+            "signal" => percent_encode(signal, &mut filled),
             other => filled.extend(["{", other, "}"]),
         }
         rest = after;
@@ -133,7 +133,7 @@ fn filled(link: &str, notice: &Notice, signal: &str) -> String {
     filled
 }
 
-fn encode(text: &str, out: &mut String) {
+fn percent_encode(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
@@ -172,7 +172,7 @@ mod tests {
 
     fn check(what: NoticeKind, link: Option<&str>, kind: &str, data: Value) {
         let notice = notice(what);
-        let bytes = WebhookMessage::of(&notice, link).bytes();
+        let bytes = WebhookMessage::from_notice(&notice, link).to_json_bytes();
         let about = json!({ "tenant": "default", "session": "a/b {x}", "invocation": "i", "turn": "i.1", "event": "e.7" });
         let mut whole = about.as_object().unwrap().clone();
         whole.extend(data.as_object().unwrap().clone());
@@ -206,7 +206,8 @@ mod tests {
     // An unknown effect is not safe.
     #[test]
     fn what_is_not_known_to_be_harmless_is_dangerous() {
-        let check = |approval, effect, expected| assert_eq!(risk(&awaited(approval, effect)), expected);
+        let check =
+            |approval, effect, expected| assert_eq!(classify_risk(&awaited(approval, effect)), expected);
         check(true, Some("read"), Some("safe"));
         check(true, Some("safe_write"), Some("caution"));
         check(true, Some("local"), Some("dangerous"));

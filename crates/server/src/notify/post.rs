@@ -30,18 +30,18 @@ impl WebhookService {
     ///
     /// # Errors
     /// `server_webhook_invalid` when a tenant has two, or no client can be made.
-    pub(crate) fn endpoints(webhooks: Vec<Webhook>) -> Result<Vec<WebhookEndpoint>> {
+    pub(crate) fn build_endpoints(webhooks: Vec<Webhook>) -> Result<Vec<WebhookEndpoint>> {
         for (at, webhook) in webhooks.iter().enumerate() {
             if webhooks[..at].iter().any(|it| it.tenant == webhook.tenant) {
                 let (tenant, why) = (webhook.tenant.to_string(), "it has two endpoints".to_owned());
                 return Err(Error::Webhook { tenant, why });
             }
         }
-        webhooks.into_iter().map(WebhookEndpoint::of).collect()
+        webhooks.into_iter().map(WebhookEndpoint::from_webhook).collect()
     }
 
     /// Starts the couriers: they deliver the stored notices and those that are written from now on.
-    pub(crate) fn open(shared: &Arc<ServerState>) -> Self {
+    pub(crate) fn start_dispatchers(shared: &Arc<ServerState>) -> Self {
         let (stop, mut work) = (watch::Sender::new(false), JoinSet::new());
         if shared.endpoints.is_empty() {
             return Self { work, stop };
@@ -56,19 +56,19 @@ impl WebhookService {
         });
         let couriers = Arc::new(couriers.collect::<WebhookDispatchers>());
         for courier in couriers.values() {
-            work.spawn(courier.clone().run(stop.subscribe()));
+            work.spawn(courier.clone().deliver_until_stopped(stop.subscribe()));
         }
         let bell = Arc::new(Notify::new());
         let watch =
             WaitExpiryWatcher { shared: shared.clone(), couriers: couriers.clone(), bell: bell.clone() };
-        work.spawn(watch.run(stop.subscribe()));
+        work.spawn(watch.watch_until_stopped(stop.subscribe()));
         let mut stopped = stop.subscribe();
         work.spawn(async move {
             loop {
                 tokio::select! {
                     _ = stopped.changed() => return,
-                    heard = hearing.next() => match heard {
-                        Some(heard) => hand_out(&couriers, &bell, heard),
+                    heard = hearing.next_notice() => match heard {
+                        Some(heard) => dispatch_notice(&couriers, &bell, heard),
                         None => return,
                     },
                 }
@@ -78,7 +78,7 @@ impl WebhookService {
     }
 
     /// Accepts no new notices, and lets running deliveries end until the deadline.
-    pub(crate) async fn close(mut self, until: Instant) {
+    pub(crate) async fn stop_dispatchers(mut self, until: Instant) {
         self.stop.send_replace(true);
         let all = async { while self.work.join_next().await.is_some() {} };
         // The next process repeats deliveries that do not end in time.
@@ -86,16 +86,16 @@ impl WebhookService {
     }
 }
 
-fn hand_out(couriers: &WebhookDispatchers, bell: &Notify, heard: NoticeDelivery) {
+fn dispatch_notice(couriers: &WebhookDispatchers, bell: &Notify, heard: NoticeDelivery) {
     match heard {
         NoticeDelivery::Notice(notice) => {
             if matches!(&notice.what, NoticeKind::Suspended(it) if it.deadline.is_some()) {
                 bell.notify_one();
             }
             if let Some(courier) = couriers.get(&notice.tenant) {
-                courier.hear(notice);
+                courier.queue_notice(notice);
             }
         }
-        NoticeDelivery::Missed => couriers.values().for_each(|courier| courier.look()),
+        NoticeDelivery::Missed => couriers.values().for_each(|courier| courier.schedule_store_read()),
     }
 }

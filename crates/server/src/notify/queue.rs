@@ -80,7 +80,7 @@ impl NoticeQueue {
     }
 
     /// Adds a notice, unless it is already queued. A notice that does not fit is read from the store later.
-    pub(super) fn add(&mut self, notice: Arc<Notice>, now: Timestamp) {
+    pub(super) fn add_notice(&mut self, notice: Arc<Notice>, now: Timestamp) {
         let full = self.is_full();
         let of_session = self.sessions.entry(notice.session.clone()).or_default();
         if of_session.contains_key(&notice.place) {
@@ -89,7 +89,7 @@ impl NoticeQueue {
         if full {
             self.whole = false;
             let session = notice.session.clone();
-            self.tidy(&session);
+            self.remove_empty_session(&session);
             return;
         }
         let (place, due) = (notice.place.clone(), now);
@@ -98,12 +98,12 @@ impl NoticeQueue {
     }
 
     /// Notes that some were written that it was not told of.
-    pub(super) fn missed(&mut self) {
+    pub(super) fn mark_notices_missed(&mut self) {
         self.whole = false;
     }
 
     /// Tells whether the store is to be read: there may be more, and there is room.
-    pub(super) fn is_hungry(&self) -> bool {
+    pub(super) fn needs_store_read(&self) -> bool {
         !self.whole && self.len <= self.max / 2
     }
 
@@ -113,12 +113,12 @@ impl NoticeQueue {
     }
 
     /// Notes that the store is being read, from its beginning.
-    pub(super) fn reading(&mut self) {
+    pub(super) fn begin_store_read(&mut self) {
         self.whole = true;
     }
 
     /// Takes the next notice that may be told now.
-    pub(super) fn take(&mut self, now: Timestamp) -> Option<QueuedNotice> {
+    pub(super) fn take_ready_notice(&mut self, now: Timestamp) -> Option<QueuedNotice> {
         if self.rest.is_some_and(|rest| rest > now) || (self.failures > 0 && self.taken > 0) {
             return None;
         }
@@ -132,28 +132,29 @@ impl NoticeQueue {
     }
 
     /// Records the outcome of a notice that was taken.
-    pub(super) fn settle(&mut self, notice: &Notice, settled: NoticeOutcome, now: Timestamp) {
+    pub(super) fn settle_notice(&mut self, notice: &Notice, settled: NoticeOutcome, now: Timestamp) {
         let of_session = self.sessions.get_mut(&notice.session);
         let Some(entry) = of_session.and_then(|session| session.get_mut(&notice.place)).filter(|it| it.taken)
         else {
             return;
         };
         (entry.taken, entry.attempts) = (false, entry.attempts.saturating_add(1));
-        entry.due = now.after(pause(entry.attempts, PAUSE_MAX, &notice.id));
+        entry.due = now.saturating_add(retry_pause(entry.attempts, PAUSE_MAX, &notice.id));
         self.taken -= 1;
         match settled {
             NoticeOutcome::Over | NoticeOutcome::Gone => {
                 if let Some(of_session) = self.sessions.get_mut(&notice.session) {
                     self.len -= usize::from(of_session.remove(&notice.place).is_some());
                 }
-                self.tidy(&notice.session);
+                self.remove_empty_session(&notice.session);
             }
             NoticeOutcome::Told => entry.told = true,
             NoticeOutcome::Refused | NoticeOutcome::Unread => {}
             NoticeOutcome::Away(asked) => {
                 self.failures = self.failures.saturating_add(1);
                 let asked = asked.unwrap_or_default().min(ASKED_MAX);
-                self.rest = Some(now.after(pause(self.failures, REST_MAX, &notice.id).max(asked)));
+                self.rest =
+                    Some(now.saturating_add(retry_pause(self.failures, REST_MAX, &notice.id).max(asked)));
             }
         }
         if matches!(settled, NoticeOutcome::Over | NoticeOutcome::Told | NoticeOutcome::Refused) {
@@ -163,21 +164,21 @@ impl NoticeQueue {
 
     /// Returns the time until the next notice is due; none when nothing is queued, or when a running delivery must end
     /// first.
-    pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
+    pub(super) fn time_until_due(&self, now: Timestamp) -> Option<Duration> {
         if self.failures > 0 && self.taken > 0 {
             return None;
         }
         let heads = self.sessions.values().filter_map(|session| session.values().next());
         let due = heads.filter(|head| !head.taken).map(|it| it.due).min()?;
-        Some(self.rest.map_or(due, |rest| rest.max(due)).since(now))
+        Some(self.rest.map_or(due, |rest| rest.max(due)).duration_since(now))
     }
 
     /// Returns the places of all queued notices.
-    pub(super) fn places(&self) -> BTreeSet<String> {
+    pub(super) fn queued_places(&self) -> BTreeSet<String> {
         self.sessions.values().flat_map(|session| session.keys().cloned()).collect()
     }
 
-    fn tidy(&mut self, session: &SessionId) {
+    fn remove_empty_session(&mut self, session: &SessionId) {
         if self.sessions.get(session).is_some_and(BTreeMap::is_empty) {
             self.sessions.remove(session);
         }
@@ -186,7 +187,7 @@ impl NoticeQueue {
 
 /// Returns the pause after a number of failures: between half and all of the exponential pause, so that notices that
 /// failed together are not all tried again together. The id decides, so the result is deterministic.
-fn pause(failures: u32, max: Duration, id: &str) -> Duration {
+fn retry_pause(failures: u32, max: Duration, id: &str) -> Duration {
     let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|factor| PAUSE.checked_mul(factor));
     let whole = doubled.unwrap_or(max).min(max);
     let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());

@@ -26,7 +26,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// A reason why the secret is invalid; it contains no part of the secret.
-    pub(super) fn read(secret: &Secret) -> Result<Self, &'static str> {
+    pub(super) fn from_secret(secret: &Secret) -> Result<Self, &'static str> {
         let text = secret.expose().trim();
         let bytes = match text.strip_prefix(PREFIX) {
             Some(base64) => STANDARD.decode(base64).map_err(|_| "what stands behind whsec_ is no base64")?,
@@ -39,7 +39,7 @@ impl SigningKey {
         Ok(Self(mac))
     }
 
-    fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+    fn sign_message(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let mut mac = self.0.clone();
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body);
@@ -54,8 +54,13 @@ impl fmt::Debug for SigningKey {
 }
 
 /// Returns the headers of a message.
-pub(super) fn headers(keys: &[SigningKey], id: &str, timestamp: i64, body: &[u8]) -> Vec<(String, String)> {
-    let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, timestamp, body)).collect();
+pub(super) fn signature_headers(
+    keys: &[SigningKey],
+    id: &str,
+    timestamp: i64,
+    body: &[u8],
+) -> Vec<(String, String)> {
+    let signatures: Vec<String> = keys.iter().map(|key| key.sign_message(id, timestamp, body)).collect();
     let headers = [
         ("webhook-id", id.to_owned()),
         ("webhook-timestamp", timestamp.to_string()),
@@ -69,7 +74,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> Result<SigningKey, &'static str> {
-        SigningKey::read(&Secret::new(text))
+        SigningKey::from_secret(&Secret::new(text))
     }
 
     // The example of the specification of Standard Webhooks 1.0.
@@ -77,7 +82,7 @@ mod tests {
     fn a_message_is_signed_as_others_sign_it() {
         let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let body = br#"{"test": 2432232314}"#;
-        let headers = headers(&[key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let headers = signature_headers(&[key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         let expected = [
             ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
             ("webhook-timestamp", "1614265330"),
@@ -89,8 +94,8 @@ mod tests {
     #[test]
     fn with_two_secrets_there_are_two_signatures() {
         let (one, two) = (key("an old secret of some length").unwrap(), key(&"n".repeat(24)).unwrap());
-        let both = headers(&[one.clone(), two.clone()], "i", 1, b"b");
-        let each = [one, two].map(|item| item.sign("i", 1, b"b")).join(" ");
+        let both = signature_headers(&[one.clone(), two.clone()], "i", 1, b"b");
+        let each = [one, two].map(|item| item.sign_message("i", 1, b"b")).join(" ");
         assert_eq!(both[2].1, each);
     }
 

@@ -49,7 +49,7 @@ impl Webhook {
         if !url.starts_with("https://") && !here {
             return Err(invalid("the address must begin with https://, unless it is on this machine"));
         }
-        let key = SigningKey::read(secret).map_err(invalid)?;
+        let key = SigningKey::from_secret(secret).map_err(invalid)?;
         Ok(Self {
             tenant,
             url,
@@ -68,7 +68,7 @@ impl Webhook {
     /// # Errors
     /// `server_webhook_invalid`.
     pub fn old_secret(mut self, secret: &Secret) -> Result<Self> {
-        let key = SigningKey::read(secret);
+        let key = SigningKey::from_secret(secret);
         let tenant = self.tenant.to_string();
         self.keys.push(key.map_err(|why| Error::Webhook { tenant, why: why.to_owned() })?);
         Ok(self)
@@ -76,7 +76,7 @@ impl Webhook {
 
     /// Sets which notices are told; all types otherwise.
     #[must_use]
-    pub fn types(mut self, types: impl IntoIterator<Item = NoticeType>) -> Self {
+    pub fn notice_types(mut self, types: impl IntoIterator<Item = NoticeType>) -> Self {
         self.types = types.into_iter().collect();
         self
     }
@@ -98,7 +98,7 @@ impl Webhook {
 
     /// Sets how long the endpoint may take to answer; ten seconds otherwise.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
+    pub fn response_timeout(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
@@ -106,7 +106,7 @@ impl Webhook {
     /// Sets the address for people in a notice: a template in which `{tenant}`, `{session}` and `{signal}` stand for
     /// those of the notice.
     #[must_use]
-    pub fn link(mut self, link: impl Into<String>) -> Self {
+    pub fn link_template(mut self, link: impl Into<String>) -> Self {
         self.link = Some(link.into());
         self
     }
@@ -125,7 +125,7 @@ impl Webhook {
     }
 
     /// Returns which notices it tells.
-    pub fn wanted(&self) -> impl Iterator<Item = NoticeType> {
+    pub fn wanted_types(&self) -> impl Iterator<Item = NoticeType> {
         self.types.iter().copied()
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct CompletionEnding {
 
 impl CompletionHeader {
     /// Returns the whole answer.
-    pub(super) fn whole(
+    pub(super) fn into_completion(
         self,
         text: String,
         reasoning_content: Option<String>,
@@ -55,60 +55,68 @@ impl CompletionHeader {
     }
 
     /// Returns the first piece.
-    pub(super) fn begin(&self) -> ServerSentEvent {
+    pub(super) fn encode_first_chunk(&self) -> ServerSentEvent {
         let role = Some(ReplyRole::Assistant);
-        self.piece(Delta { role, content: Some(String::new()), ..Delta::default() }, None, Map::new())
+        self.encode_delta_chunk(
+            Delta { role, content: Some(String::new()), ..Delta::default() },
+            None,
+            Map::new(),
+        )
     }
 
     /// Returns a piece of text.
-    pub(super) fn text(&self, text: String) -> ServerSentEvent {
-        self.piece(Delta { content: Some(text), ..Delta::default() }, None, Map::new())
+    pub(super) fn encode_text_chunk(&self, text: String) -> ServerSentEvent {
+        self.encode_delta_chunk(Delta { content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns a piece of the model's thinking.
-    pub(super) fn thought(&self, text: String) -> ServerSentEvent {
-        self.piece(Delta { reasoning_content: Some(text), ..Delta::default() }, None, Map::new())
+    pub(super) fn encode_thought_chunk(&self, text: String) -> ServerSentEvent {
+        self.encode_delta_chunk(Delta { reasoning_content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns the last chunks.
-    pub(super) fn end(&self, ending: CompletionEnding) -> Vec<ServerSentEvent> {
+    pub(super) fn encode_last_chunks(&self, ending: CompletionEnding) -> Vec<ServerSentEvent> {
         let CompletionEnding { reason, calls, usage, ours } = ending;
         let mut frames = Vec::new();
         if !calls.is_empty() {
             let tool_calls = (0..).zip(calls).map(|(index, call)| DeltaCall { index, call }).collect();
-            frames.push(self.piece(Delta { tool_calls, ..Delta::default() }, None, Map::new()));
+            frames.push(self.encode_delta_chunk(Delta { tool_calls, ..Delta::default() }, None, Map::new()));
         }
-        frames.push(self.piece(Delta::default(), Some(reason), ours));
+        frames.push(self.encode_delta_chunk(Delta::default(), Some(reason), ours));
         if self.tells_usage {
-            let chunk = Chunk { usage: Some(usage), ..self.chunk(Vec::new(), Map::new()) };
-            frames.push(frame(&chunk));
+            let chunk = Chunk { usage: Some(usage), ..self.build_chunk(Vec::new(), Map::new()) };
+            frames.push(encode_chunk_frame(&chunk));
         }
-        frames.push(ServerSentEvent::data(DONE));
+        frames.push(ServerSentEvent::from_data(DONE));
         frames
     }
 
-    fn piece(
+    fn encode_delta_chunk(
         &self,
         delta: Delta,
         finish_reason: Option<FinishReason>,
         ours: Map<String, Value>,
     ) -> ServerSentEvent {
-        frame(&self.chunk(vec![ChunkChoice { index: 0, delta, logprobs: None, finish_reason }], ours))
+        encode_chunk_frame(
+            &self.build_chunk(vec![ChunkChoice { index: 0, delta, logprobs: None, finish_reason }], ours),
+        )
     }
 
-    fn chunk(&self, choices: Vec<ChunkChoice>, singletree: Map<String, Value>) -> Chunk {
+    fn build_chunk(&self, choices: Vec<ChunkChoice>, singletree: Map<String, Value>) -> Chunk {
         let Self { id, created, model, tells_usage } = self.clone();
         let (object, usage) = (ChunkObject::Chunk, tells_usage.then_some(None));
         Chunk { id, object, created, model, choices, usage, singletree }
     }
 }
 
-fn frame(chunk: &Chunk) -> ServerSentEvent {
-    ServerSentEvent::data(serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"))
+fn encode_chunk_frame(chunk: &Chunk) -> ServerSentEvent {
+    ServerSentEvent::from_data(
+        serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"),
+    )
 }
 
 /// Sums up the usage of all models; `None` if no provider reported it.
-pub(super) fn usage(used: &[ModelTokenUsage]) -> Option<Usage> {
+pub(super) fn sum_token_usage(used: &[ModelTokenUsage]) -> Option<Usage> {
     if used.is_empty() {
         return None;
     }

@@ -58,44 +58,50 @@ pub(super) struct SdkRetryAttempt {
 ///
 /// # Errors
 /// `server_request_invalid`, with the parameter that is not supported.
-pub(super) fn read(
+pub(super) fn read_completion_request(
     headers: &HeaderMap,
     request: CompletionRequest,
 ) -> Result<ParsedCompletionRequest, RequestProblem> {
-    refuse(&request)?;
-    let session = session(headers, &request)?;
-    let options = call_options::read(&request)?;
+    refuse_unsupported(&request)?;
+    let session = read_session_id(headers, &request)?;
+    let options = call_options::read_call_options(&request)?;
     let is_bounded = request.max_completion_tokens.or(request.max_tokens).is_some();
     let parameters = [
         ("max_tokens", is_bounded),
-        ("response_format", call_options::asks_for_form(&request)),
+        ("response_format", call_options::asks_for_response_format(&request)),
         ("stop", request.stop.as_ref().is_some_and(|stop| !stop.is_empty())),
     ];
     let asked_for: Vec<&str> =
         parameters.into_iter().filter(|parameter| parameter.1).map(|parameter| parameter.0).collect();
-    let tools = tools::read(request.tools.unwrap_or_default(), request.tool_choice)?;
-    let mut messages = conversation::read(request.messages)?;
+    let tools = tools::read_client_tools(request.tools.unwrap_or_default(), request.tool_choice)?;
+    let mut messages = conversation::read_conversation(request.messages)?;
     let what = match session {
         None => CompletionInput::Conversation { messages, tools, options },
         Some(_) if tools.is_some() => {
             let why = "in a session the agent runs its own tools: leave `tools` out, or the session";
-            return Err(RequestProblem::invalid(why).field("tools"));
+            return Err(RequestProblem::invalid_request(why).with_field("tools"));
         }
         Some(session) => {
             let last = messages.pop().filter(|message| message.role == Role::User);
             let before = messages.last().map(|message| message.text().into_owned());
-            let retry = is_retry(headers).then_some(SdkRetryAttempt { before });
+            let retry = is_sdk_retry(headers).then_some(SdkRetryAttempt { before });
             let message = last.ok_or_else(|| {
                 let why = "in a session the last message is what the user says; no other one is taken";
-                RequestProblem::invalid(why).field("messages")
+                RequestProblem::invalid_request(why).with_field("messages")
             })?;
             if let Some(parameter) = asked_for.iter().find(|name| **name != "max_tokens") {
                 let why = format!(
                     "in a session the answer is the agent's own: leave `{parameter}` out, or the session"
                 );
-                return Err(RequestProblem::invalid(why).field(*parameter));
+                return Err(RequestProblem::invalid_request(why).with_field(*parameter));
             }
-            CompletionInput::Message { session, message, key: key(headers)?, retry, ignored: asked_for }
+            CompletionInput::Message {
+                session,
+                message,
+                key: read_idempotency_key(headers)?,
+                retry,
+                ignored: asked_for,
+            }
         }
     };
     Ok(ParsedCompletionRequest {
@@ -108,7 +114,7 @@ pub(super) fn read(
 
 /// Refuses parameters that change the meaning of the request if they are ignored. Sampling parameters belong to the
 /// agent and are ignored.
-fn refuse(request: &CompletionRequest) -> Result<(), RequestProblem> {
+fn refuse_unsupported(request: &CompletionRequest) -> Result<(), RequestProblem> {
     let refused = [
         (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
         (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
@@ -128,19 +134,23 @@ fn refuse(request: &CompletionRequest) -> Result<(), RequestProblem> {
     ];
     match refused.into_iter().find(|(is_asked, _, _)| *is_asked) {
         Some((_, parameter, why)) => {
-            Err(RequestProblem::invalid(format!("{why}: leave `{parameter}` out")).field(parameter))
+            Err(RequestProblem::invalid_request(format!("{why}: leave `{parameter}` out"))
+                .with_field(parameter))
         }
         None => Ok(()),
     }
 }
 
 /// Finds the id of the session that the request names.
-fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, RequestProblem> {
+fn read_session_id(
+    headers: &HeaderMap,
+    request: &CompletionRequest,
+) -> Result<Option<String>, RequestProblem> {
     let header = headers.get(SESSION_HEADER).map(|header| {
         header
             .to_str()
             .map(str::to_owned)
-            .map_err(|_| RequestProblem::invalid("X-Session-ID has to be plain ASCII"))
+            .map_err(|_| RequestProblem::invalid_request("X-Session-ID has to be plain ASCII"))
     });
     let header = header.transpose()?;
     let said = request.metadata.as_ref().and_then(|metadata| metadata.get("session_id"));
@@ -148,24 +158,26 @@ fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<St
         None | Some(Value::Null) => None,
         Some(Value::String(said)) => Some(said.clone()),
         Some(_) => {
-            return Err(RequestProblem::invalid("a session's name is text").field("metadata.session_id"));
+            return Err(
+                RequestProblem::invalid_request("a session's name is text").with_field("metadata.session_id")
+            );
         }
     };
     match (header, said) {
         (Some(header), Some(said)) if header != said => {
             let why = "the header X-Session-ID names another session";
-            Err(RequestProblem::invalid(why).field("metadata.session_id"))
+            Err(RequestProblem::invalid_request(why).with_field("metadata.session_id"))
         }
         (header, said) => Ok(header.or(said)),
     }
 }
 
-fn is_retry(headers: &HeaderMap) -> bool {
+fn is_sdk_retry(headers: &HeaderMap) -> bool {
     let count = headers.get(RETRY_HEADER).and_then(|parameter| parameter.to_str().ok()?.parse::<u32>().ok());
     count.is_some_and(|count| count > 0)
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<String>, RequestProblem> {
+fn read_idempotency_key(headers: &HeaderMap) -> Result<Option<String>, RequestProblem> {
     let key = headers.get(KEY_HEADER).map(|header| header.to_str().map(str::to_owned));
-    key.transpose().map_err(|_| RequestProblem::invalid("Idempotency-Key has to be plain ASCII"))
+    key.transpose().map_err(|_| RequestProblem::invalid_request("Idempotency-Key has to be plain ASCII"))
 }

@@ -14,7 +14,7 @@ const STOPS_MAX: usize = 16;
 ///
 /// # Errors
 /// `server_request_invalid`, with the parameter.
-pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, RequestProblem> {
+pub(super) fn read_call_options(request: &CompletionRequest) -> Result<CallOptions, RequestProblem> {
     let mut options = CallOptions::new();
     let (name, max) = match request.max_completion_tokens {
         Some(max) => ("max_completion_tokens", Some(max)),
@@ -22,33 +22,36 @@ pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, RequestPr
     };
     if let Some(max) = max {
         if max == 0 {
-            return Err(RequestProblem::invalid("an answer has at least one token").field(name));
+            return Err(RequestProblem::invalid_request("an answer has at least one token").with_field(name));
         }
-        options = options.max_tokens(max);
+        options = options.with_max_tokens(max);
     }
     let stops = request.stop.clone().map(|stop| stop.into_texts()).unwrap_or_default();
     if stops.len() > STOPS_MAX {
-        return Err(RequestProblem::invalid(format!("an answer ends at one of {STOPS_MAX} texts at most"))
-            .field("stop"));
+        return Err(RequestProblem::invalid_request(format!(
+            "an answer ends at one of {STOPS_MAX} texts at most"
+        ))
+        .with_field("stop"));
     }
-    options = options.stop_sequences(stops);
-    if let Some(format) = request.response_format.as_ref().filter(|_| asks_for_form(request)) {
-        let schema = Schema::compile(schema_of(format)?);
-        let schema =
-            schema.map_err(|error| RequestProblem::invalid(error.to_string()).field("response_format"))?;
-        options = options.reply_schema(schema);
+    options = options.with_stop_sequences(stops);
+    if let Some(format) = request.response_format.as_ref().filter(|_| asks_for_response_format(request)) {
+        let schema = Schema::compile(read_reply_schema(format)?);
+        let schema = schema.map_err(|error| {
+            RequestProblem::invalid_request(error.to_string()).with_field("response_format")
+        })?;
+        options = options.with_reply_schema(schema);
     }
     Ok(options)
 }
 
 /// Checks whether a request asks for a response format other than text.
-pub(super) fn asks_for_form(request: &CompletionRequest) -> bool {
+pub(super) fn asks_for_response_format(request: &CompletionRequest) -> bool {
     let is_plain = |format: &Value| format.is_null() || format.get("type").is_some_and(|kind| kind == "text");
     request.response_format.as_ref().is_some_and(|format| !is_plain(format))
 }
 
-fn schema_of(format: &Value) -> Result<Value, RequestProblem> {
-    let wrong = |why: &str| RequestProblem::invalid(why).field("response_format");
+fn read_reply_schema(format: &Value) -> Result<Value, RequestProblem> {
+    let wrong = |why: &str| RequestProblem::invalid_request(why).with_field("response_format");
     match format.get("type").and_then(Value::as_str) {
         Some("json_object") => Ok(json!({ "type": "object" })),
         Some("json_schema") => {

@@ -12,12 +12,12 @@ use crate::problem::RequestProblem;
 ///
 /// # Errors
 /// `server_request_invalid`, with the position of the message.
-pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, RequestProblem> {
+pub(super) fn read_conversation(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, RequestProblem> {
     let mut read: Vec<ChatMessage> = Vec::with_capacity(messages.len());
     for (at, message) in messages.into_iter().enumerate() {
-        let message = one(message).map_err(|error| {
+        let message = read_message(message).map_err(|error| {
             let place = error.field.clone().map(|field| format!(".{field}")).unwrap_or_default();
-            error.field(format!("messages[{at}]{place}"))
+            error.with_field(format!("messages[{at}]{place}"))
         })?;
         match read.as_mut_slice() {
             [first] if first.role == Role::System && message.role == Role::System => {
@@ -29,29 +29,31 @@ pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Vec<ChatMessage>, Re
     Ok(read)
 }
 
-fn one(message: RequestMessage) -> Result<ChatMessage, RequestProblem> {
+fn read_message(message: RequestMessage) -> Result<ChatMessage, RequestProblem> {
     Ok(match message {
         RequestMessage::System { content } | RequestMessage::Developer { content } => {
-            ChatMessage::system(text(content)?)
+            ChatMessage::system(read_text_content(content)?)
         }
-        RequestMessage::User { content } => ChatMessage::user(said(content)?),
+        RequestMessage::User { content } => ChatMessage::user(read_user_content(content)?),
         RequestMessage::Assistant { content, refusal, tool_calls } => {
-            let content = content.map(text).transpose()?.or(refusal).unwrap_or_default();
-            let calls = tool_calls.unwrap_or_default().into_iter().map(call);
+            let content = content.map(read_text_content).transpose()?.or(refusal).unwrap_or_default();
+            let calls = tool_calls.unwrap_or_default().into_iter().map(convert_tool_call);
             ChatMessage::assistant(content).with_tool_calls(calls)
         }
-        RequestMessage::Tool { tool_call_id, content } => ChatMessage::tool(tool_call_id, text(content)?),
+        RequestMessage::Tool { tool_call_id, content } => {
+            ChatMessage::tool(tool_call_id, read_text_content(content)?)
+        }
     })
 }
 
-fn call(call: openai::ToolCall) -> ToolCall {
+fn convert_tool_call(call: openai::ToolCall) -> ToolCall {
     let openai::ToolCall { id, kind: _, function } = call;
     let arguments = parse_arguments(&function.arguments);
     ToolCall { id, name: function.name, arguments, signature: None }
 }
 
 /// Reads content that must be text only.
-fn text(content: openai::Content) -> Result<String, RequestProblem> {
+fn read_text_content(content: openai::Content) -> Result<String, RequestProblem> {
     let parts = match content {
         openai::Content::Text(text) => return Ok(text),
         openai::Content::Parts(parts) => parts,
@@ -59,33 +61,33 @@ fn text(content: openai::Content) -> Result<String, RequestProblem> {
     let texts = parts.into_iter().enumerate().map(|(at, part)| match part {
         Part::Text { text } | Part::Refusal { refusal: text } => Ok(text),
         Part::ImageUrl { .. } | Part::Other => {
-            Err(RequestProblem::invalid("only a user's message is more than text")
-                .field(format!("content[{at}]")))
+            Err(RequestProblem::invalid_request("only a user's message is more than text")
+                .with_field(format!("content[{at}]")))
         }
     });
     texts.collect()
 }
 
 /// Reads the content of a user's message.
-fn said(content: openai::Content) -> Result<MessageContent, RequestProblem> {
+fn read_user_content(content: openai::Content) -> Result<MessageContent, RequestProblem> {
     let parts = match content {
         openai::Content::Text(text) => return Ok(MessageContent::Text(text)),
         openai::Content::Parts(parts) => parts,
     };
     let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
-        Part::Text { text } => Ok(ContentBlock::text_of(text)),
+        Part::Text { text } => Ok(ContentBlock::from_text(text)),
         Part::ImageUrl { image_url } => {
-            picture(image_url).map_err(|error| error.field(format!("content[{at}].image_url.url")))
+            read_picture(image_url).map_err(|error| error.with_field(format!("content[{at}].image_url.url")))
         }
         Part::Refusal { .. } | Part::Other => {
-            Err(RequestProblem::invalid("text and pictures are all that is taken")
-                .field(format!("content[{at}]")))
+            Err(RequestProblem::invalid_request("text and pictures are all that is taken")
+                .with_field(format!("content[{at}]")))
         }
     });
     Ok(MessageContent::from_blocks(blocks.collect::<Result<_, _>>()?))
 }
 
-fn picture(picture: ImageUrl) -> Result<ContentBlock, RequestProblem> {
+fn read_picture(picture: ImageUrl) -> Result<ContentBlock, RequestProblem> {
     let ImageUrl { url, detail } = picture;
     let detail = match detail.as_deref() {
         Some("low") => Some(ImageDetailLevel::Low),
@@ -99,14 +101,14 @@ fn picture(picture: ImageUrl) -> Result<ContentBlock, RequestProblem> {
                 let source = ImageContentSource::Url { url };
                 Ok(ContentBlock::Image { source, media_type: None, detail })
             }
-            _ => Err(RequestProblem::invalid(
+            _ => Err(RequestProblem::invalid_request(
                 "a picture is at an `https:` address, or in the message as `data:`",
             )),
         };
     };
     let inline = data.split_once(";base64,").filter(|(media_type, _)| media_type.starts_with("image/"));
     let (media_type, base64_data) = inline.ok_or_else(|| {
-        RequestProblem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`")
+        RequestProblem::invalid_request("a picture in the message is `data:image/TYPE;base64,BYTES`")
     })?;
     let (media_type, base64_data) = (Some(media_type.to_owned()), base64_data.to_owned());
     Ok(ContentBlock::Image { source: ImageContentSource::Inline { base64_data }, media_type, detail })
@@ -118,7 +120,8 @@ mod tests {
 
     fn read(messages: Value) -> Result<Vec<Value>, (String, Option<String>)> {
         let messages = serde_json::from_value(messages).unwrap();
-        let read = super::read(messages).map_err(|error| (error.message, error.field.map(String::from)))?;
+        let read = super::read_conversation(messages)
+            .map_err(|error| (error.message, error.field.map(String::from)))?;
         Ok(read.into_iter().map(|it| serde_json::to_value(it).unwrap()).collect())
     }
 

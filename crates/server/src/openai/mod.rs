@@ -31,7 +31,7 @@ use tokio::time::timeout;
 
 use crate::body::JsonPayload;
 use crate::caller::{RequestCaller, Scope};
-use crate::disconnect::on_disconnect;
+use crate::disconnect::read_disconnect_policy;
 use crate::problem::RequestProblem;
 use crate::section::{ApiRoute, ProtocolSection};
 use crate::shared::ServerState;
@@ -59,28 +59,34 @@ const UNSERVED: &[&str] = &[
 ];
 
 /// Returns the OpenAI section.
-pub(crate) fn section() -> ProtocolSection {
-    let mut routes = vec![ApiRoute::post("/v1/chat/completions", complete).needs(Scope::Write).streams()];
-    routes.extend(models::routes());
-    ProtocolSection::new("openai", problem::render, routes)
-        .failing_streams(problem::stream_failure)
-        .without(UNSERVED)
+pub(crate) fn build_section() -> ProtocolSection {
+    let mut routes = vec![
+        ApiRoute::post("/v1/chat/completions", create_completion)
+            .with_required_scope(Scope::Write)
+            .with_event_stream(),
+    ];
+    routes.extend(models::model_routes());
+    ProtocolSection::new("openai", problem::render_problem, routes)
+        .with_stream_failure(problem::render_stream_failure)
+        .with_unserved_prefixes(UNSERVED)
 }
 
-async fn complete(
+async fn create_completion(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     JsonPayload(request): JsonPayload<CompletionRequest>,
 ) -> Result<Response, RequestProblem> {
-    let on_disconnect = on_disconnect(&headers)?;
+    let on_disconnect = read_disconnect_policy(&headers)?;
     // Runs outside of the async runtime: compiling the schemas of clients takes time, however small they are.
-    let reading = spawn_blocking(move || asked::read(&headers, request));
-    let too_long =
-        |_| RequestProblem::invalid("the schemas of `tools` take too long to compile").field("tools");
+    let reading = spawn_blocking(move || asked::read_completion_request(&headers, request));
+    let too_long = |_| {
+        RequestProblem::invalid_request("the schemas of `tools` take too long to compile").with_field("tools")
+    };
     let asked = timeout(READ_TIME, reading).await.map_err(too_long)?;
-    let asked = asked.map_err(|_panicked| RequestProblem::invalid("the request cannot be read"))??;
-    let chat = shared.chat(&caller);
-    let running = running::begin(&shared, &chat, asked, on_disconnect).await?;
-    running.answer(&shared).await
+    let asked =
+        asked.map_err(|_panicked| RequestProblem::invalid_request("the request cannot be read"))??;
+    let chat = shared.chat_of_caller(&caller);
+    let running = running::begin_completion(&shared, &chat, asked, on_disconnect).await?;
+    running.answer_request(&shared).await
 }

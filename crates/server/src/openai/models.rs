@@ -17,32 +17,33 @@ use crate::shared::ServerState;
 const OWNER: &str = "singletree";
 
 /// Returns the routes about models.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn model_routes() -> Vec<ApiRoute> {
     vec![
-        ApiRoute::get("/v1/models", list).needs(Scope::Read),
-        ApiRoute::get("/v1/models/{model}", show).needs(Scope::Read),
+        ApiRoute::get("/v1/models", list_models).with_required_scope(Scope::Read),
+        ApiRoute::get("/v1/models/{model}", show_model).with_required_scope(Scope::Read),
     ]
 }
 
-async fn list(State(shared): State<Arc<ServerState>>) -> Json<ModelList> {
-    Json(ModelList { object: ModelObject::List, data: all(&shared).collect() })
+async fn list_models(State(shared): State<Arc<ServerState>>) -> Json<ModelList> {
+    Json(ModelList { object: ModelObject::List, data: list_selectable_models(&shared).collect() })
 }
 
-async fn show(
+async fn show_model(
     State(shared): State<Arc<ServerState>>,
     Path(model): Path<String>,
 ) -> Result<Json<Model>, RequestProblem> {
-    let found = all(&shared).find(|item| item.id == model);
-    found.map(Json).ok_or_else(|| unknown(&model))
+    let found = list_selectable_models(&shared).find(|item| item.id == model);
+    found.map(Json).ok_or_else(|| unknown_model_problem(&model))
 }
 
 /// Returns the problem of an unknown agent.
-pub(super) fn unknown(model: &str) -> RequestProblem {
-    RequestProblem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
+pub(super) fn unknown_model_problem(model: &str) -> RequestProblem {
+    RequestProblem::not_found("chat_agent_unknown", format!("there is no agent `{model}`"))
+        .with_field("model")
 }
 
 /// Returns the agents that people can choose: neither archived nor built in.
-fn all(shared: &ServerState) -> impl Iterator<Item = Model> {
+fn list_selectable_models(shared: &ServerState) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
         let record = shared.agents.iter().find(|agent| agent.id == name);
         let is_hidden = |it: &ChatAgent| it.is_archived == Some(true) || it.is_builtin == Some(true);

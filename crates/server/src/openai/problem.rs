@@ -14,20 +14,25 @@ use crate::sse::ServerSentEvent;
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Converts a problem to a response.
-pub(super) fn render(problem: &RequestProblem, _asked: &RequestContext) -> Response {
-    let retry = HeaderValue::from_static(if is_safe_again(problem) { "true" } else { "false" });
-    let mut response = Json(body(problem)).into_response();
+pub(super) fn render_problem(problem: &RequestProblem, _asked: &RequestContext) -> Response {
+    let retry = HeaderValue::from_static(if is_safe_to_retry(problem) { "true" } else { "false" });
+    let mut response = Json(build_error_body(problem)).into_response();
     response.headers_mut().insert(SHOULD_RETRY, retry);
     response
 }
 
 /// Returns the last frame of a stream that ends with a problem.
-pub(super) fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
-    vec![ServerSentEvent::data(serde_json::to_string(&body(problem)).expect("an error of strings is JSON"))]
+pub(super) fn render_stream_failure(
+    problem: &RequestProblem,
+    _asked: &RequestContext,
+) -> Vec<ServerSentEvent> {
+    vec![ServerSentEvent::from_data(
+        serde_json::to_string(&build_error_body(problem)).expect("an error of strings is JSON"),
+    )]
 }
 
 /// Returns the body for a problem.
-pub(super) fn body(problem: &RequestProblem) -> ErrorBody {
+pub(super) fn build_error_body(problem: &RequestProblem) -> ErrorBody {
     let message = match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
@@ -36,7 +41,7 @@ pub(super) fn body(problem: &RequestProblem) -> ErrorBody {
     ErrorBody {
         error: ErrorDetail {
             message,
-            kind: kind(problem.status).to_owned(),
+            kind: error_type_of_status(problem.status).to_owned(),
             param: param.map(String::from),
             code,
         },
@@ -44,7 +49,7 @@ pub(super) fn body(problem: &RequestProblem) -> ErrorBody {
 }
 
 /// Returns OpenAI's error type for a status.
-fn kind(status: StatusCode) -> &'static str {
+fn error_type_of_status(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "authentication_error",
         StatusCode::FORBIDDEN => "permission_error",
@@ -55,10 +60,10 @@ fn kind(status: StatusCode) -> &'static str {
 }
 
 /// Checks whether the same request can be sent again without a second effect.
-fn is_safe_again(problem: &RequestProblem) -> bool {
+fn is_safe_to_retry(problem: &RequestProblem) -> bool {
     let ours = problem.category.starts_with("server_") && problem.bucket == FailureBucket::RetryableTransient;
     // A turn that is kept goes on when the server is back: sending the request again would begin another one.
-    let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
-    let known = BucketTable::default().look_up(&problem.category, HarnessSurface::Chat).retry_safe;
+    let kept = problem.named_turn().is_some() && problem.category == "chat_shutting_down";
+    let known = BucketTable::default().look_up_category(&problem.category, HarnessSurface::Chat).retry_safe;
     (ours || known) && !kept && problem.bucket != FailureBucket::SessionTerminating
 }

@@ -30,7 +30,7 @@ pub(super) struct ThoughtPiece<'a> {
 
 impl ReasoningBuffer {
     /// Adds a piece and returns the new text for the client.
-    pub(super) fn add(&mut self, piece: ThoughtPiece<'_>) -> Option<String> {
+    pub(super) fn add_piece(&mut self, piece: ThoughtPiece<'_>) -> Option<String> {
         let ThoughtPiece { id, run, text, so_far } = piece;
         let is_first = self.thoughts.is_empty();
         let known = self.thoughts.iter_mut().find(|thought| thought.id == *id);
@@ -56,7 +56,7 @@ impl ReasoningBuffer {
     }
 
     /// Returns all thoughts of the latest attempts.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(super) fn joined_thoughts(&self) -> Option<String> {
         let texts: Vec<&str> = self.thoughts.iter().map(|thought| thought.text.as_str()).collect();
         Some(texts.join(BETWEEN)).filter(|text| !text.is_empty())
     }
@@ -72,13 +72,13 @@ mod tests {
         let id = |k: u64| MessageId { turn: "i".parse().unwrap(), k };
         let (first, second) = (id(1), id(3));
         let mut add =
-            |id: &MessageId, run, text, so_far| reasoning.add(ThoughtPiece { id, run, text, so_far });
+            |id: &MessageId, run, text, so_far| reasoning.add_piece(ThoughtPiece { id, run, text, so_far });
         assert_eq!(add(&first, 1, "ab", false).as_deref(), Some("ab"));
         assert_eq!(add(&first, 1, "abc", true).as_deref(), Some("c"));
         assert_eq!(add(&first, 1, "abc", true), None);
         assert_eq!(add(&first, 2, "x", false).as_deref(), Some("\n\nx"));
         assert_eq!(add(&first, 1, "late", false), None);
         assert_eq!(add(&second, 1, "y", false).as_deref(), Some("\n\ny"));
-        assert_eq!(reasoning.text().as_deref(), Some("x\n\ny"));
+        assert_eq!(reasoning.joined_thoughts().as_deref(), Some("x\n\ny"));
     }
 }

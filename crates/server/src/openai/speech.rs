@@ -48,7 +48,7 @@ pub(super) enum CompletionDelta {
 
 impl CompletionText {
     /// Takes the next piece.
-    pub(super) fn piece(&mut self, piece: ProjectionPiece) -> CompletionDelta {
+    pub(super) fn apply_piece(&mut self, piece: ProjectionPiece) -> CompletionDelta {
         match piece {
             ProjectionPiece::Text { showing, delta } => {
                 let known = self.said.last().is_some_and(|said| said.showing == showing);
@@ -91,22 +91,22 @@ impl CompletionText {
     }
 
     /// Returns all text that is not void.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn joined_text(&self) -> String {
         self.said.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(BETWEEN)
     }
 
     /// Returns the finish reason of the answer.
-    pub(super) fn reason(&self) -> FinishReason {
+    pub(super) fn finish_reason(&self) -> FinishReason {
         self.reason.unwrap_or(FinishReason::Stop)
     }
 
     /// Returns the calls of the last message.
-    pub(super) fn calls(&self) -> &[ToolCall] {
+    pub(super) fn last_tool_calls(&self) -> &[ToolCall] {
         &self.calls
     }
 
     /// Returns a note of this server, separated from the text before it.
-    pub(super) fn note(&self, note: &str) -> String {
+    pub(super) fn format_note(&self, note: &str) -> String {
         if !self.has_sent { note.to_owned() } else { format!("{BETWEEN}{note}") }
     }
 }

@@ -18,7 +18,7 @@ const PATTERNS_MAX: usize = 256;
 ///
 /// # Errors
 /// `server_request_invalid`, with the position of the tool.
-pub(super) fn read(
+pub(super) fn read_client_tools(
     tools: Vec<Tool>,
     choice: Option<ToolChoice>,
 ) -> Result<Option<ClientTools>, RequestProblem> {
@@ -28,10 +28,11 @@ pub(super) fn read(
         Some(ToolChoice::Mode(ToolChoiceMode::Required)) => Some(llm::ToolChoicePolicy::Required),
         Some(ToolChoice::Named { function }) => Some(llm::ToolChoicePolicy::Tool(function.name)),
     };
-    check_bounds(&tools)?;
+    check_tool_bounds(&tools)?;
     let mut definitions = Vec::with_capacity(tools.len());
     for (at, tool) in tools.into_iter().enumerate() {
-        definitions.push(definition(tool).map_err(|error| error.field(format!("tools[{at}]")))?);
+        definitions
+            .push(read_tool_definition(tool).map_err(|error| error.with_field(format!("tools[{at}]")))?);
     }
     let known = |name: &str| definitions.iter().any(|it: &llm::ToolDefinition| it.name() == name);
     let is_known = match &choice {
@@ -42,21 +43,24 @@ pub(super) fn read(
         }
     };
     if !is_known {
-        return Err(RequestProblem::invalid("there is no such tool among `tools`").field("tool_choice"));
+        return Err(
+            RequestProblem::invalid_request("there is no such tool among `tools`").with_field("tool_choice")
+        );
     }
     if definitions.is_empty() {
         return Ok(None);
     }
     let tools = ClientTools::new(definitions);
-    let tools = tools.map_err(|error| RequestProblem::invalid(source(&error)).field("tools"))?;
+    let tools = tools
+        .map_err(|error| RequestProblem::invalid_request(error_source_text(&error)).with_field("tools"))?;
     Ok(Some(match choice {
-        Some(choice) => tools.choice(choice),
+        Some(choice) => tools.with_tool_choice(choice),
         None => tools,
     }))
 }
 
 /// Checks the bounds of all tools together, before any schema is compiled.
-fn check_bounds(tools: &[Tool]) -> Result<(), RequestProblem> {
+fn check_tool_bounds(tools: &[Tool]) -> Result<(), RequestProblem> {
     let parameters = || tools.iter().filter_map(|tool| tool.function.as_ref()?.parameters.as_ref());
     let patterns = parameters().map(llm::count_patterns).fold(0, usize::saturating_add);
     let bytes = parameters().map(|it| it.to_string().len()).fold(0, usize::saturating_add);
@@ -66,23 +70,24 @@ fn check_bounds(tools: &[Tool]) -> Result<(), RequestProblem> {
         (patterns, PATTERNS_MAX, "patterns in schemas"),
     ] {
         if count > max {
-            return Err(RequestProblem::invalid(format!("a request has at most {max} {what}")).field("tools"));
+            return Err(RequestProblem::invalid_request(format!("a request has at most {max} {what}"))
+                .with_field("tools"));
         }
     }
     Ok(())
 }
 
-fn definition(tool: Tool) -> Result<llm::ToolDefinition, RequestProblem> {
+fn read_tool_definition(tool: Tool) -> Result<llm::ToolDefinition, RequestProblem> {
     let function = tool.function.filter(|_| tool.kind == "function");
-    let function = function.ok_or_else(|| RequestProblem::invalid("a tool is a function"))?;
+    let function = function.ok_or_else(|| RequestProblem::invalid_request("a tool is a function"))?;
     let nothing = || json!({ "type": "object", "properties": {} });
     let parameters = function.parameters.filter(|parameter| !parameter.is_null()).unwrap_or_else(nothing);
     let description = function.description.unwrap_or_default();
     let definition = llm::ToolDefinition::new(&function.name, &description, parameters);
-    definition.map_err(|error| RequestProblem::invalid(error.to_string()))
+    definition.map_err(|error| RequestProblem::invalid_request(error.to_string()))
 }
 
 /// Returns the text of the source of an error.
-fn source(error: &dyn std::error::Error) -> String {
+fn error_source_text(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -49,16 +49,19 @@ pub(super) struct PersonMessageContent {
 }
 
 /// Reads a message, and checks that its parts are consistent.
-pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShellRequest, Malformed> {
+pub(super) fn admit_request(
+    message: &RequestMessage,
+    raw: &Value,
+) -> Result<AdmittedShellRequest, Malformed> {
     if let Some(place) = raw.get("request").and_then(find_embedded_bytes) {
         return Err(Malformed::at_field(place, "holds bytes; send a reference instead"));
     }
     let empty = Context::default();
     let context = message.request.context.as_ref().unwrap_or(&empty);
-    let place = place(message, context)?;
+    let place = read_thread_ref(message, context)?;
     let attachments = context.attachments.clone().unwrap_or_default();
     check_attachments(&attachments)?;
-    let sop_id = sop(context)?;
+    let sop_id = read_sop_id(context)?;
     let intent = context.user_intent.clone().filter(|user_intent| !user_intent.trim().is_empty());
     let go_on = context.continuation.clone().unwrap_or_default();
     let wish = match (go_on, intent, &sop_id) {
@@ -69,7 +72,11 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShe
         (Continuation { run_id: Some(run_id), .. }, None, _) => RequestPurpose::Show { run_id },
         (_, None, Some(sop)) => {
             let business = context.task_hint.as_ref().and_then(|hint| hint.business_key.as_deref());
-            RequestPurpose::Say(PersonMessageContent { intent: start_of(sop, business), sop_id, attachments })
+            RequestPurpose::Say(PersonMessageContent {
+                intent: start_procedure_text(sop, business),
+                sop_id,
+                attachments,
+            })
         }
         (_, None, None) if !attachments.is_empty() => {
             RequestPurpose::Say(PersonMessageContent { intent: String::new(), sop_id, attachments })
@@ -84,18 +91,18 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<AdmittedShe
         .environment_state
         .clone()
         .filter(|environment_state| environment_state.privacy_tier() != PrivacyTier::Secret);
-    Ok(AdmittedShellRequest { place, wish, environment, text: kept(raw) })
+    Ok(AdmittedShellRequest { place, wish, environment, text: storable_request_text(raw) })
 }
 
 /// Returns the message of a request that names a procedure and has no intent.
-fn start_of(sop: &str, business: Option<&str>) -> String {
+fn start_procedure_text(sop: &str, business: Option<&str>) -> String {
     match business.filter(|key| !key.trim().is_empty()) {
         Some(key) => format!("Start the procedure `{sop}` for `{key}`."),
         None => format!("Start the procedure `{sop}`."),
     }
 }
 
-fn place(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, Malformed> {
+fn read_thread_ref(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, Malformed> {
     let known = message.request.auth.as_ref().and_then(|auth| auth.session_id.clone());
     let session_id = match (context.session_id.clone(), known) {
         (Some(one), Some(other)) if one != other => {
@@ -113,7 +120,7 @@ fn place(message: &RequestMessage, context: &Context) -> Result<ShellThreadRef, 
             .transpose()
             .map_err(|error| Malformed::at_field(field, error.to_string()))?;
     }
-    let whole = place.session().map(SessionId::parse).transpose();
+    let whole = place.to_session_id().map(SessionId::parse).transpose();
     whole.map_err(|error| Malformed::at_field("context.session_id", error.to_string()))?;
     Ok(place)
 }
@@ -124,33 +131,33 @@ impl ShellThreadRef {
     /// Without a thread it is the shell's own id, so that other clients find the session under it. A thread has a
     /// session of its own: both parts with `#` between them. `#` and `%` in a part are written as `%23` and `%25`, so
     /// that two places never share a session.
-    pub(super) fn session(&self) -> Option<String> {
-        let session = escaped(self.session_id.as_ref()?);
+    pub(super) fn to_session_id(&self) -> Option<String> {
+        let session = escape_part(self.session_id.as_ref()?);
         Some(match &self.conversation_id {
-            Some(conversation) => format!("{session}#{}", escaped(conversation)),
+            Some(conversation) => format!("{session}#{}", escape_part(conversation)),
             None => session,
         })
     }
 
     /// Returns the shell's names for a session of the harness.
-    pub(super) fn of(session: &str) -> Self {
+    pub(super) fn from_session_id(session: &str) -> Self {
         let (session_id, conversation_id) = match session.split_once('#') {
-            Some((session, conversation)) => (session, Some(plain(conversation))),
+            Some((session, conversation)) => (session, Some(unescape_part(conversation))),
             None => (session, None),
         };
-        Self { session_id: Some(plain(session_id)), conversation_id }
+        Self { session_id: Some(unescape_part(session_id)), conversation_id }
     }
 }
 
-fn escaped(part: &str) -> String {
+fn escape_part(part: &str) -> String {
     part.replace('%', "%25").replace('#', "%23")
 }
 
-fn plain(part: &str) -> String {
+fn unescape_part(part: &str) -> String {
     part.replace("%23", "#").replace("%25", "%")
 }
 
-fn sop(context: &Context) -> Result<Option<String>, Malformed> {
+fn read_sop_id(context: &Context) -> Result<Option<String>, Malformed> {
     let hinted = context.task_hint.as_ref().and_then(|task_hint| task_hint.sop_id.clone());
     let continued = context.continuation.as_ref().and_then(|continuation| continuation.sop_id.clone());
     match (hinted, continued) {
@@ -176,7 +183,7 @@ fn check_attachments(attachments: &[AttachmentRef]) -> Result<(), Malformed> {
 }
 
 /// Returns the part of a request that may be digested and stored: without the device's state, unless it is public.
-fn kept(raw: &Value) -> String {
+fn storable_request_text(raw: &Value) -> String {
     let mut raw = raw.clone();
     if let Some(Value::Object(context)) = raw.pointer_mut("/request/context") {
         let tier =

@@ -14,7 +14,7 @@ use crate::correlation::{CORRELATION, CorrelationId};
 const LONGEST: usize = 256;
 
 /// Puts an answer into its envelope.
-pub(super) fn envelope(
+pub(super) fn encode_envelope(
     opening: &ReturnableRequestIds,
     terms: &NegotiatedTerms,
     payload: ResponsePayload,
@@ -31,7 +31,7 @@ pub(super) fn envelope(
 
 /// Makes the HTTP response. It mirrors the correlation id in a header: the message's own id, or else the header of
 /// the request.
-pub(super) fn response(
+pub(super) fn build_response(
     status: StatusCode,
     body: Vec<u8>,
     opening: &ReturnableRequestIds,
@@ -49,7 +49,7 @@ pub(super) fn response(
         headers.insert(CORRELATION, id);
     }
     if let Some(id) = &opening.correlation_id {
-        response.extensions_mut().insert(CorrelationId::cut(id));
+        response.extensions_mut().insert(CorrelationId::from_truncated_id(id));
     }
     response
 }

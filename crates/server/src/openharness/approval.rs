@@ -30,7 +30,7 @@ pub(super) struct ActionRequiringApproval {
 
 impl ActionRequiringApproval {
     /// Reads the action from the wait of a turn; `None` if the wait is not an approval.
-    pub(super) fn of(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
+    pub(super) fn from_suspended_turn(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
         turn.wait.action.as_ref()?;
         let said = turn.signal_descriptor.metadata.as_ref();
         let known = |name: &str| said.and_then(|said| said.get(name));
@@ -39,18 +39,23 @@ impl ActionRequiringApproval {
         let everything = || said.cloned().unwrap_or(Value::Null);
         let tool = text("tool").unwrap_or(&turn.signal_descriptor.signal_id);
         let arguments = text("tool").and_then(|_| known("arguments").cloned()).unwrap_or_else(everything);
-        let (shown, is_whole) = shown(&clean(&lines_of(&arguments)));
+        let (shown, is_whole) = cut_shown_text(&clean(&format_arguments(&arguments)));
         Some(Self {
             tool: visible_text(&clean(tool)).into_owned(),
             shown,
             is_whole,
-            params_sha256: digest::sha256(&canonical_json(&arguments)),
-            risk: risk(text("effect")),
+            params_sha256: digest::digest_text_hex(&canonical_json(&arguments)),
+            risk: risk_of_effect(text("effect")),
         })
     }
 
     /// Returns the question to which the tokens of a decision are bound.
-    pub(super) fn question(&self, session: &str, turn: &SuspendedTurn, until: Timestamp) -> ApprovalQuestion {
+    pub(super) fn build_question(
+        &self,
+        session: &str,
+        turn: &SuspendedTurn,
+        until: Timestamp,
+    ) -> ApprovalQuestion {
         ApprovalQuestion {
             session: session.to_owned(),
             run_id: turn.invocation_id.to_string(),
@@ -63,7 +68,7 @@ impl ActionRequiringApproval {
     }
 
     /// Returns the directive that asks for the decision; without tokens it only announces it.
-    pub(super) fn ask(
+    pub(super) fn build_request_directive(
         &self,
         turn: &SuspendedTurn,
         tokens: &[(Decision, String)],
@@ -73,7 +78,7 @@ impl ActionRequiringApproval {
         let offered = tokens.iter().filter(|(decision, _)| self.is_whole || *decision == Decision::Reject);
         let options = offered.map(|(decision, token)| ApprovalOption {
             id: decision.as_str().to_owned(),
-            label: label(*decision).to_owned(),
+            label: decision_label(*decision).to_owned(),
             continuation: Continuation {
                 run_id: Some(run_id.clone()),
                 continuation_token: Some(token.clone()),
@@ -84,28 +89,37 @@ impl ActionRequiringApproval {
         let payload = RequestApproval {
             signal_id: turn.signal_descriptor.signal_id.clone(),
             options: options.collect(),
-            prompt: format!("May `{}` run with these arguments?\n{}{}", self.tool, self.shown, self.note()),
+            prompt: format!(
+                "May `{}` run with these arguments?\n{}{}",
+                self.tool,
+                self.shown,
+                self.explain_too_long()
+            ),
             action: Action {
                 name: self.tool.clone(),
                 params_summary: self.shown.clone(),
                 params_sha256: self.params_sha256.clone(),
             },
-            expires_at: turn.wait.deadline.map(rfc3339),
+            expires_at: turn.wait.deadline.map(format_timestamp),
             // Without tokens, an earlier directive has said where to decide.
-            fallback_message: if tokens.is_empty() { title.clone() } else { self.elsewhere(turn) },
+            fallback_message: if tokens.is_empty() {
+                title.clone()
+            } else {
+                self.describe_where_to_decide(turn)
+            },
             title,
             run_id,
         };
         let deadline_ms = turn
             .wait
             .deadline
-            .map(|deadline| u64::try_from(deadline.since(now).as_millis()).unwrap_or(u64::MAX));
+            .map(|deadline| u64::try_from(deadline.duration_since(now).as_millis()).unwrap_or(u64::MAX));
         ActionDirective { deadline_ms, ..ActionDirective::request_approval(&payload, self.risk) }
     }
 
     /// Returns the directive that describes in words where else to decide, for shells that cannot ask.
-    pub(super) fn tell(&self, turn: &SuspendedTurn) -> ActionDirective {
-        let text = self.elsewhere(turn);
+    pub(super) fn build_text_directive(&self, turn: &SuspendedTurn) -> ActionDirective {
+        let text = self.describe_where_to_decide(turn);
         ActionDirective::render_message(&RenderMessage {
             fallback_message: Some(text.clone()),
             text,
@@ -114,19 +128,19 @@ impl ActionRequiringApproval {
         })
     }
 
-    fn elsewhere(&self, turn: &SuspendedTurn) -> String {
+    fn describe_where_to_decide(&self, turn: &SuspendedTurn) -> String {
         format!(
             "Approval is wanted for `{}` with these arguments:\n{}{}\nIt waits under the id {} until somebody decides it in a \
              client that may.",
             self.tool,
             self.shown,
-            self.note(),
+            self.explain_too_long(),
             turn.signal_descriptor.signal_id,
         )
     }
 
     /// Explains why the action cannot be approved here; empty if it can.
-    fn note(&self) -> &'static str {
+    fn explain_too_long(&self) -> &'static str {
         if self.is_whole {
             ""
         } else {
@@ -136,22 +150,25 @@ impl ActionRequiringApproval {
 }
 
 /// Returns the directive for a wait that is not an approval.
-pub(super) fn awaited(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> ActionDirective {
+pub(super) fn build_signal_directive(
+    turn: &SuspendedTurn,
+    clean: &dyn Fn(&str) -> String,
+) -> ActionDirective {
     let signal = &turn.signal_descriptor.signal_id;
     ActionDirective::request_signal(&SignalRequest {
         signal_id: signal.clone(),
         run_id: turn.invocation_id.to_string(),
         wait: turn.wait.no,
-        about: turn.signal_descriptor.metadata.as_ref().map(|metadata| cleaned(metadata, clean)),
+        about: turn.signal_descriptor.metadata.as_ref().map(|metadata| redact_value(metadata, clean)),
         payload_schema: turn.wait.payload_schema.clone(),
-        expires_at: turn.wait.deadline.map(rfc3339),
+        expires_at: turn.wait.deadline.map(format_timestamp),
         fallback_message: format!(
             "The conversation waits for `{signal}`. It goes on when somebody answers that in a client that may."
         ),
     })
 }
 
-fn label(decision: Decision) -> &'static str {
+fn decision_label(decision: Decision) -> &'static str {
     match decision {
         Decision::Approve => "Approve",
         Decision::Reject => "Reject",
@@ -159,7 +176,7 @@ fn label(decision: Decision) -> &'static str {
 }
 
 /// Returns the risk tier of an effect. An unknown effect is dangerous.
-fn risk(effect: Option<&str>) -> RiskTier {
+fn risk_of_effect(effect: Option<&str>) -> RiskTier {
     match effect {
         Some("read") => RiskTier::Safe,
         Some("safe_write") => RiskTier::Caution,
@@ -168,7 +185,7 @@ fn risk(effect: Option<&str>) -> RiskTier {
 }
 
 /// Returns the shown part of a text, and whether it is the whole text. Invisible characters are shown as escapes.
-fn shown(text: &str) -> (String, bool) {
+fn cut_shown_text(text: &str) -> (String, bool) {
     let text = visible_value(text);
     match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {
         Some(end) => (format!("{}\n(cut off: {} bytes in all)", &text[..end], text.len()), false),
@@ -176,30 +193,32 @@ fn shown(text: &str) -> (String, bool) {
     }
 }
 
-fn lines_of(arguments: &Value) -> String {
+fn format_arguments(arguments: &Value) -> String {
     match arguments {
-        Value::Object(fields) => lines(fields),
+        Value::Object(fields) => format_fields(fields),
         Value::Null => "(none)".to_owned(),
         other => other.to_string(),
     }
 }
 
-fn lines(fields: &Map<String, Value>) -> String {
+fn format_fields(fields: &Map<String, Value>) -> String {
     if fields.is_empty() {
         return "(none)".to_owned();
     }
     fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("\n")
 }
 
-fn cleaned(value: &Value, clean: &dyn Fn(&str) -> String) -> Value {
+fn redact_value(value: &Value, clean: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => clean(text).into(),
-        Value::Array(items) => items.iter().map(|item| cleaned(item, clean)).collect(),
-        Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), cleaned(it, clean))).collect(),
+        Value::Array(items) => items.iter().map(|item| redact_value(item, clean)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, it)| (name.clone(), redact_value(it, clean))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 
-fn rfc3339(at: Timestamp) -> String {
+fn format_timestamp(at: Timestamp) -> String {
     humantime::format_rfc3339_millis(at.to_system_time()).to_string()
 }

@@ -12,23 +12,23 @@ use singletree_protocol::openharness::{
 };
 
 use super::admission::ATTACHMENTS_MAX;
-use super::negotiation::standing;
+use super::negotiation::decide_feature_offer;
 use super::{QUESTION_TTL, REQUEST_TTL, attachments, opening};
 use crate::caller::{Caller, RequestCaller, Scope};
 use crate::problem::RequestProblem;
 use crate::shared::ServerState;
 
 /// Answers with the whole table, as an extension of a response message.
-pub(super) async fn show(
+pub(super) async fn show_capabilities(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
 ) -> Result<Json<ResponseMessage>, RequestProblem> {
-    caller.may(Scope::Read)?;
-    let table = table(&shared, &caller);
+    caller.require_scope(Scope::Read)?;
+    let table = build_truth_table(&shared, &caller);
     let offered = table.capabilities.iter().filter(|capability| capability.offered);
     let supported = offered.map(|offered| (offered.capability.clone(), true.into())).collect();
     let denials = Capability::ALL.iter().filter_map(|item| {
-        let standing = standing(*item, &caller);
+        let standing = decide_feature_offer(*item, &caller);
         Some(CapabilityDenial::new(item.as_str(), standing.denied?, standing.message))
     });
     let table = serde_json::to_value(&table).unwrap_or_default();
@@ -40,9 +40,9 @@ pub(super) async fn show(
     }))
 }
 
-fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
+fn build_truth_table(shared: &ServerState, caller: &Caller) -> TruthTable {
     let capabilities = Capability::ALL.iter().map(|item| {
-        let standing = standing(*item, caller);
+        let standing = decide_feature_offer(*item, caller);
         CapabilityEntry {
             capability: item.as_str().to_owned(),
             offered: standing.denied.is_none(),
@@ -55,9 +55,9 @@ fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
         .map(|item| ErrorCodeEntry { code: item.as_str().to_owned(), retryable: item.is_retryable() });
     let texts = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     TruthTable {
-        protocol_versions: opening::taken(),
+        protocol_versions: opening::supported_versions(),
         capabilities: capabilities.collect(),
-        action_types: ActionType::EMITTED.iter().map(|it| action_type(*it)).collect(),
+        action_types: ActionType::EMITTED.iter().map(|it| describe_action_type(*it)).collect(),
         denial_codes: DenialCode::ALL
             .iter()
             .map(|item| DenialEntry { code: item.as_str().to_owned() })
@@ -65,18 +65,18 @@ fn table(shared: &ServerState, caller: &Caller) -> TruthTable {
         error_codes: errors.collect(),
         attachments: AttachmentTerms {
             count_max: ATTACHMENTS_MAX as u64,
-            size_bytes_max: attachments::size_max(&shared.chat(caller)),
+            size_bytes_max: attachments::attachment_size_max(&shared.chat_of_caller(caller)),
             mime_types: texts(attachments::PICTURES),
             uri_schemes: if shared.fetch.is_some() { texts(attachments::SCHEMES) } else { Vec::new() },
             ref_id: "blob:SHA256, as an upload to the same session names it".to_owned(),
         },
-        sop_ids: shared.chat(caller).agents().map(ToOwned::to_owned).collect(),
+        sop_ids: shared.chat_of_caller(caller).agents().map(ToOwned::to_owned).collect(),
         request_id_ttl_sec: REQUEST_TTL.as_secs(),
         continuation_ttl_sec: QUESTION_TTL.as_secs(),
     }
 }
 
-fn action_type(action_type: ActionType) -> ActionTypeEntry {
+fn describe_action_type(action_type: ActionType) -> ActionTypeEntry {
     let (required, example): (&[&str], Value) = match action_type {
         ActionType::RenderMessage => {
             let example = json!({

@@ -11,13 +11,13 @@ use super::tokens::{self, ApprovalQuestion, ApprovalTokenClaim};
 use crate::caller::Scope;
 
 /// Uses a token and waits for the outcome of the turn that it resumes.
-pub(super) async fn decide(
+pub(super) async fn decide_by_token(
     asking: &ShellRequestContext<'_>,
     (token, run_id): (&str, Option<&str>),
     session: Option<&str>,
 ) -> Result<ExecutedRequest, EngineErrorResponse> {
-    asking.caller.may(Scope::Approve)?;
-    let claimed = match tokens::claim(asking, token, (run_id, session)).await? {
+    asking.caller.require_scope(Scope::Approve)?;
+    let claimed = match tokens::claim_token(asking, token, (run_id, session)).await? {
         ApprovalTokenClaim::Answered(payload, question) => {
             let (payload, session) = (*payload, Some(question.session));
             return Ok(ExecutedRequest {
@@ -32,23 +32,23 @@ pub(super) async fn decide(
     let question = &claimed.question;
     let address =
         SignalAddress::Session { session: question.session.clone(), signal: question.signal.clone() };
-    let answered = asking.chat.answer(address, reply(asking, question, claimed.decision)).await;
+    let answered = asking.chat.answer(address, build_answer(asking, question, claimed.decision)).await;
     let turn = answered.map_err(|errored| match errored.error_category.as_str() {
-        "chat_signal_conflict" | "harness_signal_correlation_failed" => tokens::decided_otherwise(),
-        _ => EngineErrorResponse::of_turn(&errored),
+        "chat_signal_conflict" | "harness_signal_correlation_failed" => tokens::decided_otherwise_error(),
+        _ => EngineErrorResponse::from_errored_turn(&errored),
     })?;
     let outcome = turn.outcome().await;
-    let mut done = directives::of_outcome(asking, &question.session, Vec::new(), &outcome);
+    let mut done = directives::convert_outcome(asking, &question.session, Vec::new(), &outcome);
     let recorded = !matches!(outcome.as_ref(), ChatTurnOutcome::Errored(it) if !it.recorded);
     if recorded {
         // The decision is final, whatever the outcome: the token cannot be used again.
         done.keep = RequestReplayPolicy::Answer;
-        done.changes.push(claimed.answered(asking, &done.payload));
+        done.changes.push(claimed.build_result_change(asking, &done.payload));
     }
     Ok(done)
 }
 
-fn reply(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion, decision: Decision) -> Answer {
+fn build_answer(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion, decision: Decision) -> Answer {
     let approved = match decision {
         Decision::Approve => true,
         Decision::Reject => false,
@@ -59,8 +59,8 @@ fn reply(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion, decision
 
 /// Returns the failure for a continuation that is unknown or belongs to another tenant: both get the same answer
 /// (INV-14).
-pub(super) fn nothing() -> EngineErrorResponse {
-    EngineErrorResponse::of(
+pub(super) fn unknown_continuation_error() -> EngineErrorResponse {
+    EngineErrorResponse::from_code(
         ErrorCode::ContinuationInvalid,
         "there is nothing to go on with by this continuation",
     )

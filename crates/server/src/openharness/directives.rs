@@ -12,7 +12,7 @@ use super::failure::EngineErrorResponse;
 use super::tokens;
 
 /// Converts an outcome; `before` are the directives to show first.
-pub(super) fn of_outcome(
+pub(super) fn convert_outcome(
     asking: &ShellRequestContext<'_>,
     session: &str,
     before: Vec<ActionDirective>,
@@ -22,24 +22,25 @@ pub(super) fn of_outcome(
     let mut changes = Vec::new();
     let (payload, keep) = match outcome {
         ChatTurnOutcome::Completed(turn) => {
-            directives.extend(completed(asking, turn));
+            directives.extend(convert_completed_turn(asking, turn));
             (ResponsePayload::success(directives), RequestReplayPolicy::Answer)
         }
         ChatTurnOutcome::Suspended(turn) => {
-            directives.extend(messages(asking, &turn.turn, &turn.pending_messages));
-            suspended(asking, session, turn, &mut directives, &mut changes);
+            directives.extend(convert_messages(asking, &turn.turn, &turn.pending_messages));
+            add_wait_directives(asking, session, turn, &mut directives, &mut changes);
             (ResponsePayload::success(directives), RequestReplayPolicy::Answer)
         }
-        ChatTurnOutcome::Errored(turn) => {
-            (ResponsePayload::error(asking.cleaned(EngineErrorResponse::of_turn(turn)).error), kept(turn))
-        }
+        ChatTurnOutcome::Errored(turn) => (
+            ResponsePayload::error(asking.redact_failure(EngineErrorResponse::from_errored_turn(turn)).error),
+            replay_policy_of_error(turn),
+        ),
     };
-    let ShellThreadRef { session_id, conversation_id } = ShellThreadRef::of(session);
+    let ShellThreadRef { session_id, conversation_id } = ShellThreadRef::from_session_id(session);
     let issued = Issued {
         session_id,
         conversation_id,
-        run_id: outcome.turn().map(|turn| turn.invocation.to_string()),
-        turn_id: outcome.turn().map(ToString::to_string),
+        run_id: outcome.turn_id().map(|turn| turn.invocation.to_string()),
+        turn_id: outcome.turn_id().map(ToString::to_string),
     };
     ExecutedRequest {
         payload: payload.with_issued(&issued),
@@ -50,38 +51,38 @@ pub(super) fn of_outcome(
 }
 
 /// Converts the outcome of a turn that resumed without a request to text (D21).
-pub(super) fn of_resumed(
+pub(super) fn convert_resumed_outcome(
     asking: &ShellRequestContext<'_>,
     outcome: &ChatTurnOutcome,
 ) -> Vec<ActionDirective> {
     match outcome {
-        ChatTurnOutcome::Completed(turn) => completed(asking, turn),
-        ChatTurnOutcome::Suspended(turn) => messages(asking, &turn.turn, &turn.pending_messages),
-        ChatTurnOutcome::Errored(turn) => vec![message(asking, &turn.reply, None)],
+        ChatTurnOutcome::Completed(turn) => convert_completed_turn(asking, turn),
+        ChatTurnOutcome::Suspended(turn) => convert_messages(asking, &turn.turn, &turn.pending_messages),
+        ChatTurnOutcome::Errored(turn) => vec![convert_message(asking, &turn.reply, None)],
     }
 }
 
-fn completed(asking: &ShellRequestContext<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> {
-    messages(asking, &turn.turn, &turn.replies)
+fn convert_completed_turn(asking: &ShellRequestContext<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> {
+    convert_messages(asking, &turn.turn, &turn.replies)
 }
 
 /// Returns one directive for each text of the assistant, in order; tool calls and their results are not shown.
-fn messages(
+fn convert_messages(
     asking: &ShellRequestContext<'_>,
     turn: &TurnId,
     messages: &[std::sync::Arc<ChatMessage>],
 ) -> Vec<ActionDirective> {
     let numbered = (0..).zip(messages);
     let told = numbered.filter(|(_, it)| it.role == Role::Assistant && !it.text().trim().is_empty());
-    told.map(|(k, it)| message(asking, it, Some(MessageId { turn: turn.clone(), k }))).collect()
+    told.map(|(k, it)| convert_message(asking, it, Some(MessageId { turn: turn.clone(), k }))).collect()
 }
 
-fn message(
+fn convert_message(
     asking: &ShellRequestContext<'_>,
     message: &ChatMessage,
     id: Option<MessageId>,
 ) -> ActionDirective {
-    let text = asking.clean(&message.text());
+    let text = asking.redact_text(&message.text());
     ActionDirective::render_message(&RenderMessage {
         fallback_message: Some(text.clone()),
         text,
@@ -90,31 +91,31 @@ fn message(
     })
 }
 
-fn suspended(
+fn add_wait_directives(
     asking: &ShellRequestContext<'_>,
     session: &str,
     turn: &SuspendedTurn,
     directives: &mut Vec<ActionDirective>,
     changes: &mut Vec<DocumentChange>,
 ) {
-    let clean = |text: &str| asking.clean(text);
-    let Some(wanted) = ActionRequiringApproval::of(turn, &clean) else {
-        directives.push(approval::awaited(turn, &clean));
+    let clean = |text: &str| asking.redact_text(text);
+    let Some(wanted) = ActionRequiringApproval::from_suspended_turn(turn, &clean) else {
+        directives.push(approval::build_signal_directive(turn, &clean));
         return;
     };
     if asking.terms.can_ask {
-        let until = tokens::until(asking, turn.wait.deadline);
-        let pair = tokens::issue(asking, &wanted.question(session, turn, until));
+        let until = tokens::decision_deadline(asking, turn.wait.deadline);
+        let pair = tokens::issue_tokens(asking, &wanted.build_question(session, turn, until));
         changes.extend(pair.changes);
-        directives.push(wanted.ask(turn, &pair.tokens, asking.shared.now()));
+        directives.push(wanted.build_request_directive(turn, &pair.tokens, asking.shared.now()));
     } else {
-        directives.push(wanted.tell(turn));
-        directives.push(wanted.ask(turn, &[], asking.shared.now()));
+        directives.push(wanted.build_text_directive(turn));
+        directives.push(wanted.build_request_directive(turn, &[], asking.shared.now()));
     }
 }
 
 /// Returns how to treat the same request after a failure: if nothing was done, it is executed again (D3).
-fn kept(turn: &ErroredTurn) -> RequestReplayPolicy {
+fn replay_policy_of_error(turn: &ErroredTurn) -> RequestReplayPolicy {
     if turn.retry_safe || turn.error_category == "chat_session_suspended" {
         RequestReplayPolicy::Free
     } else if turn.recorded {

@@ -16,10 +16,10 @@ use singletree_protocol::openharness::{ErrorCode, RequestMessage, ResponsePayloa
 use super::admission::{self, AdmittedShellRequest, RequestPurpose};
 use super::failure::EngineErrorResponse;
 use super::ledger::{self, OpenRequestEntry, RequestArrival};
-use super::negotiation::{NegotiatedTerms, negotiate};
-use super::opening::{ReturnableRequestIds, check_version};
+use super::negotiation::{NegotiatedTerms, negotiate_terms};
+use super::opening::{ReturnableRequestIds, check_protocol_version};
 use super::{answer, deciding, saying, showing};
-use crate::body::is_json;
+use crate::body::has_json_content_type;
 use crate::caller::{Caller, RequestCaller};
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::shared::ServerState;
@@ -59,77 +59,81 @@ pub(super) enum RequestReplayPolicy {
 
 impl ShellRequestContext<'_> {
     /// Removes secrets from a text (INV-16).
-    pub(super) fn clean(&self, text: &str) -> String {
+    pub(super) fn redact_text(&self, text: &str) -> String {
         self.shared.redactor.redact(text).into_owned()
     }
 
     /// Removes secrets from the message of a failure.
-    pub(super) fn cleaned(&self, mut failure: EngineErrorResponse) -> EngineErrorResponse {
-        failure.error.message = failure.error.message.map(|message| self.clean(&message));
+    pub(super) fn redact_failure(&self, mut failure: EngineErrorResponse) -> EngineErrorResponse {
+        failure.error.message = failure.error.message.map(|message| self.redact_text(&message));
         failure
     }
 
     /// Returns the time after this duration from now.
-    pub(super) fn after(&self, span: Duration) -> Timestamp {
-        self.shared.now().after(span)
+    pub(super) fn time_after(&self, span: Duration) -> Timestamp {
+        self.shared.now().saturating_add(span)
     }
 
     /// Checks whether a time has passed.
-    pub(super) fn is_over(&self, end: Option<Timestamp>) -> bool {
+    pub(super) fn has_passed(&self, end: Option<Timestamp>) -> bool {
         end.is_some_and(|end| end <= self.shared.now())
     }
 }
 
 /// `POST /v1/openharness`.
-pub(super) async fn answer(
+pub(super) async fn answer_shell_message(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, RequestProblem> {
     let began = shared.now();
-    if !is_json(&headers) {
-        return Err(RequestProblem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    if !has_json_content_type(&headers) {
+        return Err(RequestProblem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     let message: Value =
-        serde_json::from_slice(&body).map_err(|_| RequestProblem::invalid("the body is not JSON"))?;
+        serde_json::from_slice(&body).map_err(|_| RequestProblem::invalid_request("the body is not JSON"))?;
     if !message.is_object() {
-        return Err(RequestProblem::invalid("the body is not an object"));
+        return Err(RequestProblem::invalid_request("the body is not an object"));
     }
-    let opening = ReturnableRequestIds::of(&message);
-    let (terms, read) = read(&message, &body, &caller);
-    let asking =
-        ShellRequestContext { shared: &shared, caller: &caller, chat: shared.chat(&caller), terms: &terms };
+    let opening = ReturnableRequestIds::from_message(&message);
+    let (terms, read) = read_shell_request(&message, &body, &caller);
+    let asking = ShellRequestContext {
+        shared: &shared,
+        caller: &caller,
+        chat: shared.chat_of_caller(&caller),
+        terms: &terms,
+    };
     let answered = match read {
-        Ok(admitted) => once(&asking, &opening, &admitted, began).await,
+        Ok(admitted) => answer_once(&asking, &opening, &admitted, began).await,
         Err(failure) => Err(failure),
     };
     let (status, body) = match answered {
         Ok(body) => (StatusCode::OK, body),
         Err(failure) => {
-            let EngineErrorResponse { status, error } = asking.cleaned(failure);
-            (status, answer::envelope(&opening, &terms, ResponsePayload::error(error)))
+            let EngineErrorResponse { status, error } = asking.redact_failure(failure);
+            (status, answer::encode_envelope(&opening, &terms, ResponsePayload::error(error)))
         }
     };
-    Ok(answer::response(status, body, &opening, &headers))
+    Ok(answer::build_response(status, body, &opening, &headers))
 }
 
 /// Reads a message: its terms as soon as they are known, and the admitted request.
-fn read(
+fn read_shell_request(
     message: &Value,
     body: &[u8],
     caller: &Caller,
 ) -> (NegotiatedTerms, Result<AdmittedShellRequest, EngineErrorResponse>) {
-    if let Err(failure) = check_version(message) {
+    if let Err(failure) = check_protocol_version(message) {
         return (NegotiatedTerms::default(), Err(failure));
     }
     let request = match RequestMessage::from_json_bytes(body) {
         Ok(request) => request,
         Err(malformed) => return (NegotiatedTerms::default(), Err(malformed.into())),
     };
-    let terms = negotiate(request.capabilities.as_ref(), caller);
+    let terms = negotiate_terms(request.capabilities.as_ref(), caller);
     let checked = check_tenant(&request, caller);
-    (terms, checked.and_then(|()| admission::admit(&request, message).map_err(Into::into)))
+    (terms, checked.and_then(|()| admission::admit_request(&request, message).map_err(Into::into)))
 }
 
 /// Refuses a message that names another tenant than the credentials do (§7). A server without keys accepts any name.
@@ -138,8 +142,8 @@ fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), EngineE
     match said {
         Some(said) if said != caller.tenant.as_str() && *caller != Caller::local() => {
             let field = "auth.tenant_id";
-            Err(RequestProblem::of_kind(RequestProblemKind::Forbidden, "the key is not of this tenant")
-                .field(field)
+            Err(RequestProblem::from_kind(RequestProblemKind::Forbidden, "the key is not of this tenant")
+                .with_field(field)
                 .into())
         }
         Some(_) | None => Ok(()),
@@ -147,7 +151,7 @@ fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), EngineE
 }
 
 /// Answers a request, once if it has an id.
-async fn once(
+async fn answer_once(
     asking: &ShellRequestContext<'_>,
     opening: &ReturnableRequestIds,
     admitted: &AdmittedShellRequest,
@@ -156,94 +160,114 @@ async fn once(
     for _ in 0..ATTEMPTS {
         let entry = match &opening.request_id {
             None => None,
-            Some(id) => match ledger::begin(asking, id, admitted, || fresh(asking, admitted)).await? {
-                RequestArrival::Answered(answer) => return Ok(answer),
-                RequestArrival::Open(entry) => Some(entry),
-            },
+            Some(id) => {
+                match ledger::find_or_begin_entry(asking, id, admitted, || make_session_id(asking, admitted))
+                    .await?
+                {
+                    RequestArrival::Answered(answer) => return Ok(answer),
+                    RequestArrival::Open(entry) => Some(entry),
+                }
+            }
         };
-        let done = carry_out(asking, opening, admitted, entry.as_ref()).await;
+        let done = execute_request(asking, opening, admitted, entry.as_ref()).await;
         let mut done = match done {
             Ok(done) => done,
             Err(failure) => {
                 // Nothing was accepted: the id can be used again.
-                free(asking, entry.as_ref()).await;
+                remove_open_entry(asking, entry.as_ref()).await;
                 return Err(failure);
             }
         };
-        let millis = asking.shared.now().since(began).as_millis();
+        let millis = asking.shared.now().duration_since(began).as_millis();
         done.payload.engine_latency_ms = Some(u64::try_from(millis).unwrap_or(u64::MAX).into());
-        if let Some(answer) = settle(asking, opening, done, entry.as_ref()).await? {
+        if let Some(answer) = commit_answer(asking, opening, done, entry.as_ref()).await? {
             return Ok(answer);
         }
     }
-    Err(EngineErrorResponse::of(ErrorCode::EngineUnavailable, "too much happens to this request at once"))
+    Err(EngineErrorResponse::from_code(
+        ErrorCode::EngineUnavailable,
+        "too much happens to this request at once",
+    ))
 }
 
 /// Returns an id for a new session, if the wish needs a session.
-fn fresh(asking: &ShellRequestContext<'_>, admitted: &AdmittedShellRequest) -> Option<String> {
+fn make_session_id(asking: &ShellRequestContext<'_>, admitted: &AdmittedShellRequest) -> Option<String> {
     match admitted.wish {
         RequestPurpose::Say(_) => {
-            let session_id = Some(asking.shared.ids.uuid());
-            admission::ShellThreadRef { session_id, ..admitted.place.clone() }.session()
+            let session_id = Some(asking.shared.ids.generate_uuid());
+            admission::ShellThreadRef { session_id, ..admitted.place.clone() }.to_session_id()
         }
         RequestPurpose::Decide { .. } | RequestPurpose::Show { .. } => None,
     }
 }
 
-async fn carry_out(
+async fn execute_request(
     asking: &ShellRequestContext<'_>,
     opening: &ReturnableRequestIds,
     admitted: &AdmittedShellRequest,
     entry: Option<&OpenRequestEntry>,
 ) -> Result<ExecutedRequest, EngineErrorResponse> {
-    let named =
-        entry.and_then(OpenRequestEntry::session).map(ToOwned::to_owned).or_else(|| admitted.place.session());
+    let named = entry
+        .and_then(OpenRequestEntry::session_id)
+        .map(ToOwned::to_owned)
+        .or_else(|| admitted.place.to_session_id());
     match &admitted.wish {
         RequestPurpose::Say(saying) => {
-            let session = named.or_else(|| fresh(asking, admitted)).unwrap_or_default();
+            let session = named.or_else(|| make_session_id(asking, admitted)).unwrap_or_default();
             let environment = admitted.environment.as_ref();
-            saying::say(asking, &session, saying, (opening.request_id.as_deref(), environment)).await
+            saying::send_person_message(
+                asking,
+                &session,
+                saying,
+                (opening.request_id.as_deref(), environment),
+            )
+            .await
         }
         RequestPurpose::Decide { token, run_id } => {
-            deciding::decide(asking, (token, run_id.as_deref()), admitted.place.session().as_deref()).await
+            deciding::decide_by_token(
+                asking,
+                (token, run_id.as_deref()),
+                admitted.place.to_session_id().as_deref(),
+            )
+            .await
         }
         RequestPurpose::Show { run_id } => {
-            showing::show(asking, run_id, admitted.place.session().as_deref()).await
+            showing::show_run_state(asking, run_id, admitted.place.to_session_id().as_deref()).await
         }
     }
 }
 
 /// Commits the changes and returns the answer; `None` if another request has settled the entry meanwhile.
-async fn settle(
+async fn commit_answer(
     asking: &ShellRequestContext<'_>,
     opening: &ReturnableRequestIds,
     done: ExecutedRequest,
     entry: Option<&OpenRequestEntry>,
 ) -> Result<Option<Vec<u8>>, EngineErrorResponse> {
     let ExecutedRequest { payload, session, mut changes, keep } = done;
-    let answer = answer::envelope(opening, asking.terms, payload);
+    let answer = answer::encode_envelope(opening, asking.terms, payload);
     let session = session.and_then(|session| SessionId::parse(session).ok());
     match (entry, keep) {
         (Some(entry), RequestReplayPolicy::Answer) => {
-            changes.push(entry.answered(asking, &answer, session.as_ref()))
+            changes.push(entry.build_answer_change(asking, &answer, session.as_ref()))
         }
-        (Some(entry), RequestReplayPolicy::Free) => changes.push(entry.freed()),
+        (Some(entry), RequestReplayPolicy::Free) => changes.push(entry.build_removal_change()),
         (Some(_), RequestReplayPolicy::Nothing) | (None, _) => {}
     }
     if changes.is_empty() {
         return Ok(Some(answer));
     }
-    match asking.shared.documents.change(changes).await {
+    match asking.shared.documents.change_documents(changes).await {
         Ok(()) => Ok(Some(answer)),
         Err(StoreError::Refused { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn free(asking: &ShellRequestContext<'_>, entry: Option<&OpenRequestEntry>) {
+async fn remove_open_entry(asking: &ShellRequestContext<'_>, entry: Option<&OpenRequestEntry>) {
     if let Some(entry) = entry {
         // If this fails, the entry stays without an answer: the same request is executed, another one with its id is
         // refused.
-        drop(asking.shared.documents.change(vec![entry.freed()]).await);
+        drop(asking.shared.documents.change_documents(vec![entry.build_removal_change()]).await);
     }
 }

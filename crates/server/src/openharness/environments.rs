@@ -42,7 +42,7 @@ pub(super) struct DeviceStateGuard {
 
 impl Environments {
     /// Makes a state visible to the turns of a session until the returned value is dropped.
-    pub(super) fn show(
+    pub(super) fn make_state_visible(
         self: &Arc<Self>,
         tenant: TenantId,
         session: &str,
@@ -58,7 +58,7 @@ impl Environments {
 }
 
 impl SnapshotSource for Environments {
-    fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
+    fn read_snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let last = shown.by_session.get(session).and_then(|it| it.last());
         let state = last.map_or(Value::Null, |(_, facts)| json!({ "device": facts }));

@@ -17,19 +17,19 @@ pub(super) struct EngineErrorResponse {
 
 impl EngineErrorResponse {
     /// Returns the failure for a mistake in a field of the request.
-    pub(super) fn invalid(field: &str, why: &str) -> Self {
+    pub(super) fn invalid_field(field: &str, why: &str) -> Self {
         let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("{field}: {why}"));
         error.with_detail("error_category", "server_request_invalid").with_detail("field", field).into()
     }
 
     /// Returns a failure with a code.
-    pub(super) fn of(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub(super) fn from_code(code: ErrorCode, message: impl Into<String>) -> Self {
         ErrorObject::new(code, message).into()
     }
 
     /// Returns the failure for a turn that failed or was refused.
-    pub(super) fn of_turn(turn: &ErroredTurn) -> Self {
-        let code = code(&turn.error_category, turn.error_bucket);
+    pub(super) fn from_errored_turn(turn: &ErroredTurn) -> Self {
+        let code = code_of_category(&turn.error_category, turn.error_bucket);
         let error = ErrorObject::new(code, turn.reply.text())
             .with_detail("error_category", turn.error_category.as_str())
             .with_detail("error_bucket", turn.error_bucket.as_str())
@@ -50,8 +50,8 @@ impl From<ErrorObject> for EngineErrorResponse {
 impl From<Malformed> for EngineErrorResponse {
     fn from(malformed: Malformed) -> Self {
         match malformed.field {
-            Some(field) => Self::invalid(&field, &malformed.why),
-            None => Self::of(ErrorCode::InvalidRequest, malformed.why),
+            Some(field) => Self::invalid_field(&field, &malformed.why),
+            None => Self::from_code(ErrorCode::InvalidRequest, malformed.why),
         }
     }
 }
@@ -59,13 +59,13 @@ impl From<Malformed> for EngineErrorResponse {
 impl From<RequestProblem> for EngineErrorResponse {
     /// A problem keeps its status, since it concerns the transport.
     fn from(problem: RequestProblem) -> Self {
-        Self { status: problem.status, error: of_problem(&problem) }
+        Self { status: problem.status, error: error_from_problem(&problem) }
     }
 }
 
 impl From<singletree_harness::Error> for EngineErrorResponse {
     fn from(error: singletree_harness::Error) -> Self {
-        Self { status: StatusCode::OK, error: of_problem(&RequestProblem::of(&error)) }
+        Self { status: StatusCode::OK, error: error_from_problem(&RequestProblem::from_chat_error(&error)) }
     }
 }
 
@@ -76,12 +76,12 @@ impl From<StoreError> for EngineErrorResponse {
 }
 
 /// Converts a problem to an error of the protocol.
-pub(super) fn of_problem(problem: &RequestProblem) -> ErrorObject {
+pub(super) fn error_from_problem(problem: &RequestProblem) -> ErrorObject {
     let code = match problem.status {
         StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
         StatusCode::FORBIDDEN => ErrorCode::Forbidden,
         StatusCode::TOO_MANY_REQUESTS => ErrorCode::RateLimited,
-        _ => code(&problem.category, problem.bucket),
+        _ => code_of_category(&problem.category, problem.bucket),
     };
     let error = ErrorObject::new(code, problem.message.as_str())
         .with_detail("error_category", problem.category.as_str())
@@ -97,7 +97,7 @@ pub(super) fn of_problem(problem: &RequestProblem) -> ErrorObject {
 }
 
 /// Returns the code of a category: its own code, if it has one, otherwise the code of its bucket.
-fn code(category: &str, bucket: FailureBucket) -> ErrorCode {
+fn code_of_category(category: &str, bucket: FailureBucket) -> ErrorCode {
     match category {
         "server_failed" => ErrorCode::InternalError,
         "chat_idempotency_conflict" => ErrorCode::IdempotencyConflict,
@@ -129,8 +129,9 @@ mod tests {
     // spec: OpenHarness §13
     #[test]
     fn the_code_says_what_is_special_and_else_what_can_be_done() {
-        let check =
-            |category: &str, bucket, expected| assert_eq!(code(category, bucket), expected, "{category}");
+        let check = |category: &str, bucket, expected| {
+            assert_eq!(code_of_category(category, bucket), expected, "{category}")
+        };
         check("provider_unavailable", FailureBucket::RetryableTransient, ErrorCode::EngineUnavailable);
         check("provider_rate_limit", FailureBucket::RetryableTransient, ErrorCode::RateLimited);
         check("server_quota_exceeded", FailureBucket::RetryableTransient, ErrorCode::RateLimited);

@@ -50,46 +50,50 @@ struct StoredRequestEntry {
 
 impl OpenRequestEntry {
     /// Returns the session of the request.
-    pub(super) fn session(&self) -> Option<&str> {
+    pub(super) fn session_id(&self) -> Option<&str> {
         self.stored.session.as_deref()
     }
 
     /// Returns the change that stores the answer.
-    pub(super) fn answered(
+    pub(super) fn build_answer_change(
         &self,
         asking: &ShellRequestContext<'_>,
         answer: &[u8],
         session: Option<&SessionId>,
     ) -> DocumentChange {
-        let sealed = sealed::seal(&self.secret, answer, asking.shared.entropy.as_ref());
+        let sealed = sealed::seal_text(&self.secret, answer, asking.shared.entropy.as_ref());
         let stored = StoredRequestEntry { sealed: Some(sealed), ..self.stored.clone() };
         let at = (self.key.clone(), DocumentPrecondition::Version(self.version));
-        write(asking, at, &stored, session.cloned())
+        build_entry_change(asking, at, &stored, session.cloned())
     }
 
     /// Returns the change that removes the entry: nothing was done for the request.
-    pub(super) fn freed(&self) -> DocumentChange {
+    pub(super) fn build_removal_change(&self) -> DocumentChange {
         DocumentChange::Remove { key: self.key.clone(), expect: DocumentPrecondition::Version(self.version) }
     }
 }
 
 /// Finds the entry of a request, or makes it; a request without a session gets the one that `fresh` returns.
-pub(super) async fn begin(
+pub(super) async fn find_or_begin_entry(
     asking: &ShellRequestContext<'_>,
     request_id: &str,
     admitted: &AdmittedShellRequest,
     fresh: impl Fn() -> Option<String>,
 ) -> Result<RequestArrival, EngineErrorResponse> {
-    let named = admitted.place.session();
-    let id = digest::hex_of(&["openharness request id", named.as_deref().unwrap_or_default(), request_id]);
+    let named = admitted.place.to_session_id();
+    let id = digest::digest_parts_hex(&[
+        "openharness request id",
+        named.as_deref().unwrap_or_default(),
+        request_id,
+    ]);
     let key = DocumentKey::new(asking.caller.tenant.clone(), KIND, id);
-    let secret = digest::parts(&["openharness answer", &admitted.text]);
-    let digest = digest::hex_of(&["openharness request", &admitted.text]);
+    let secret = digest::digest_parts(&["openharness answer", &admitted.text]);
+    let digest = digest::digest_parts_hex(&["openharness request", &admitted.text]);
     loop {
-        let found = asking.shared.documents.document(&key).await?;
+        let found = asking.shared.documents.read_document(&key).await?;
         let expect = match found {
-            Some(document) if !asking.is_over(document.expires_at) => {
-                return found_entry(document, (digest, secret));
+            Some(document) if !asking.has_passed(document.expires_at) => {
+                return read_found_entry(document, (digest, secret));
             }
             Some(document) => DocumentPrecondition::Version(document.version),
             None => DocumentPrecondition::Absent,
@@ -101,8 +105,8 @@ pub(super) async fn begin(
             DocumentPrecondition::Version(version) => version + 1,
             DocumentPrecondition::Any | DocumentPrecondition::Absent => 1,
         };
-        let change = write(asking, (key.clone(), expect), &stored, of);
-        match asking.shared.documents.change(vec![change]).await {
+        let change = build_entry_change(asking, (key.clone(), expect), &stored, of);
+        match asking.shared.documents.change_documents(vec![change]).await {
             Ok(()) => return Ok(RequestArrival::Open(OpenRequestEntry { key, version, stored, secret })),
             // Another request has just made the entry.
             Err(StoreError::Refused { .. }) => {}
@@ -111,15 +115,19 @@ pub(super) async fn begin(
     }
 }
 
-fn found_entry(
+fn read_found_entry(
     document: StoredDocument,
     (digest, secret): (String, [u8; 32]),
 ) -> Result<RequestArrival, EngineErrorResponse> {
-    let unreadable =
-        || EngineErrorResponse::of(ErrorCode::InternalError, "what was kept of the request cannot be read");
+    let unreadable = || {
+        EngineErrorResponse::from_code(
+            ErrorCode::InternalError,
+            "what was kept of the request cannot be read",
+        )
+    };
     let stored: StoredRequestEntry = document.body.decode().map_err(|_| unreadable())?;
     if stored.digest != digest {
-        let error = EngineErrorResponse::of(
+        let error = EngineErrorResponse::from_code(
             ErrorCode::IdempotencyConflict,
             "the request_id was used for another request",
         )
@@ -127,7 +135,9 @@ fn found_entry(
         return Err(error.with_detail("field", "request_id").into());
     }
     match &stored.sealed {
-        Some(answer) => sealed::open(&secret, answer).map(RequestArrival::Answered).ok_or_else(unreadable),
+        Some(answer) => {
+            sealed::unseal_text(&secret, answer).map(RequestArrival::Answered).ok_or_else(unreadable)
+        }
         None => Ok(RequestArrival::Open(OpenRequestEntry {
             key: document.key,
             version: document.version,
@@ -137,12 +147,12 @@ fn found_entry(
     }
 }
 
-fn write(
+fn build_entry_change(
     asking: &ShellRequestContext<'_>,
     (key, expect): (DocumentKey, DocumentPrecondition),
     stored: &StoredRequestEntry,
     session: Option<SessionId>,
 ) -> DocumentChange {
-    let body = JsonDocument::of(stored).expect("texts and nothing else are JSON");
-    DocumentChange::Write { key, expect, session, body, expires_at: Some(asking.after(REQUEST_TTL)) }
+    let body = JsonDocument::from_serializable(stored).expect("texts and nothing else are JSON");
+    DocumentChange::Write { key, expect, session, body, expires_at: Some(asking.time_after(REQUEST_TTL)) }
 }

@@ -46,13 +46,13 @@ const REQUEST_TTL: Duration = Duration::from_hours(24);
 const QUESTION_TTL: Duration = Duration::from_hours(7 * 24);
 
 /// Returns the section.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let mut routes = vec![
-        ApiRoute::post("/v1/openharness", engine::answer),
-        ApiRoute::post("/openharness", engine::answer),
-        ApiRoute::get("/v1/openharness/capabilities", capabilities::show),
-        ApiRoute::get("/openharness/capabilities", capabilities::show),
+        ApiRoute::post("/v1/openharness", engine::answer_shell_message),
+        ApiRoute::post("/openharness", engine::answer_shell_message),
+        ApiRoute::get("/v1/openharness/capabilities", capabilities::show_capabilities),
+        ApiRoute::get("/openharness/capabilities", capabilities::show_capabilities),
     ];
-    routes.extend(pairing::routes());
-    ProtocolSection::new("openharness", render::render, routes)
+    routes.extend(pairing::pairing_routes());
+    ProtocolSection::new("openharness", render::render_problem, routes)
 }

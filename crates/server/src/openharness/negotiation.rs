@@ -24,7 +24,7 @@ pub(super) struct FeatureOffer {
 }
 
 /// Returns whether a feature is offered to a caller: the only place where this is decided.
-pub(super) fn standing(capability: Capability, caller: &Caller) -> FeatureOffer {
+pub(super) fn decide_feature_offer(capability: Capability, caller: &Caller) -> FeatureOffer {
     let (denied, message) = match capability {
         Capability::Streaming => {
             (Some(DenialCode::NotSupported), "Answers come whole; a streaming profile is not specified yet.")
@@ -48,14 +48,16 @@ pub(super) fn standing(capability: Capability, caller: &Caller) -> FeatureOffer 
 }
 
 /// Negotiates: known features that the shell asks for are granted or denied, unknown ones are ignored.
-pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> NegotiatedTerms {
-    let may = standing(Capability::Approval, caller).denied.is_none();
+pub(super) fn negotiate_terms(asked: Option<&Capabilities>, caller: &Caller) -> NegotiatedTerms {
+    let may = decide_feature_offer(Capability::Approval, caller).denied.is_none();
     let Some(asked) = asked else { return NegotiatedTerms { can_ask: may, ..NegotiatedTerms::default() } };
     // A shell that says that it cannot show questions is told in words where to answer them.
-    let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_ask(asked));
+    let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|asked| !is_feature_request(asked));
     let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
-    for capability in Capability::ALL.iter().filter(|item| asked.get(item.as_str()).is_some_and(is_ask)) {
-        let FeatureOffer { denied, message } = standing(*capability, caller);
+    for capability in
+        Capability::ALL.iter().filter(|item| asked.get(item.as_str()).is_some_and(is_feature_request))
+    {
+        let FeatureOffer { denied, message } = decide_feature_offer(*capability, caller);
         match denied {
             None => drop(supported.insert(capability.as_str().to_owned(), true.into())),
             Some(code) => denials.push(CapabilityDenial::new(capability.as_str(), code, message)),
@@ -65,7 +67,7 @@ pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Negoti
 }
 
 /// Checks whether a value asks for a feature: `false` and `null` do not.
-fn is_ask(value: &Value) -> bool {
+fn is_feature_request(value: &Value) -> bool {
     !matches!(value, Value::Null | Value::Bool(false))
 }
 
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     fn terms(asked: Value, caller: &Caller) -> (Vec<String>, Vec<(String, String)>, bool) {
-        let terms = negotiate(asked.as_object(), caller);
+        let terms = negotiate_terms(asked.as_object(), caller);
         let denials = terms.denials.unwrap().into_iter();
         let denials = denials.map(|it| (it.capability, it.code.unwrap())).collect();
         (terms.supported.unwrap().keys().cloned().collect(), denials, terms.can_ask)
@@ -103,7 +105,10 @@ mod tests {
         let reader = Caller { scopes: vec![Scope::Read, Scope::Write], ..local.clone() };
         let expected = (vec![], vec![denied("openharness.ui.approval", "disabled_by_policy")], false);
         assert_eq!(terms(json!({"openharness.ui.approval": true}), &reader), expected);
-        assert_eq!(negotiate(None, &local), NegotiatedTerms { can_ask: true, ..NegotiatedTerms::default() });
+        assert_eq!(
+            negotiate_terms(None, &local),
+            NegotiatedTerms { can_ask: true, ..NegotiatedTerms::default() }
+        );
         assert_eq!(terms(json!({}), &local), (vec![], vec![], true));
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct ReturnableRequestIds {
 }
 
 impl ReturnableRequestIds {
-    pub(super) fn of(message: &Value) -> Self {
+    pub(super) fn from_message(message: &Value) -> Self {
         let id = |name: &str| {
             let text = message.get(name).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(ToOwned::to_owned)
@@ -23,11 +23,11 @@ impl ReturnableRequestIds {
 }
 
 /// Checks the version before anything else is read: another version may give the rest another meaning (§3, D18).
-pub(super) fn check_version(message: &Value) -> Result<(), EngineErrorResponse> {
+pub(super) fn check_protocol_version(message: &Value) -> Result<(), EngineErrorResponse> {
     let version = message.get("protocol_version").and_then(Value::as_str);
     match version.map(str::parse::<ProtocolVersion>) {
         Some(Ok(version)) if !version.is_supported() => {
-            let why = format!("this engine takes the versions {} of the wire format", taken());
+            let why = format!("this engine takes the versions {} of the wire format", supported_versions());
             Err(ErrorObject::new(ErrorCode::ProtocolVersionUnsupported, why).into())
         }
         // A version that cannot be parsed is reported with its field later, as every other mistake.
@@ -36,7 +36,7 @@ pub(super) fn check_version(message: &Value) -> Result<(), EngineErrorResponse> 
 }
 
 /// Returns the supported versions, for people.
-pub(super) fn taken() -> String {
+pub(super) fn supported_versions() -> String {
     let major = SUPPORTED.split('.').next().unwrap_or(SUPPORTED);
     format!("{major}.x.y")
 }
@@ -50,17 +50,21 @@ mod tests {
     // spec: OpenHarness §5.2
     #[test]
     fn ids_come_back_that_are_texts_and_none_is_made_up() {
-        let opening =
-            ReturnableRequestIds::of(&json!({"request_id": "r", "correlation_id": 7, "request": []}));
+        let opening = ReturnableRequestIds::from_message(
+            &json!({"request_id": "r", "correlation_id": 7, "request": []}),
+        );
         assert_eq!(opening, ReturnableRequestIds { request_id: Some("r".into()), correlation_id: None });
-        assert_eq!(ReturnableRequestIds::of(&json!({"request_id": ""})), ReturnableRequestIds::default());
+        assert_eq!(
+            ReturnableRequestIds::from_message(&json!({"request_id": ""})),
+            ReturnableRequestIds::default()
+        );
     }
 
     // spec: OpenHarness §3
     #[test]
     fn only_another_major_version_is_unsupported() {
         let code = |version: Value| {
-            let checked = check_version(&json!({"protocol_version": version, "request": 7}));
+            let checked = check_protocol_version(&json!({"protocol_version": version, "request": 7}));
             checked.err().map(|it| it.error.code)
         };
         assert_eq!(code(json!("1.9.0-rc.1")), None);

@@ -16,47 +16,47 @@ const NONCE: usize = 16;
 const PROOF: usize = 16;
 
 /// Encrypts a text with a key.
-pub(super) fn seal(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String {
+pub(super) fn seal_text(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String {
     let mut nonce = [0; NONCE];
-    entropy.fill(&mut nonce);
+    entropy.fill_random_bytes(&mut nonce);
     let mut sealed = nonce.to_vec();
     sealed.extend_from_slice(text);
-    stream(key, &nonce, &mut sealed[NONCE..]);
-    let proof = proof(key, &sealed);
+    apply_key_stream(key, &nonce, &mut sealed[NONCE..]);
+    let proof = compute_proof(key, &sealed);
     sealed.extend_from_slice(&proof);
     STANDARD_NO_PAD.encode(sealed)
 }
 
 /// Decrypts a sealed text; `None` if the key is another one, or the text was changed.
-pub(super) fn open(key: &[u8; 32], sealed: &str) -> Option<Vec<u8>> {
+pub(super) fn unseal_text(key: &[u8; 32], sealed: &str) -> Option<Vec<u8>> {
     let sealed = STANDARD_NO_PAD.decode(sealed).ok()?;
     let (sealed, given) = sealed.split_at_checked(sealed.len().checked_sub(PROOF)?)?;
-    if !bool::from(proof(key, sealed).ct_eq(given)) {
+    if !bool::from(compute_proof(key, sealed).ct_eq(given)) {
         return None;
     }
     let (nonce, text) = sealed.split_at_checked(NONCE)?;
     let mut text = text.to_vec();
-    stream(key, nonce, &mut text);
+    apply_key_stream(key, nonce, &mut text);
     Some(text)
 }
 
-fn stream(key: &[u8; 32], nonce: &[u8], text: &mut [u8]) {
+fn apply_key_stream(key: &[u8; 32], nonce: &[u8], text: &mut [u8]) {
     for (counter, block) in (0_u64..).zip(text.chunks_mut(32)) {
-        let pad = mac(key, &[b"stream", nonce, &counter.to_be_bytes()]);
+        let pad = compute_mac(key, &[b"stream", nonce, &counter.to_be_bytes()]);
         for (byte, pad) in block.iter_mut().zip(pad) {
             *byte ^= pad;
         }
     }
 }
 
-fn proof(key: &[u8; 32], sealed: &[u8]) -> [u8; PROOF] {
-    let whole = mac(key, &[b"proof", sealed]);
+fn compute_proof(key: &[u8; 32], sealed: &[u8]) -> [u8; PROOF] {
+    let whole = compute_mac(key, &[b"proof", sealed]);
     let mut proof = [0; PROOF];
     proof.copy_from_slice(&whole[..PROOF]);
     proof
 }
 
-fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+fn compute_mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
     for part in parts {
         mac.update(part);
@@ -74,17 +74,20 @@ mod tests {
         let key = [7; 32];
         for length in [0, 1, 31, 32, 33, 1000] {
             let text: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
-            let sealed = seal(&key, &text, &SystemEntropy);
-            assert_eq!(open(&key, &sealed), Some(text.clone()));
-            assert_eq!(open(&[8; 32], &sealed), None);
+            let sealed = seal_text(&key, &text, &SystemEntropy);
+            assert_eq!(unseal_text(&key, &sealed), Some(text.clone()));
+            assert_eq!(unseal_text(&[8; 32], &sealed), None);
             let mut bytes = STANDARD_NO_PAD.decode(&sealed).unwrap();
             assert!(length < 16 || !bytes.windows(16).any(|window| window == &text[..16]));
             // The first byte of the text, or of the proof where there is no text.
             bytes[NONCE] ^= 1;
-            assert_eq!(open(&key, &STANDARD_NO_PAD.encode(&bytes)), None);
+            assert_eq!(unseal_text(&key, &STANDARD_NO_PAD.encode(&bytes)), None);
         }
-        assert_eq!([open(&key, ""), open(&key, "AAAA"), open(&key, "?")], [None, None, None]);
-        let twice = [seal(&key, b"same", &SystemEntropy), seal(&key, b"same", &SystemEntropy)];
+        assert_eq!(
+            [unseal_text(&key, ""), unseal_text(&key, "AAAA"), unseal_text(&key, "?")],
+            [None, None, None]
+        );
+        let twice = [seal_text(&key, b"same", &SystemEntropy), seal_text(&key, b"same", &SystemEntropy)];
         assert_ne!(twice[0], twice[1]);
     }
 }

@@ -3,29 +3,29 @@
 use singletree_durable::InvocationId;
 use singletree_harness::{ChatTurnOutcome, TurnId};
 
-use super::deciding::nothing;
+use super::deciding::unknown_continuation_error;
 use super::directives;
 use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
 use super::failure::EngineErrorResponse;
 use crate::caller::Scope;
 
 /// Shows the last turn of a run; waits for a running one.
-pub(super) async fn show(
+pub(super) async fn show_run_state(
     asking: &ShellRequestContext<'_>,
     run_id: &str,
     session: Option<&str>,
 ) -> Result<ExecutedRequest, EngineErrorResponse> {
-    asking.caller.may(Scope::Read)?;
-    let invocation = InvocationId::parse(run_id).map_err(|_| nothing())?;
+    asking.caller.require_scope(Scope::Read)?;
+    let invocation = InvocationId::parse(run_id).map_err(|_| unknown_continuation_error())?;
     let mut id = TurnId::new(invocation, 0);
     loop {
         let turn = match asking.chat.turn(&id).await {
             Ok(turn) => turn,
-            Err(singletree_harness::Error::TurnUnknown { .. }) => return Err(nothing()),
+            Err(singletree_harness::Error::TurnUnknown { .. }) => return Err(unknown_continuation_error()),
             Err(error) => return Err(error.into()),
         };
         if session.is_some_and(|session| session != turn.session()) {
-            return Err(nothing());
+            return Err(unknown_continuation_error());
         }
         let outcome = turn.outcome().await;
         match outcome.as_ref() {
@@ -34,7 +34,7 @@ pub(super) async fn show(
             }
             ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
                 // A run goes on: the same request may get another state later.
-                let done = directives::of_outcome(asking, turn.session(), Vec::new(), &outcome);
+                let done = directives::convert_outcome(asking, turn.session(), Vec::new(), &outcome);
                 return Ok(ExecutedRequest { keep: RequestReplayPolicy::Free, ..done });
             }
         }

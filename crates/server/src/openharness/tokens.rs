@@ -14,7 +14,7 @@ use singletree_durable::{
 };
 use singletree_protocol::openharness::{Decision, ErrorCode, ResponsePayload};
 
-use super::deciding::nothing;
+use super::deciding::unknown_continuation_error;
 use super::engine::ShellRequestContext;
 use super::failure::EngineErrorResponse;
 use super::{QUESTION_TTL, REQUEST_TTL, digest, sealed};
@@ -87,96 +87,94 @@ pub(super) enum ApprovalTokenClaim {
 }
 
 /// Returns the end of the time to decide a question.
-pub(super) fn until(asking: &ShellRequestContext<'_>, deadline: Option<Timestamp>) -> Timestamp {
-    deadline.unwrap_or_else(|| asking.after(QUESTION_TTL))
+pub(super) fn decision_deadline(asking: &ShellRequestContext<'_>, deadline: Option<Timestamp>) -> Timestamp {
+    deadline.unwrap_or_else(|| asking.time_after(QUESTION_TTL))
 }
 
 /// Draws the tokens of a question.
-pub(super) fn issue(asking: &ShellRequestContext<'_>, question: &ApprovalQuestion) -> ApprovalTokenPair {
-    let tokens = Decision::ALL.map(|item| (item, draw(asking)));
+pub(super) fn issue_tokens(
+    asking: &ShellRequestContext<'_>,
+    question: &ApprovalQuestion,
+) -> ApprovalTokenPair {
+    let tokens = Decision::ALL.map(|item| (item, draw_token(asking)));
     let [one, other] = [&tokens[0], &tokens[1]];
     let changes = [(one, other), (other, one)].map(|((decision, token), (_, other))| {
         let stored = StoredApprovalToken {
             question: question.clone(),
             decision: decision.as_str().to_owned(),
-            other: name(other),
+            other: token_document_name(other),
             state: ApprovalTokenState::Open,
         };
-        write((key(asking, &name(token)), DocumentPrecondition::Absent), &stored)
+        build_token_change(
+            (token_document_key(asking, &token_document_name(token)), DocumentPrecondition::Absent),
+            &stored,
+        )
     });
     ApprovalTokenPair { tokens, changes: changes.into() }
 }
 
-fn draw(asking: &ShellRequestContext<'_>) -> String {
+fn draw_token(asking: &ShellRequestContext<'_>) -> String {
     let mut bytes = [0; 32];
-    asking.shared.entropy.fill(&mut bytes);
+    asking.shared.entropy.fill_random_bytes(&mut bytes);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// Uses a token. An unknown token and one of another tenant get the same answer (INV-14).
-pub(super) async fn claim(
+pub(super) async fn claim_token(
     asking: &ShellRequestContext<'_>,
     token: &str,
     (run_id, session): (Option<&str>, Option<&str>),
 ) -> Result<ApprovalTokenClaim, EngineErrorResponse> {
-    let invalid = nothing;
-    let at = key(asking, &name(token));
-    let secret = digest::parts(&["openharness token", token]);
+    let invalid = unknown_continuation_error;
+    let at = token_document_key(asking, &token_document_name(token));
+    let secret = digest::digest_parts(&["openharness token", token]);
     loop {
-        let Some(mut document) = asking.shared.documents.document(&at).await? else { return Err(invalid()) };
-        let mut stored: StoredApprovalToken = read(&document)?;
+        let Some(mut document) = asking.shared.documents.read_document(&at).await? else {
+            return Err(invalid());
+        };
+        let mut stored: StoredApprovalToken = read_stored_token(&document)?;
         let question = stored.question.clone();
         if run_id.is_some_and(|run_id| run_id != question.run_id)
             || session.is_some_and(|session| session != question.session)
         {
-            return Err(nothing());
+            return Err(unknown_continuation_error());
         }
         let decision =
             Decision::ALL.into_iter().find(|item| item.as_str() == stored.decision).ok_or_else(invalid)?;
         match &stored.state {
-            ApprovalTokenState::Dead => return Err(decided_otherwise()),
+            ApprovalTokenState::Dead => return Err(decided_otherwise_error()),
             ApprovalTokenState::Used(Some(answer)) => {
                 let answer =
-                    sealed::open(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
+                    sealed::unseal_text(&secret, answer).and_then(|open| serde_json::from_slice(&open).ok());
                 return answer
                     .map(|answer| ApprovalTokenClaim::Answered(Box::new(answer), question))
-                    .ok_or_else(unreadable);
+                    .ok_or_else(unreadable_token_error);
             }
             ApprovalTokenState::Used(None) => {
-                return Ok(ApprovalTokenClaim::Won(Box::new(ClaimedApprovalToken {
-                    question,
-                    decision,
-                    document,
-                    stored,
-                    secret,
-                })));
+                let claimed = ClaimedApprovalToken { question, decision, document, stored, secret };
+                return Ok(ApprovalTokenClaim::Won(Box::new(claimed)));
             }
             ApprovalTokenState::Open => {}
         }
         if question.until <= asking.shared.now().as_millis() {
-            return Err(EngineErrorResponse::of(
-                ErrorCode::ContinuationExpired,
-                "it is too late to decide this",
-            ));
+            let text = "it is too late to decide this";
+            return Err(EngineErrorResponse::from_code(ErrorCode::ContinuationExpired, text));
         }
-        let other_at = key(asking, &stored.other);
-        let Some(other) = asking.shared.documents.document(&other_at).await? else { return Err(invalid()) };
+        let other_at = token_document_key(asking, &stored.other);
+        let Some(other) = asking.shared.documents.read_document(&other_at).await? else {
+            return Err(invalid());
+        };
         stored.state = ApprovalTokenState::Used(None);
-        let dead = StoredApprovalToken { state: ApprovalTokenState::Dead, ..read(&other)? };
+        let dead = StoredApprovalToken { state: ApprovalTokenState::Dead, ..read_stored_token(&other)? };
         let changes = vec![
-            write((at.clone(), DocumentPrecondition::Version(document.version)), &stored),
-            write((other_at, DocumentPrecondition::Version(other.version)), &dead),
+            build_token_change((at.clone(), DocumentPrecondition::Version(document.version)), &stored),
+            build_token_change((other_at, DocumentPrecondition::Version(other.version)), &dead),
         ];
-        match asking.shared.documents.change(changes).await {
+        match asking.shared.documents.change_documents(changes).await {
             Ok(()) => {
                 document.version += 1;
-                return Ok(ApprovalTokenClaim::Won(Box::new(ClaimedApprovalToken {
-                    question,
-                    decision,
-                    document,
-                    stored,
-                    secret,
-                })));
+                let claimed = ClaimedApprovalToken { question, decision, document, stored, secret };
+                return Ok(ApprovalTokenClaim::Won(Box::new(claimed)));
             }
             // One of the two tokens was used in the meantime: reads their states again.
             Err(StoreError::Refused { .. }) => {}
@@ -186,45 +184,54 @@ pub(super) async fn claim(
 }
 
 /// Returns the failure for a question that was decided by the other token.
-pub(super) fn decided_otherwise() -> EngineErrorResponse {
-    EngineErrorResponse::of(ErrorCode::ContinuationInvalid, "this was decided otherwise already")
+pub(super) fn decided_otherwise_error() -> EngineErrorResponse {
+    EngineErrorResponse::from_code(ErrorCode::ContinuationInvalid, "this was decided otherwise already")
 }
 
 impl ClaimedApprovalToken {
     /// Returns the change that stores the result of the decision.
-    pub(super) fn answered(
+    pub(super) fn build_result_change(
         &self,
         asking: &ShellRequestContext<'_>,
         payload: &ResponsePayload,
     ) -> DocumentChange {
         let payload = serde_json::to_vec(payload).expect("a payload is texts, numbers and maps of them");
-        let sealed = sealed::seal(&self.secret, &payload, asking.shared.entropy.as_ref());
+        let sealed = sealed::seal_text(&self.secret, &payload, asking.shared.entropy.as_ref());
         let stored =
             StoredApprovalToken { state: ApprovalTokenState::Used(Some(sealed)), ..self.stored.clone() };
-        write((self.document.key.clone(), DocumentPrecondition::Version(self.document.version)), &stored)
+        build_token_change(
+            (self.document.key.clone(), DocumentPrecondition::Version(self.document.version)),
+            &stored,
+        )
     }
 }
 
-fn name(token: &str) -> String {
-    digest::hex_of(&["openharness token name", token])
+fn token_document_name(token: &str) -> String {
+    digest::digest_parts_hex(&["openharness token name", token])
 }
 
-fn key(asking: &ShellRequestContext<'_>, name: &str) -> DocumentKey {
+fn token_document_key(asking: &ShellRequestContext<'_>, name: &str) -> DocumentKey {
     DocumentKey::new(asking.caller.tenant.clone(), KIND, name)
 }
 
-fn read(document: &StoredDocument) -> Result<StoredApprovalToken, EngineErrorResponse> {
-    document.body.decode().map_err(|_| unreadable())
+fn read_stored_token(document: &StoredDocument) -> Result<StoredApprovalToken, EngineErrorResponse> {
+    document.body.decode().map_err(|_| unreadable_token_error())
 }
 
-fn unreadable() -> EngineErrorResponse {
-    EngineErrorResponse::of(ErrorCode::InternalError, "what was kept of the continuation cannot be read")
+fn unreadable_token_error() -> EngineErrorResponse {
+    EngineErrorResponse::from_code(
+        ErrorCode::InternalError,
+        "what was kept of the continuation cannot be read",
+    )
 }
 
-fn write((key, expect): (DocumentKey, DocumentPrecondition), stored: &StoredApprovalToken) -> DocumentChange {
+fn build_token_change(
+    (key, expect): (DocumentKey, DocumentPrecondition),
+    stored: &StoredApprovalToken,
+) -> DocumentChange {
     let session = SessionId::parse(&stored.question.session).ok();
-    let body = JsonDocument::of(stored).expect("texts and numbers are JSON");
+    let body = JsonDocument::from_serializable(stored).expect("texts and numbers are JSON");
     // Stored for a while past its end: then its use gets the error that it is too late, or the stored result.
     let until = Timestamp::from_millis(stored.question.until);
-    DocumentChange::Write { key, expect, session, body, expires_at: Some(until.after(REQUEST_TTL)) }
+    DocumentChange::Write { key, expect, session, body, expires_at: Some(until.saturating_add(REQUEST_TTL)) }
 }

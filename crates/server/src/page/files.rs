@@ -62,16 +62,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       trusted-types dompurify";
 
 /// Returns a route for each file.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn file_routes() -> Vec<ApiRoute> {
     let route = |&(path, kind, bytes): &File| {
-        let tag = tag(bytes);
-        ApiRoute::get(path, async move |headers: HeaderMap| answer(&headers, (kind, bytes), &tag)).open()
+        let tag = compute_etag(bytes);
+        ApiRoute::get(path, async move |headers: HeaderMap| answer_file(&headers, (kind, bytes), &tag))
+            .allow_anonymous()
     };
     FILES.iter().map(route).collect()
 }
 
 /// Returns the `ETag` of a file.
-fn tag(bytes: &[u8]) -> String {
+fn compute_etag(bytes: &[u8]) -> String {
     let mut tag = String::from("\"");
     for byte in &Sha256::digest(bytes)[..8] {
         write!(tag, "{byte:02x}").expect("text grows");
@@ -79,7 +80,7 @@ fn tag(bytes: &[u8]) -> String {
     tag + "\""
 }
 
-fn answer(headers: &HeaderMap, (kind, bytes): (&'static str, &'static [u8]), tag: &str) -> Response {
+fn answer_file(headers: &HeaderMap, (kind, bytes): (&'static str, &'static [u8]), tag: &str) -> Response {
     let known = headers.get(IF_NONE_MATCH).is_some_and(|headers| headers.as_bytes() == tag.as_bytes());
     let about = [
         (ETAG, tag),

@@ -17,10 +17,11 @@ use crate::section::ApiRoute;
 use crate::shared::ServerState;
 
 /// Returns the routes of the inspector.
-pub(super) fn routes() -> Vec<ApiRoute> {
+pub(super) fn inspector_routes() -> Vec<ApiRoute> {
     vec![
-        ApiRoute::get("/page/agents/{agent}/graph.svg", graph).needs(Scope::Read),
-        ApiRoute::get("/page/sessions/{session}/turns/{turn}/timeline", timeline).needs(Scope::Read),
+        ApiRoute::get("/page/agents/{agent}/graph.svg", draw_agent_graph).with_required_scope(Scope::Read),
+        ApiRoute::get("/page/sessions/{session}/turns/{turn}/timeline", show_timeline)
+            .with_required_scope(Scope::Read),
     ]
 }
 
@@ -33,12 +34,12 @@ struct GraphPictureOptions {
     live: Option<String>,
 }
 
-async fn graph(
+async fn draw_agent_graph(
     State(shared): State<Arc<ServerState>>,
     Path(agent): Path<String>,
     StrictQuery(drawn): StrictQuery<GraphPictureOptions>,
 ) -> Result<Response, RequestProblem> {
-    let outline = shared.chat.outline(&agent).map_err(|error| RequestProblem::of(&error))?;
+    let outline = shared.chat.outline(&agent).map_err(|error| RequestProblem::from_chat_error(&error))?;
     let picture = GraphPicture::new(&agent, &outline).with_live_node(drawn.live.as_deref());
     let about = [
         (CONTENT_TYPE, "image/svg+xml"),
@@ -50,14 +51,14 @@ async fn graph(
     Ok((about, picture.render_svg()).into_response())
 }
 
-async fn timeline(
+async fn show_timeline(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Json<Timeline>, RequestProblem> {
-    let chat = shared.chat(&caller);
-    let turn: TurnId = turn.parse().map_err(|error| RequestProblem::of(&error))?;
+    let chat = shared.chat_of_caller(&caller);
+    let turn: TurnId = turn.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
     // A turn of another session is answered as one that is not there.
-    chat.turn_info(&session, &turn).await.map_err(|error| RequestProblem::of(&error))?;
-    chat.timeline(&turn).await.map(Json).map_err(|error| RequestProblem::of(&error))
+    chat.turn_info(&session, &turn).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    chat.timeline(&turn).await.map(Json).map_err(|error| RequestProblem::from_chat_error(&error))
 }

@@ -8,9 +8,9 @@ use crate::native;
 use crate::section::ProtocolSection;
 
 /// Returns the section of the page.
-pub(crate) fn section() -> ProtocolSection {
-    let mut routes = files::routes();
-    routes.extend(inside::routes());
-    routes.extend(sign_in::routes());
-    ProtocolSection::new("page", native::render, routes)
+pub(crate) fn build_section() -> ProtocolSection {
+    let mut routes = files::file_routes();
+    routes.extend(inside::inspector_routes());
+    routes.extend(sign_in::sign_in_routes());
+    ProtocolSection::new("page", native::render_problem, routes)
 }

@@ -67,7 +67,7 @@ impl RequestProblemKind {
     }
 
     /// Returns the status.
-    pub(crate) fn status(self) -> StatusCode {
+    pub(crate) fn http_status(self) -> StatusCode {
         match self {
             Self::Unauthorized
             | Self::KeyExpired
@@ -88,7 +88,7 @@ impl RequestProblemKind {
     }
 
     /// Returns the bucket, which tells the caller how to react.
-    pub(crate) fn bucket(self) -> FailureBucket {
+    pub(crate) fn failure_bucket(self) -> FailureBucket {
         match self {
             Self::RequestTimeout | Self::RateLimited | Self::QuotaExceeded | Self::Failed | Self::Unready => {
                 FailureBucket::RetryableTransient
@@ -109,7 +109,7 @@ impl RequestProblemKind {
     }
 
     /// Returns the kind for an error status of a library's response.
-    pub(crate) fn of(status: StatusCode) -> Self {
+    pub(crate) fn from_status(status: StatusCode) -> Self {
         match status {
             StatusCode::UNAUTHORIZED => Self::Unauthorized,
             StatusCode::FORBIDDEN => Self::Forbidden,
@@ -126,7 +126,7 @@ impl RequestProblemKind {
     }
 
     /// Returns the default message.
-    pub(crate) fn message(self) -> &'static str {
+    pub(crate) fn default_message(self) -> &'static str {
         match self {
             Self::Unauthorized => "a valid key is needed",
             Self::KeyExpired => "the time of this key is over",

@@ -72,7 +72,7 @@ impl QuotaLedger {
     }
 
     /// Returns the quotas that a caller has; the operator has none, so that keys can be revoked at any time.
-    pub(crate) fn of(&self, caller: &Caller) -> Option<&Quotas> {
+    pub(crate) fn quotas_of_caller(&self, caller: &Caller) -> Option<&Quotas> {
         self.quotas.as_ref().filter(|_| !caller.is_operator())
     }
 
@@ -81,10 +81,10 @@ impl QuotaLedger {
     /// # Errors
     /// The quota that is used up.
     pub(crate) fn admit_request(&self, caller: &Caller, manages_keys: bool) -> Result<(), QuotaExceeded> {
-        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let Some(Quotas { key, tenant }) = self.quotas_of_caller(caller) else { return Ok(()) };
         let (key, tenant) = (key.requests, if manages_keys { UNBOUNDED } else { tenant.requests });
         let quota = CallerQuota { name: "requests", unit: "requests a minute", key, tenant };
-        self.take(caller, &quota, MINUTE, |usage| &mut usage.requests)
+        self.count_rate_use(caller, &quota, MINUTE, |usage| &mut usage.requests)
     }
 
     /// Counts a new session.
@@ -92,10 +92,10 @@ impl QuotaLedger {
     /// # Errors
     /// The quota that is used up.
     fn admit_session(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
-        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let Some(Quotas { key, tenant }) = self.quotas_of_caller(caller) else { return Ok(()) };
         let (key, tenant) = (key.sessions, tenant.sessions);
         let quota = CallerQuota { name: "sessions", unit: "new sessions a minute", key, tenant };
-        self.take(caller, &quota, MINUTE, |usage| &mut usage.sessions)
+        self.count_rate_use(caller, &quota, MINUTE, |usage| &mut usage.sessions)
     }
 
     /// Counts a sign-in on the page.
@@ -103,10 +103,10 @@ impl QuotaLedger {
     /// # Errors
     /// The quota that is used up.
     pub(crate) fn admit_sign_in(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
-        let Some(Quotas { tenant, .. }) = self.of(caller) else { return Ok(()) };
+        let Some(Quotas { tenant, .. }) = self.quotas_of_caller(caller) else { return Ok(()) };
         let (key, tenant) = (UNBOUNDED, tenant.sign_ins);
         let quota = CallerQuota { name: "sign_ins", unit: "sign-ins an hour", key, tenant };
-        self.take(caller, &quota, HOUR, |usage| &mut usage.sign_ins)
+        self.count_rate_use(caller, &quota, HOUR, |usage| &mut usage.sign_ins)
     }
 
     /// Looks whether a tenant that has used so many tokens may use more.
@@ -114,20 +114,22 @@ impl QuotaLedger {
     /// # Errors
     /// The quota that is used up.
     fn admit_tokens(&self, caller: &Caller, used: u64) -> Result<(), QuotaExceeded> {
-        let Some(limit) = self.of(caller).and_then(|quotas| quotas.tenant.tokens) else { return Ok(()) };
+        let Some(limit) = self.quotas_of_caller(caller).and_then(|quotas| quotas.tenant.tokens) else {
+            return Ok(());
+        };
         if used < limit {
             return Ok(());
         }
         let quota = CallerQuota { name: "tokens", unit: "tokens of models", key: u64::MAX, tenant: limit };
         // Somebody has to raise it: nobody knows when that is.
-        let exceeded = self.remember(caller, quota.exceeded_by_tenant(HOUR));
-        Err(self.refused(exceeded))
+        let exceeded = self.remember_refusal(caller, quota.exceeded_by_tenant(HOUR));
+        Err(self.count_refusal(exceeded))
     }
 
     /// Keeps a refusal for those to whom only its category comes.
-    fn remember(&self, caller: &Caller, exceeded: QuotaExceeded) -> QuotaExceeded {
+    fn remember_refusal(&self, caller: &Caller, exceeded: QuotaExceeded) -> QuotaExceeded {
         let now = self.clock.now();
-        if let Some((_, one)) = self.table().of((caller.tenant.as_str(), &caller.name), now) {
+        if let Some((_, one)) = self.lock_table().usage_of_key((caller.tenant.as_str(), &caller.name), now) {
             one.refused = Some(exceeded.clone());
         }
         exceeded
@@ -138,7 +140,7 @@ impl QuotaLedger {
     /// # Errors
     /// The quota that is used up.
     fn admit_blob(&self, caller: &Caller, bytes: u64, kept: TenantBlobTotals) -> Result<(), QuotaExceeded> {
-        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let Some(Quotas { key, tenant }) = self.quotas_of_caller(caller) else { return Ok(()) };
         let (key, tenant) = (key.blob_bytes, tenant.blob_bytes);
         let quota = CallerQuota { name: "blob_bytes", unit: "bytes of blobs", key, tenant };
         // There is room again when a session is deleted: nobody knows when that is.
@@ -149,7 +151,7 @@ impl QuotaLedger {
         } else {
             return Ok(());
         };
-        Err(self.refused(exceeded))
+        Err(self.count_refusal(exceeded))
     }
 
     /// Takes the place of a stream; none is needed where no quota applies.
@@ -160,52 +162,52 @@ impl QuotaLedger {
         self: &Arc<Self>,
         caller: &Caller,
     ) -> Result<Option<QuotaUsePermit>, QuotaExceeded> {
-        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
+        let Some(Quotas { key, tenant }) = self.quotas_of_caller(caller) else { return Ok(None) };
         let (key, tenant) = (key.streams, tenant.streams.min(self.streams_max));
         let quota = CallerQuota { name: "streams", unit: "open streams", key, tenant };
-        self.hold(caller, &quota, CountedResource::Stream).map(Some)
+        self.hold_resource(caller, &quota, CountedResource::Stream).map(Some)
     }
 
     /// Takes the place of a turn; none is needed where no quota applies.
     fn begin_turn(self: &Arc<Self>, caller: &Caller) -> Result<Option<QuotaUsePermit>, QuotaExceeded> {
-        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
+        let Some(Quotas { key, tenant }) = self.quotas_of_caller(caller) else { return Ok(None) };
         let (key, tenant) = (key.turns, tenant.turns);
         let quota = CallerQuota { name: "turns", unit: "running turns", key, tenant };
-        self.hold(caller, &quota, CountedResource::Turn).map(Some)
+        self.hold_resource(caller, &quota, CountedResource::Turn).map(Some)
     }
 
     /// Looks whether another turn of a caller would be admitted now: for those who answer before they send.
     ///
     /// # Errors
     /// The quota that is used up.
-    pub(crate) fn check_turns(self: &Arc<Self>, caller: &Caller) -> Result<(), QuotaExceeded> {
+    pub(crate) fn check_turn_quota(self: &Arc<Self>, caller: &Caller) -> Result<(), QuotaExceeded> {
         self.begin_turn(caller).map(drop)
     }
 
     /// Makes the admission of a caller's turns and sessions; none where no quota applies.
-    pub(crate) fn admission(self: &Arc<Self>, caller: &Caller) -> Option<Arc<dyn Admission>> {
-        self.of(caller)?;
+    pub(crate) fn admission_of_caller(self: &Arc<Self>, caller: &Caller) -> Option<Arc<dyn Admission>> {
+        self.quotas_of_caller(caller)?;
         Some(Arc::new(CallerAdmission { ledger: self.clone(), caller: caller.clone() }))
     }
 
     /// Returns the last refusal of a caller, for places that received only the category.
     pub(crate) fn last_refusal(&self, caller: &Caller) -> Option<QuotaExceeded> {
         let now = self.clock.now();
-        self.table().of((caller.tenant.as_str(), &caller.name), now)?.1.refused.clone()
+        self.lock_table().usage_of_key((caller.tenant.as_str(), &caller.name), now)?.1.refused.clone()
     }
 
     /// Counts a refusal.
-    fn refused(&self, exceeded: QuotaExceeded) -> QuotaExceeded {
-        self.metrics.quota_refusal(exceeded.quota, exceeded.scope);
+    fn count_refusal(&self, exceeded: QuotaExceeded) -> QuotaExceeded {
+        self.metrics.count_quota_refusal(exceeded.quota, exceeded.scope);
         exceeded
     }
 
-    fn table(&self) -> MutexGuard<'_, UsageTable> {
+    fn lock_table(&self) -> MutexGuard<'_, UsageTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts one more of a rate, for a key and its tenant or for neither.
-    fn take(
+    fn count_rate_use(
         &self,
         caller: &Caller,
         quota: &CallerQuota,
@@ -214,57 +216,58 @@ impl QuotaLedger {
     ) -> Result<(), QuotaExceeded> {
         let now = self.clock.now();
         let (of_key, of_tenant) = (QuotaRate::new(quota.key, period), QuotaRate::new(quota.tenant, period));
-        let mut table = self.table();
-        let found = table.of((caller.tenant.as_str(), &caller.name), now);
-        let Some((whole, one)) = found else { return Err(self.refused(full())) };
-        let by_key = meter(one).wait(of_key, now).filter(|_| quota.key != UNBOUNDED);
-        let by_tenant = meter(whole).wait(of_tenant, now).filter(|_| quota.tenant != UNBOUNDED);
+        let mut table = self.lock_table();
+        let found = table.usage_of_key((caller.tenant.as_str(), &caller.name), now);
+        let Some((whole, one)) = found else { return Err(self.count_refusal(table_full_refusal())) };
+        let by_key = meter(one).required_wait(of_key, now).filter(|_| quota.key != UNBOUNDED);
+        let by_tenant = meter(whole).required_wait(of_tenant, now).filter(|_| quota.tenant != UNBOUNDED);
         let by_key = by_key.map(|wait| quota.exceeded_by_key(wait));
         if let Some(exceeded) = by_key.or_else(|| by_tenant.map(|wait| quota.exceeded_by_tenant(wait))) {
             one.refused = Some(exceeded.clone());
-            return Err(self.refused(exceeded));
+            return Err(self.count_refusal(exceeded));
         }
         if quota.key != UNBOUNDED {
-            meter(one).take(of_key, now);
+            meter(one).count_one_use(of_key, now);
         }
         if quota.tenant != UNBOUNDED {
-            meter(whole).take(of_tenant, now);
+            meter(whole).count_one_use(of_tenant, now);
         }
         Ok(())
     }
 
     /// Counts one more resource in use, for both the key and its tenant or for neither.
-    fn hold(
+    fn hold_resource(
         self: &Arc<Self>,
         caller: &Caller,
         quota: &CallerQuota,
         held: CountedResource,
     ) -> Result<QuotaUsePermit, QuotaExceeded> {
         let now = self.clock.now();
-        let mut table = self.table();
-        let found = table.of((caller.tenant.as_str(), &caller.name), now);
-        let Some((whole, one)) = found else { return Err(self.refused(full())) };
-        let exceeded = match (*held.count(one) >= quota.key, *held.count(whole) >= quota.tenant) {
-            (true, _) => Some(quota.exceeded_by_key(SOON)),
-            (false, true) => Some(quota.exceeded_by_tenant(SOON)),
-            (false, false) => None,
-        };
+        let mut table = self.lock_table();
+        let found = table.usage_of_key((caller.tenant.as_str(), &caller.name), now);
+        let Some((whole, one)) = found else { return Err(self.count_refusal(table_full_refusal())) };
+        let exceeded =
+            match (*held.usage_count_mut(one) >= quota.key, *held.usage_count_mut(whole) >= quota.tenant) {
+                (true, _) => Some(quota.exceeded_by_key(SOON)),
+                (false, true) => Some(quota.exceeded_by_tenant(SOON)),
+                (false, false) => None,
+            };
         if let Some(exceeded) = exceeded {
             one.refused = Some(exceeded.clone());
-            return Err(self.refused(exceeded));
+            return Err(self.count_refusal(exceeded));
         }
-        *held.count(one) += 1;
-        *held.count(whole) += 1;
+        *held.usage_count_mut(one) += 1;
+        *held.usage_count_mut(whole) += 1;
         drop(table);
         let (tenant, key) = (caller.tenant.to_string(), caller.name.clone());
         Ok(QuotaUsePermit { ledger: self.clone(), tenant, key, held })
     }
 
-    fn give_back(&self, (tenant, key): (&str, &str), held: CountedResource, now: Timestamp) {
+    fn release_resource(&self, (tenant, key): (&str, &str), held: CountedResource, now: Timestamp) {
         // The entry is there as long as it holds something.
-        if let Some((whole, one)) = self.table().of((tenant, key), now) {
+        if let Some((whole, one)) = self.lock_table().usage_of_key((tenant, key), now) {
             for usage in [whole, one] {
-                let count = held.count(usage);
+                let count = held.usage_count_mut(usage);
                 *count = count.saturating_sub(1);
             }
         }
@@ -272,7 +275,7 @@ impl QuotaLedger {
 }
 
 impl CountedResource {
-    fn count(self, usage: &mut QuotaUsage) -> &mut u64 {
+    fn usage_count_mut(self, usage: &mut QuotaUsage) -> &mut u64 {
         match self {
             Self::Stream => &mut usage.streams,
             Self::Turn => &mut usage.turns,
@@ -292,7 +295,7 @@ impl CallerQuota {
 }
 
 /// Returns the refusal of a key for which the usage table has no room.
-fn full() -> QuotaExceeded {
+fn table_full_refusal() -> QuotaExceeded {
     let (quota, scope, unit) = ("callers", "server", "bytes for what keys use at once");
     QuotaExceeded { quota, scope, limit: TABLE_BYTES as u64, unit, retry_after: MINUTE }
 }
@@ -300,7 +303,7 @@ fn full() -> QuotaExceeded {
 impl Drop for QuotaUsePermit {
     fn drop(&mut self) {
         let now = self.ledger.clock.now();
-        self.ledger.give_back((&self.tenant, &self.key), self.held, now);
+        self.ledger.release_resource((&self.tenant, &self.key), self.held, now);
     }
 }
 
@@ -321,14 +324,14 @@ impl Admission for CallerAdmission {
     }
 
     fn counts_tokens(&self) -> bool {
-        self.ledger.of(&self.caller).is_some_and(|quotas| quotas.tenant.tokens.is_some())
+        self.ledger.quotas_of_caller(&self.caller).is_some_and(|quotas| quotas.tenant.tokens.is_some())
     }
 
     fn admit_tokens(&self, used: u64) -> Result<(), QuotaExceeded> {
         self.ledger.admit_tokens(&self.caller, used)
     }
 
-    fn holder(&self) -> &str {
+    fn account_holder(&self) -> &str {
         &self.caller.name
     }
 

@@ -30,7 +30,7 @@ impl QuotaRate {
     }
 
     /// Returns which part of the period one of them takes.
-    fn cost(self) -> i64 {
+    fn micros_per_unit(self) -> i64 {
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
         self.period_micros().checked_div(limit).unwrap_or(0).max(1)
     }
@@ -38,32 +38,33 @@ impl QuotaRate {
 
 impl RateMeter {
     /// Returns how long to wait before one more is within the rate; nothing when it is now.
-    pub(super) fn wait(&self, rate: QuotaRate, now: Timestamp) -> Option<Duration> {
+    pub(super) fn required_wait(&self, rate: QuotaRate, now: Timestamp) -> Option<Duration> {
         if rate.limit == 0 {
             return Some(rate.period);
         }
-        let over = self.used(rate, micros(now)).saturating_add(rate.cost()) - rate.period_micros();
+        let over = self.used_micros(rate, micros_since_epoch(now)).saturating_add(rate.micros_per_unit())
+            - rate.period_micros();
         u64::try_from(over).ok().filter(|it| *it > 0).map(Duration::from_micros)
     }
 
     /// Counts one more.
-    pub(super) fn take(&mut self, rate: QuotaRate, now: Timestamp) {
-        let now = micros(now);
-        self.free_at = now.saturating_add(self.used(rate, now)).saturating_add(rate.cost());
+    pub(super) fn count_one_use(&mut self, rate: QuotaRate, now: Timestamp) {
+        let now = micros_since_epoch(now);
+        self.free_at = now.saturating_add(self.used_micros(rate, now)).saturating_add(rate.micros_per_unit());
     }
 
     /// Tells whether nothing is used up.
     pub(super) fn is_free(&self, now: Timestamp) -> bool {
-        self.free_at <= micros(now)
+        self.free_at <= micros_since_epoch(now)
     }
 
     /// Returns how much of the period is used up. A clock that was set back uses up no more than the period.
-    fn used(&self, rate: QuotaRate, now: i64) -> i64 {
+    fn used_micros(&self, rate: QuotaRate, now: i64) -> i64 {
         self.free_at.saturating_sub(now).clamp(0, rate.period_micros())
     }
 }
 
-fn micros(at: Timestamp) -> i64 {
+fn micros_since_epoch(at: Timestamp) -> i64 {
     at.as_millis().saturating_mul(1000)
 }
 
@@ -80,8 +81,8 @@ mod tests {
     /// Takes as many as there are now.
     fn drain(meter: &mut RateMeter, rate: QuotaRate, now: Timestamp) -> u64 {
         let mut taken = 0;
-        while meter.wait(rate, now).is_none() {
-            meter.take(rate, now);
+        while meter.required_wait(rate, now).is_none() {
+            meter.count_one_use(rate, now);
             taken += 1;
         }
         taken
@@ -93,20 +94,20 @@ mod tests {
         for limit in [1, 7, 20, 600, 6000] {
             let (mut meter, rate) = (RateMeter::default(), QuotaRate::new(limit, MINUTE));
             assert_eq!(drain(&mut meter, rate, at(1_000_000)), limit);
-            let wait = meter.wait(rate, at(1_000_000)).unwrap();
+            let wait = meter.required_wait(rate, at(1_000_000)).unwrap();
             assert!(wait <= MINUTE / u32::try_from(limit).unwrap() + Duration::from_millis(1), "{wait:?}");
             let then = at(1_000_000 + i64::try_from(wait.as_millis()).unwrap() + 1);
             assert_eq!(drain(&mut meter, rate, then), 1, "{limit}");
             assert_eq!(drain(&mut meter, rate, at(1_200_000)), limit);
         }
-        assert_eq!(RateMeter::default().wait(QuotaRate::new(0, MINUTE), at(0)), Some(MINUTE));
+        assert_eq!(RateMeter::default().required_wait(QuotaRate::new(0, MINUTE), at(0)), Some(MINUTE));
     }
 
     #[test]
     fn a_clock_that_is_set_back_blocks_nobody_for_longer_than_the_period() {
         let (mut meter, rate) = (RateMeter::default(), QuotaRate::new(2, MINUTE));
         assert_eq!(drain(&mut meter, rate, at(10_000_000)), 2);
-        assert_eq!(meter.wait(rate, at(1_000_000)), Some(MINUTE / 2));
+        assert_eq!(meter.required_wait(rate, at(1_000_000)), Some(MINUTE / 2));
         assert!(!meter.is_free(at(10_059_999)) && meter.is_free(at(10_060_000)));
     }
 }

@@ -51,7 +51,7 @@ impl UsageTable {
     }
 
     /// Returns the usage of a tenant and of one of its keys; none when the table is full of active entries.
-    pub(super) fn of(
+    pub(super) fn usage_of_key(
         &mut self,
         (tenant, key): (&str, &str),
         now: Timestamp,
@@ -59,7 +59,7 @@ impl UsageTable {
         let known = self.tenants.get(tenant).is_some_and(|tenants| tenants.keys.contains_key(key));
         if !known {
             if self.bytes + self.missing_bytes(tenant, key) > self.max_bytes {
-                self.remove_idle(now);
+                self.remove_idle_entries(now);
             }
             let bytes = self.missing_bytes(tenant, key);
             if self.bytes + bytes > self.max_bytes {
@@ -84,7 +84,7 @@ impl UsageTable {
     }
 
     /// Removes the entries without usage.
-    pub(super) fn remove_idle(&mut self, now: Timestamp) {
+    pub(super) fn remove_idle_entries(&mut self, now: Timestamp) {
         for tenant in self.tenants.values_mut() {
             tenant.keys.retain(|_, usage| !usage.is_idle(now));
         }
@@ -116,9 +116,9 @@ mod tests {
         let mut table = UsageTable::new(8 * ENTRY_BYTES);
         let mut admitted = Vec::new();
         for key in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
-            if let Some((whole, used)) = table.of(("tenant", key), now) {
-                whole.requests.take(rate, now);
-                used.requests.take(rate, now);
+            if let Some((whole, used)) = table.usage_of_key(("tenant", key), now) {
+                whole.requests.count_one_use(rate, now);
+                used.requests.count_one_use(rate, now);
                 admitted.push(key);
             }
             assert!(table.bytes <= 8 * ENTRY_BYTES, "{}", table.bytes);
@@ -129,10 +129,10 @@ mod tests {
             "a seventh key would take more than the table may"
         );
         // An entry that holds a stream stays, whatever time it is.
-        table.of(("tenant", "b"), now).unwrap().1.streams = 1;
-        let later = now.after(Duration::from_mins(2));
-        assert!(table.of(("other", "x"), later).is_some());
+        table.usage_of_key(("tenant", "b"), now).unwrap().1.streams = 1;
+        let later = now.saturating_add(Duration::from_mins(2));
+        assert!(table.usage_of_key(("other", "x"), later).is_some());
         assert_eq!(table.len(), 2);
-        assert_eq!(table.of(("tenant", "b"), later).unwrap().1.streams, 1);
+        assert_eq!(table.usage_of_key(("tenant", "b"), later).unwrap().1.streams, 1);
     }
 }

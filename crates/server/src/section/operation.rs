@@ -79,30 +79,30 @@ impl ApiOperation {
     }
 
     /// Says more, in Markdown.
-    pub(crate) fn about(mut self, about: &'static str) -> Self {
+    pub(crate) fn with_description(mut self, about: &'static str) -> Self {
         self.about = about;
         self
     }
 
     /// Puts it under a heading.
-    pub(crate) fn tag(mut self, tag: &'static str) -> Self {
+    pub(crate) fn with_tag(mut self, tag: &'static str) -> Self {
         self.tag = tag;
         self
     }
 
     /// Takes parameters in the query: the properties of the type that the handler deserializes them into.
-    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+    pub(crate) fn with_query_type<T: JsonSchema>(mut self) -> Self {
         self.query = Some(schema_of::<T>);
         self
     }
 
     /// Takes a header, which is never required.
-    pub(crate) fn header(self, name: &'static str, about: &'static str) -> Self {
-        self.header_of(name, about, &[])
+    pub(crate) fn with_header(self, name: &'static str, about: &'static str) -> Self {
+        self.with_header_values(name, about, &[])
     }
 
     /// Reads a header that has one of these values.
-    pub(crate) fn header_of(
+    pub(crate) fn with_header_values(
         mut self,
         name: &'static str,
         about: &'static str,
@@ -113,63 +113,68 @@ impl ApiOperation {
     }
 
     /// Takes JSON.
-    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+    pub(crate) fn with_json_body<T: JsonSchema>(mut self) -> Self {
         self.body = BodyContent::Json(schema_of::<T>);
         self
     }
 
     /// Takes bytes of a media type.
-    pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
+    pub(crate) fn with_bytes_body(mut self, media_type: &'static str) -> Self {
         self.body = BodyContent::Bytes(media_type);
         self
     }
 
     /// Answers with JSON.
-    pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, BodyContent::Json(schema_of::<T>))
+    pub(crate) fn with_json_response<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.push_response(status, about, BodyContent::Json(schema_of::<T>))
     }
 
     /// Answers with server-sent events, each with JSON as its data; also beside JSON, under one status.
-    pub(crate) fn streams<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, BodyContent::Events(schema_of::<T>))
+    pub(crate) fn with_event_response<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.push_response(status, about, BodyContent::Events(schema_of::<T>))
     }
 
     /// Answers with bytes of a media type.
-    pub(crate) fn answers_bytes(self, status: u16, media_type: &'static str, about: &'static str) -> Self {
-        self.answer(status, about, BodyContent::Bytes(media_type))
+    pub(crate) fn with_bytes_response(
+        self,
+        status: u16,
+        media_type: &'static str,
+        about: &'static str,
+    ) -> Self {
+        self.push_response(status, about, BodyContent::Bytes(media_type))
     }
 
     /// Answers with nothing but a status.
-    pub(crate) fn answers_nothing(self, status: u16, about: &'static str) -> Self {
-        self.answer(status, about, BodyContent::Empty)
+    pub(crate) fn with_empty_response(self, status: u16, about: &'static str) -> Self {
+        self.push_response(status, about, BodyContent::Empty)
     }
 
     /// Adds statuses of problems, beside those that its access, its path and its body bring.
-    pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
+    pub(crate) fn with_error_statuses(mut self, statuses: &[u16]) -> Self {
         self.fails.extend_from_slice(statuses);
         self
     }
 
     /// Refuses an `Idempotency-Key`, which would have no effect, with an advice.
-    pub(crate) fn without_key(mut self, instead: &'static str) -> Self {
+    pub(crate) fn refuse_idempotency_key(mut self, instead: &'static str) -> Self {
         self.instead_of_key = Some(instead);
         self
     }
 
     /// Tells whether it answers with events or with one document, by `Accept`.
-    pub(crate) fn negotiates(&self) -> bool {
+    pub(crate) fn negotiates_content(&self) -> bool {
         let is = |kind: fn(&BodyContent) -> bool| self.answers.iter().any(|answer| kind(&answer.content));
         is(|content| matches!(content, BodyContent::Events(_)))
             && is(|content| matches!(content, BodyContent::Json(_)))
     }
 
     /// Declares that the response does not depend on whether the resource in the path exists.
-    pub(crate) fn found_or_not(mut self) -> Self {
+    pub(crate) fn without_not_found(mut self) -> Self {
         self.can_miss = false;
         self
     }
 
-    fn answer(mut self, status: u16, about: &'static str, content: BodyContent) -> Self {
+    fn push_response(mut self, status: u16, about: &'static str, content: BodyContent) -> Self {
         self.answers.push(OperationResponse { status, about, content });
         self
     }

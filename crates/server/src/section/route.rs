@@ -64,35 +64,35 @@ impl ApiRoute {
     }
 
     /// Lets anybody use it, also without a key.
-    pub(crate) fn open(mut self) -> Self {
+    pub(crate) fn allow_anonymous(mut self) -> Self {
         self.access = RouteAccess::Open;
         self
     }
 
     /// Sets the scope that a caller needs; it is checked before the handler runs.
-    pub(crate) fn needs(mut self, scope: Scope) -> Self {
+    pub(crate) fn with_required_scope(mut self, scope: Scope) -> Self {
         self.scope = Some(scope);
         self
     }
 
     /// Declares that the response is a stream of events even if `Accept` does not name one. The caller's stream quota
     /// is then taken before the handler runs, so that no request is accepted whose stream would be refused.
-    pub(crate) fn streams(mut self) -> Self {
+    pub(crate) fn with_event_stream(mut self) -> Self {
         self.streams = true;
         self
     }
 
     /// Sets its description in the OpenAPI document.
-    pub(crate) fn documented(mut self, operation: ApiOperation) -> Self {
+    pub(crate) fn with_operation(mut self, operation: ApiOperation) -> Self {
         self.operation = Some(operation);
         self
     }
 
     /// Returns the handler behind the check of its scope.
-    pub(super) fn served(&self) -> MethodRouter<Arc<ServerState>> {
+    pub(super) fn scoped_handler(&self) -> MethodRouter<Arc<ServerState>> {
         let Some(scope) = self.scope else { return self.handler.clone() };
         let check = move |RequestCaller(caller): RequestCaller, request: Request, next: Next| async move {
-            match caller.may(scope) {
+            match caller.require_scope(scope) {
                 Ok(()) => next.run(request).await,
                 Err(problem) => problem.into_response(),
             }

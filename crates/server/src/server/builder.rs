@@ -61,9 +61,9 @@ impl ServerBuilder {
             ids: Arc::new(RandomIds),
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
-            narration: NarrationLog::off(),
+            narration: NarrationLog::new_disabled(),
             access: AccessPolicy::default(),
-            telemetry: Telemetry::silent(),
+            telemetry: Telemetry::without_log(),
             fetch: None,
             environments: Arc::default(),
             webhooks: Vec::new(),
@@ -77,14 +77,14 @@ impl ServerBuilder {
 
     /// Sets who is asked for a key; nobody otherwise: for a server that only its own machine reaches.
     #[must_use]
-    pub fn access(mut self, policy: AccessPolicy) -> Self {
+    pub fn access_policy(mut self, policy: AccessPolicy) -> Self {
         self.access = policy;
         self
     }
 
     /// Says how the agents are listed. One that is not described is listed by its name.
     #[must_use]
-    pub fn agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
+    pub fn listed_agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
         self.agents = agents.into_iter().collect();
         self
     }
@@ -105,7 +105,7 @@ impl ServerBuilder {
 
     /// Says how many descriptors this process may have: no tenant's streams take more than half of them.
     #[must_use]
-    pub fn descriptors(mut self, count: u64) -> Self {
+    pub fn descriptor_limit(mut self, count: u64) -> Self {
         self.descriptors = Some(count);
         self
     }
@@ -145,7 +145,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Counts and logs. The chat reports the ends of turns if it was given [`Telemetry::watcher`]. Without telemetry
+    /// Counts and logs. The chat reports the ends of turns if it was given [`Telemetry::turn_watcher`]. Without telemetry
     /// nothing is counted.
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
@@ -156,7 +156,7 @@ impl ServerBuilder {
     /// Sets the client that fetches addresses that callers name, such as pictures. It must call public addresses only.
     /// Without one nothing is fetched.
     #[must_use]
-    pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
+    pub fn fetch_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.fetch = Some(transport);
         self
     }
@@ -181,14 +181,14 @@ impl ServerBuilder {
 
     /// Sets the timer between attempts to deliver a notice (INV-11).
     #[must_use]
-    pub fn pace(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
+    pub fn delivery_timer(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
         self.pace = pace;
         self
     }
 
     /// Sets the probe of the system resources that metrics and the log show. Without it they show none.
     #[must_use]
-    pub fn system(mut self, probe: Arc<dyn SystemProbe>) -> Self {
+    pub fn system_probe(mut self, probe: Arc<dyn SystemProbe>) -> Self {
         self.system = Some(probe);
         self
     }
@@ -206,18 +206,23 @@ impl ServerBuilder {
     /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two
     /// endpoints.
     pub fn build(self) -> Result<Server> {
-        let endpoints = WebhookService::endpoints(self.webhooks)?;
+        let endpoints = WebhookService::build_endpoints(self.webhooks)?;
         let kept = self.limits.audit_kept;
         let (documents, clock, entropy) = (self.documents, self.clock, self.entropy);
         let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
-        let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone())
-            .recording_revocations(self.revocations);
+        let keyring =
+            Keyring::with_audit_log(documents.clone(), clock.clone(), entropy.clone(), audit.clone())
+                .recording_revocations(self.revocations);
         let origins = self.access.origins.clone();
         let keyring = Arc::new(keyring);
         let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
-        let access =
-            RequestAuthenticator::open(self.access, (keyring, pages), clock.clone(), entropy.as_ref())?;
-        let quotas = access.is_required().then_some(self.quotas);
+        let access = RequestAuthenticator::from_policy(
+            self.access,
+            (keyring, pages),
+            clock.clone(),
+            entropy.as_ref(),
+        )?;
+        let quotas = access.is_key_required().then_some(self.quotas);
         let metrics = self.telemetry.metrics().clone();
         let quotas = QuotaLedger::new(quotas, self.descriptors, clock.clone(), metrics);
         let (closing, _) = watch::channel(false);
@@ -245,6 +250,6 @@ impl ServerBuilder {
             pace: self.pace,
             closing,
         };
-        Ok(Server::of(Arc::new(shared), origins))
+        Ok(Server::from_state(Arc::new(shared), origins))
     }
 }

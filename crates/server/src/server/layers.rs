@@ -25,11 +25,11 @@ pub(super) struct WholeTextCompression;
 
 impl Predicate for WholeTextCompression {
     fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
-        is_text(response.headers()) && response.body().size_hint().lower() >= COMPRESSED_FROM
+        is_compressible_text(response.headers()) && response.body().size_hint().lower() >= COMPRESSED_FROM
     }
 }
 
-fn is_text(headers: &HeaderMap) -> bool {
+fn is_compressible_text(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     matches!(
@@ -73,12 +73,12 @@ const STAINLESS: &[&str] = &[
 /// Headers of answers that pages may read, beside the usual ones and the id of the request.
 const EXPOSED: &[&str] = &["idempotent-replayed", "preference-applied", "x-correlation-id", "x-should-retry"];
 
-pub(super) fn compression() -> CompressionLayer<WholeTextCompression> {
+pub(super) fn compression_layer() -> CompressionLayer<WholeTextCompression> {
     CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(WholeTextCompression)
 }
 
 /// Lets pages of these origins ask; none where there is none.
-pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
+pub(super) fn cors_layer(origins: &[String]) -> Option<CorsLayer> {
     let origins: Vec<HeaderValue> =
         origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
     if origins.is_empty() {

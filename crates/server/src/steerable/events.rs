@@ -12,7 +12,7 @@ use singletree_harness::{ChatEvent, Error};
 use singletree_protocol::steerable::{EventType, SseEvent};
 
 use super::resume_id::{ResumeId, ResumeOffset};
-use super::send::frame;
+use super::send::encode_event_frame;
 use super::wire::SteerableEncoder;
 use crate::fold::{ChatProjection, MessageStreamPosition};
 use crate::native::{HandlerContext, StrictQuery};
@@ -28,32 +28,40 @@ pub(super) struct SteerableEventQuery {
 
 /// Streams the events of a chat: after the last event that the reader has received; otherwise from the beginning of
 /// the turn that has not ended, or from now on.
-pub(super) async fn follow(
+pub(super) async fn follow_events(
     telling: HandlerContext,
     Path(chat): Path<String>,
     StrictQuery(query): StrictQuery<SteerableEventQuery>,
 ) -> Result<Response, RequestProblem> {
-    let all = telling.chat();
+    let all = telling.caller_chat();
     let seen = telling
         .headers
         .get("last-event-id")
         .map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned());
     let from = match seen.or(query.after).filter(|seen| !seen.is_empty()) {
-        Some(seen) => ResumeId::read(&seen)?,
+        Some(seen) => ResumeId::decode_event_id(&seen)?,
         None => {
-            let now = all.transcript(&chat, 0, 0).await.map_err(|error| RequestProblem::of(&error))?;
+            let now =
+                all.transcript(&chat, 0, 0).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
             ResumeId { event: now.last_event, within: ResumeOffset::default() }
         }
     };
     // A stream of events of a chat that does not exist would wait for ever.
-    all.session_info(&chat).await.map_err(|error| RequestProblem::of(&error))?;
-    let events = all.events(&chat, from.event.clone()).await.map_err(|error| RequestProblem::of(&error))?;
-    let mut wire = SteerableEncoder::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
+    all.session_info(&chat).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let events = all
+        .events(&chat, from.event.clone())
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let mut wire =
+        SteerableEncoder::new(telling.shared.clone(), chat).with_speaker(from.within.speaker.clone());
     wire.echo = true;
-    let reader =
-        SteerableEventReader { fold: ChatProjection::resumed(from.within.marks.clone()), wire, at: from };
-    let open = futures_util::stream::once(std::future::ready(ServerSentEvent::comment("open")));
-    Ok(sse::resumable_stream(&telling.shared, open.chain(frames(events, reader))))
+    let reader = SteerableEventReader {
+        fold: ChatProjection::resume_from_positions(from.within.marks.clone()),
+        wire,
+        at: from,
+    };
+    let open = futures_util::stream::once(std::future::ready(ServerSentEvent::from_comment("open")));
+    Ok(sse::resumable_stream_response(&telling.shared, open.chain(encode_session_frames(events, reader))))
 }
 
 /// One reader, and its position.
@@ -66,55 +74,58 @@ struct SteerableEventReader {
 impl SteerableEventReader {
     /// Returns the frames of an event that the reader has not received, each with the id from which the reader goes
     /// on.
-    fn event(&mut self, event: &ChatEvent) -> Vec<ServerSentEvent> {
-        let before = self.marks();
-        let told: Vec<_> = self.fold.event(event).into_iter().collect();
-        let told: Vec<SseEvent> = told.into_iter().flat_map(|item| self.wire.piece(item, event.at)).collect();
+    fn encode_event(&mut self, event: &ChatEvent) -> Vec<ServerSentEvent> {
+        let before = self.stream_positions();
+        let told: Vec<_> = self.fold.apply_event(event).into_iter().collect();
+        let told: Vec<SseEvent> =
+            told.into_iter().flat_map(|item| self.wire.encode_piece(item, event.at)).collect();
         let count = told.len();
-        let mut frames: Vec<ServerSentEvent> = told.iter().map(frame).collect();
+        let mut frames: Vec<ServerSentEvent> = told.iter().map(encode_event_frame).collect();
         let Some(id) = &event.id else {
             // Provisional events are sent completely, or again.
             if let Some(last) = frames.last_mut() {
-                self.at.within.marks = self.marks();
-                self.at.within.speaker = self.wire.speaker().map(str::to_owned);
-                last.id = self.at.write();
+                self.at.within.marks = self.stream_positions();
+                self.at.within.speaker = self.wire.announced_agent().map(str::to_owned);
+                last.id = self.at.encode_event_id();
             }
             return frames;
         };
         let skipped = std::mem::take(&mut self.at.within.told).min(count);
         for (at, frame) in frames.iter_mut().enumerate() {
             let within = ResumeOffset { told: at + 1, marks: before.clone(), ..self.at.within.clone() };
-            frame.id = ResumeId { within, ..self.at.clone() }.write();
+            frame.id = ResumeId { within, ..self.at.clone() }.encode_event_id();
         }
-        let speaker = self.wire.speaker().map(str::to_owned);
+        let speaker = self.wire.announced_agent().map(str::to_owned);
         self.at = ResumeId {
             event: Some(id.clone()),
-            within: ResumeOffset { told: 0, marks: self.marks(), speaker },
+            within: ResumeOffset { told: 0, marks: self.stream_positions(), speaker },
         };
         if frames.is_empty() {
             // An id needs a frame that carries it.
-            frames.push(frame(&SseEvent::new(EventType::Keepalive)));
+            frames.push(encode_event_frame(&SseEvent::new(EventType::Keepalive)));
         }
         if let Some(last) = frames.last_mut() {
-            last.id = self.at.write();
+            last.id = self.at.encode_event_id();
         }
         frames.split_off(skipped)
     }
 
-    fn marks(&self) -> Vec<MessageStreamPosition> {
-        self.fold.marks()
+    fn stream_positions(&self) -> Vec<MessageStreamPosition> {
+        self.fold.stream_positions()
     }
 }
 
-fn frames(
+fn encode_session_frames(
     events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
     reader: SteerableEventReader,
 ) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     unfold((Box::pin(events), reader, VecDeque::new()), |(mut events, mut reader, mut ready)| async move {
         while ready.is_empty() {
             match events.next().await? {
-                Ok(event) => ready.extend(reader.event(&event)),
-                Err(error) => ready.extend(reader.wire.broken(&error).iter().map(frame)),
+                Ok(event) => ready.extend(reader.encode_event(&event)),
+                Err(error) => {
+                    ready.extend(reader.wire.encode_stream_error(&error).iter().map(encode_event_frame))
+                }
             }
         }
         ready.pop_front().map(|it| (it, (events, reader, ready)))

@@ -23,22 +23,30 @@ use crate::section::{ApiRoute, ProtocolSection, RequestContext};
 use crate::sse::ServerSentEvent;
 
 /// Returns the section.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let routes = vec![
-        ApiRoute::post("/v1/chats/{session}/send", send::send).needs(Scope::Write).streams(),
-        ApiRoute::post("/v1/chats/{session}/steer", send::steer).needs(Scope::Write),
-        ApiRoute::get("/v1/chats/{session}/messages", messages::page).needs(Scope::Read),
-        ApiRoute::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read).streams(),
-        ApiRoute::get("/v1/agent-sessions", sessions::list).needs(Scope::Read),
-        ApiRoute::post("/v1/agent-sessions", sessions::make).needs(Scope::Write),
-        ApiRoute::get("/v1/agent-sessions/{session}", sessions::one).needs(Scope::Read),
+        ApiRoute::post("/v1/chats/{session}/send", send::send_message)
+            .with_required_scope(Scope::Write)
+            .with_event_stream(),
+        ApiRoute::post("/v1/chats/{session}/steer", send::steer_running_turn)
+            .with_required_scope(Scope::Write),
+        ApiRoute::get("/v1/chats/{session}/messages", messages::list_message_page)
+            .with_required_scope(Scope::Read),
+        ApiRoute::get("/v1/chats/{session}/events", events::follow_events)
+            .with_required_scope(Scope::Read)
+            .with_event_stream(),
+        ApiRoute::get("/v1/agent-sessions", sessions::list_sessions).with_required_scope(Scope::Read),
+        ApiRoute::post("/v1/agent-sessions", sessions::create_session).with_required_scope(Scope::Write),
+        ApiRoute::get("/v1/agent-sessions/{session}", sessions::show_session)
+            .with_required_scope(Scope::Read),
     ];
-    ProtocolSection::new("steerable", native::render, routes).failing_streams(stream_failure)
+    ProtocolSection::new("steerable", native::render_problem, routes)
+        .with_stream_failure(render_stream_failure)
 }
 
 /// Returns the last frames of a stream that ends with a problem.
-fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
-    let (message, code) = (Some(problem.shown().to_owned()), Some(problem.category.clone()));
+fn render_stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
+    let (message, code) = (Some(problem.end_user_text().to_owned()), Some(problem.category.clone()));
     let error = SseEvent { message, code, ..SseEvent::new(EventType::Error) };
-    vec![send::frame(&error), ServerSentEvent::data("[DONE]")]
+    vec![send::encode_event_frame(&error), ServerSentEvent::from_data("[DONE]")]
 }

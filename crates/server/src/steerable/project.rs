@@ -6,8 +6,8 @@ use singletree_harness::{FailedTurnEntry, MessageId, TranscriptEntry};
 use singletree_llm as llm;
 use singletree_protocol::steerable::{ChatMessage, ContentPart, Role, ToolCall, ToolResult};
 
-use crate::fold::{agent_of, success};
-use crate::native::{bucket, time};
+use crate::fold::{agent_from_side, has_call_succeeded};
+use crate::native::{convert_bucket, convert_time};
 
 /// Converts the messages of one chat, in their order.
 #[derive(Debug)]
@@ -25,17 +25,17 @@ impl<'a> SteerableProjection<'a> {
     }
 
     /// Converts a message; `None` for a system message, which is not shown.
-    pub(super) fn entry(&mut self, entry: &TranscriptEntry) -> Option<ChatMessage> {
+    pub(super) fn convert_entry(&mut self, entry: &TranscriptEntry) -> Option<ChatMessage> {
         self.at = self.at.max(entry.at.unwrap_or(self.at));
         // A message without the record of its turn is identified by its position, which never changes.
         let id =
             entry.id.as_ref().map_or_else(|| format!("{}:{}", self.chat, entry.seq), ToString::to_string);
-        self.message(id, &entry.message, entry.side.as_ref())
+        self.convert_message(id, &entry.message, entry.side.as_ref())
     }
 
     /// Writes a failed turn that is not in the history (D29): its message, the shown part of its answer, and the reason
     /// of the failure as a system message. Each has `failed: true`.
-    pub(super) fn failed(&mut self, failed: &FailedTurnEntry) -> Vec<ChatMessage> {
+    pub(super) fn convert_failed_turn(&mut self, failed: &FailedTurnEntry) -> Vec<ChatMessage> {
         self.at = self.at.max(failed.turn.accepted_at);
         let turn = &failed.turn.id;
         let own =
@@ -46,27 +46,28 @@ impl<'a> SteerableProjection<'a> {
             None => (format!("{turn}/failed.{k}"), said),
         });
         let said = own.into_iter().chain(made);
-        let mut shown: Vec<ChatMessage> =
-            said.filter_map(|(id, (message, side))| self.message(id, message, side.as_ref())).collect();
+        let mut shown: Vec<ChatMessage> = said
+            .filter_map(|(id, (message, side))| self.convert_message(id, message, side.as_ref()))
+            .collect();
         for message in &mut shown {
             message.other.insert("failed".to_owned(), true.into());
         }
         self.at = self.at.max(failed.turn.ended_at.unwrap_or(self.at));
-        shown.push(self.error(failed));
+        shown.push(self.build_error_message(failed));
         shown
     }
 
-    fn error(&self, failed: &FailedTurnEntry) -> ChatMessage {
+    fn build_error_message(&self, failed: &FailedTurnEntry) -> ChatMessage {
         let error = json!({
             "code": failed.error.error_category,
-            "errorBucket": bucket(failed.error.error_bucket),
+            "errorBucket": convert_bucket(failed.error.error_bucket),
             "retrySafe": failed.error.retry_safe,
         });
         ChatMessage {
             id: format!("{}/error", failed.turn.id),
             role: Role::System,
             content: failed.error.reply.text().into_owned(),
-            created_at: time(self.at).0,
+            created_at: convert_time(self.at).0,
             chat_id: Some(self.chat.to_owned()),
             agent_id: None,
             tool_calls: Vec::new(),
@@ -79,7 +80,7 @@ impl<'a> SteerableProjection<'a> {
     }
 
     /// Converts a message under this id.
-    pub(super) fn message(
+    pub(super) fn convert_message(
         &self,
         id: String,
         message: &llm::ChatMessage,
@@ -92,43 +93,45 @@ impl<'a> SteerableProjection<'a> {
             llm::Role::System => return None,
         };
         let content = message.text().into_owned();
-        let tool_result =
-            message.tool_call_id.as_deref().map(|call| result(call, success(message, side), &content));
-        let owner = agent_of(side).filter(|_| role != Role::User);
+        let tool_result = message
+            .tool_call_id
+            .as_deref()
+            .map(|call| convert_tool_result(call, has_call_succeeded(message, side), &content));
+        let owner = agent_from_side(side).filter(|_| role != Role::User);
         let known = ["interrupted", "finish_reason", "metadata"];
         let beside = known.into_iter().filter_map(|name| Some((name.to_owned(), side?.get(name)?.clone())));
         Some(ChatMessage {
             id,
             role,
             content,
-            created_at: time(self.at).0,
+            created_at: convert_time(self.at).0,
             chat_id: Some(self.chat.to_owned()),
             agent_id: owner.map(str::to_owned),
-            tool_calls: message.tool_calls.iter().map(call).collect(),
+            tool_calls: message.tool_calls.iter().map(convert_tool_call).collect(),
             tool_result,
             tool_call_id: message.tool_call_id.clone(),
             updated_at: None,
-            parts: parts(&message.content),
+            parts: convert_content_parts(&message.content),
             other: beside.collect(),
         })
     }
 }
 
-fn call(call: &llm::ToolCall) -> ToolCall {
+fn convert_tool_call(call: &llm::ToolCall) -> ToolCall {
     let arguments = call.arguments.clone().unwrap_or_default();
     ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
 }
 
 /// Returns the blocks of a message with pictures; an empty list for a message of text.
-fn parts(content: &llm::MessageContent) -> Vec<ContentPart> {
+fn convert_content_parts(content: &llm::MessageContent) -> Vec<ContentPart> {
     let blocks = content.blocks();
     if !blocks.iter().any(|block| matches!(block, llm::ContentBlock::Image { .. })) {
         return Vec::new();
     }
-    blocks.iter().filter_map(part).collect()
+    blocks.iter().filter_map(convert_block).collect()
 }
 
-fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
+fn convert_block(block: &llm::ContentBlock) -> Option<ContentPart> {
     match block {
         llm::ContentBlock::Text { text, .. } => {
             let (kind, text) = ("text".to_owned(), Some(text.clone()));
@@ -148,7 +151,7 @@ fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
 
 /// Converts the result of a call. A failed call does not end the run, since the model is shown the failure and goes
 /// on; a call that was closed with its turn does (spec: steerable tools, Completion semantics).
-pub(super) fn result(call: &str, success: bool, content: &str) -> ToolResult {
+pub(super) fn convert_tool_result(call: &str, success: bool, content: &str) -> ToolResult {
     let object = serde_json::from_str::<Map<String, Value>>(content).ok();
     let closed = object.as_ref().and_then(|object| object.get("status")).and_then(Value::as_str);
     let over = closed.is_some_and(|closed| closed == "cancelled" || closed == "failed");
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn what_a_call_gave_is_an_object_and_a_failure_says_why() {
         let check = |success: bool, content: &str, expected: Value, terminal: bool| {
-            let result = result("c", success, content);
+            let result = convert_tool_result("c", success, content);
             assert_eq!(result.is_terminal(), terminal, "{content}");
             assert_eq!(serde_json::to_value(result).unwrap(), expected);
         };
@@ -203,7 +206,7 @@ mod tests {
             entry(2, None, llm::ChatMessage::system("c")),
             entry(3, Some(3000), llm::ChatMessage::user("d")),
         ];
-        let shown: Vec<_> = entries.iter().filter_map(|entry| projection.entry(entry)).collect();
+        let shown: Vec<_> = entries.iter().filter_map(|entry| projection.convert_entry(entry)).collect();
         let shown: Vec<_> = shown.iter().map(|it| (it.id.as_str(), it.created_at.as_str())).collect();
         let late = "1970-01-01T00:00:05.000Z";
         assert_eq!(shown, [("s:0", "1970-01-01T00:00:02.000Z"), ("s:1", late), ("s:3", late)]);

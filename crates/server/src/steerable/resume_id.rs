@@ -40,7 +40,7 @@ fn is_zero(it: &usize) -> bool {
 
 impl ResumeId {
     /// Writes the id: the event's id, and the rest after a `;`. `None` without an event.
-    pub(super) fn write(&self) -> Option<String> {
+    pub(super) fn encode_event_id(&self) -> Option<String> {
         let event = self.event.as_ref()?;
         if self.within == ResumeOffset::default() {
             return Some(event.to_string());
@@ -53,14 +53,17 @@ impl ResumeId {
     ///
     /// # Errors
     /// `chat_event_unknown` if it is not an id of this server.
-    pub(super) fn read(text: &str) -> Result<Self, RequestProblem> {
+    pub(super) fn decode_event_id(text: &str) -> Result<Self, RequestProblem> {
         let (event, within) = match text.split_once(';') {
             Some((event, within)) => (event, Some(within)),
             None => (text, None),
         };
-        let event: ChatEventId = event.parse().map_err(|error| RequestProblem::of(&error))?;
-        let unknown =
-            || RequestProblem::of(&singletree_harness::Error::EventUnknown { event: text.to_owned() });
+        let event: ChatEventId = event.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
+        let unknown = || {
+            RequestProblem::from_chat_error(&singletree_harness::Error::EventUnknown {
+                event: text.to_owned(),
+            })
+        };
         let within = match within {
             Some(within) => {
                 let json = URL_SAFE_NO_PAD.decode(within).map_err(|_| unknown())?;
@@ -80,14 +83,18 @@ mod tests {
     fn what_is_written_is_read_back_and_nothing_else() {
         let event = Some(ChatEventId { epoch: "m0".into(), seq: 7 });
         let plain = ResumeId { event: event.clone(), within: ResumeOffset::default() };
-        assert_eq!(plain.write().unwrap(), "m0.7");
+        assert_eq!(plain.encode_event_id().unwrap(), "m0.7");
         let within = ResumeOffset { told: 2, marks: Vec::new(), speaker: Some("sales; or \"so\"".into()) };
         for id in [plain, ResumeId { event, within }] {
-            assert_eq!(ResumeId::read(&id.write().unwrap()).unwrap(), id);
+            assert_eq!(ResumeId::decode_event_id(&id.encode_event_id().unwrap()).unwrap(), id);
         }
-        assert_eq!(ResumeId::default().write(), None);
+        assert_eq!(ResumeId::default().encode_event_id(), None);
         for wrong in ["", "m0", "m0.x", "m0.7;", "m0.7;!", "m0.7;e30x", "m0.7;bnVsbA"] {
-            assert_eq!(ResumeId::read(wrong).unwrap_err().category, "chat_event_unknown", "{wrong}");
+            assert_eq!(
+                ResumeId::decode_event_id(wrong).unwrap_err().category,
+                "chat_event_unknown",
+                "{wrong}"
+            );
         }
     }
 }

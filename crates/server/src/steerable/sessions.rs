@@ -11,7 +11,7 @@ use singletree_harness::{Chat, ChatTurnOutcome, CreateOptions, Error, FailureBuc
 use singletree_protocol::steerable::{AgentSession, CreateAgentSession};
 
 use crate::body::JsonPayload;
-use crate::native::{HandlerContext, StrictQuery, limit, time};
+use crate::native::{HandlerContext, StrictQuery, convert_time, resolve_page_limit};
 use crate::problem::RequestProblem;
 
 /// The maximum number of sessions that are searched for active ones; the most recently changed come first.
@@ -37,27 +37,29 @@ pub(super) struct SteerableSessionQuery {
 }
 
 /// Lists sessions, the most recently changed first.
-pub(super) async fn list(
+pub(super) async fn list_sessions(
     telling: HandlerContext,
     StrictQuery(query): StrictQuery<SteerableSessionQuery>,
 ) -> Result<Json<Vec<AgentSession>>, RequestProblem> {
-    let limit = usize::try_from(limit(query.limit)?).unwrap_or(usize::MAX);
-    let chat = telling.chat();
+    let limit = usize::try_from(resolve_page_limit(query.limit)?).unwrap_or(usize::MAX);
+    let chat = telling.caller_chat();
     if let Some(id) = &query.chat_id {
         let found = match chat.session_info(id).await {
-            Ok(info) => listed(&telling, &chat, &info, query.active_only).await?,
+            Ok(info) => read_listed_session(&telling, &chat, &info, query.active_only).await?,
             Err(Error::SessionUnknown { .. }) => None,
-            Err(error) => return Err(RequestProblem::of(&error)),
+            Err(error) => return Err(RequestProblem::from_chat_error(&error)),
         };
         return Ok(Json(found.into_iter().collect()));
     }
     let (mut sessions, mut seen, mut from) = (Vec::new(), 0, None);
     while seen < LOOKED_AT {
-        let page =
-            chat.recent_sessions(from.as_deref(), PAGE).await.map_err(|error| RequestProblem::of(&error))?;
+        let page = chat
+            .recent_sessions(from.as_deref(), PAGE)
+            .await
+            .map_err(|error| RequestProblem::from_chat_error(&error))?;
         seen += page.items.len();
         for info in &page.items {
-            sessions.extend(listed(&telling, &chat, info, query.active_only).await?);
+            sessions.extend(read_listed_session(&telling, &chat, info, query.active_only).await?);
             if sessions.len() == limit {
                 return Ok(Json(sessions));
             }
@@ -69,32 +71,35 @@ pub(super) async fn list(
 }
 
 /// Returns the record of a session, if it belongs in the list.
-async fn listed(
+async fn read_listed_session(
     telling: &HandlerContext,
     chat: &Chat,
     info: &SessionInfo,
     active_only: bool,
 ) -> Result<Option<AgentSession>, RequestProblem> {
-    match record(telling, chat, info).await {
+    match read_session_record(telling, chat, info).await {
         Ok(session) => Ok(Some(session).filter(|session| session.is_active || !active_only)),
         // The session was deleted meanwhile.
         Err(Error::SessionUnknown { .. }) => Ok(None),
-        Err(error) => Err(RequestProblem::of(&error)),
+        Err(error) => Err(RequestProblem::from_chat_error(&error)),
     }
 }
 
 /// Returns one session.
-pub(super) async fn one(
+pub(super) async fn show_session(
     telling: HandlerContext,
     Path(session): Path<String>,
 ) -> Result<Json<AgentSession>, RequestProblem> {
-    let chat = telling.chat();
-    let info = chat.session_info(&session).await.map_err(|error| RequestProblem::of(&error))?;
-    record(&telling, &chat, &info).await.map(Json).map_err(|error| RequestProblem::of(&error))
+    let chat = telling.caller_chat();
+    let info = chat.session_info(&session).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    read_session_record(&telling, &chat, &info)
+        .await
+        .map(Json)
+        .map_err(|error| RequestProblem::from_chat_error(&error))
 }
 
 /// Creates a session, or answers with the existing one of the chat.
-pub(super) async fn make(
+pub(super) async fn create_session(
     telling: HandlerContext,
     JsonPayload(wanted): JsonPayload<CreateAgentSession>,
 ) -> Result<Response, RequestProblem> {
@@ -105,20 +110,27 @@ pub(super) async fn make(
     if let Some(agent) = wanted.scenario.filter(|scenario| scenario != ANY_SCENARIO) {
         options = options.agent(agent);
     }
-    let chat = telling.chat();
+    let chat = telling.caller_chat();
     let (status, info) = match (chat.create_session(options).await, &wanted.chat_id) {
         (Ok(info), _) => (StatusCode::CREATED, info),
-        (Err(Error::SessionExists { .. }), Some(id)) => {
-            (StatusCode::OK, chat.session_info(id).await.map_err(|error| RequestProblem::of(&error))?)
-        }
-        (Err(error), _) => return Err(RequestProblem::of(&error)),
+        (Err(Error::SessionExists { .. }), Some(id)) => (
+            StatusCode::OK,
+            chat.session_info(id).await.map_err(|error| RequestProblem::from_chat_error(&error))?,
+        ),
+        (Err(error), _) => return Err(RequestProblem::from_chat_error(&error)),
     };
-    let session = record(&telling, &chat, &info).await.map_err(|error| RequestProblem::of(&error))?;
+    let session = read_session_record(&telling, &chat, &info)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok((status, Json(session)).into_response())
 }
 
-async fn record(telling: &HandlerContext, chat: &Chat, info: &SessionInfo) -> Result<AgentSession, Error> {
-    let (stage, is_active) = stage(chat, &info.session).await?;
+async fn read_session_record(
+    telling: &HandlerContext,
+    chat: &Chat,
+    info: &SessionInfo,
+) -> Result<AgentSession, Error> {
+    let (stage, is_active) = read_session_stage(chat, &info.session).await?;
     Ok(AgentSession {
         id: None,
         session_id: info.session.clone(),
@@ -130,13 +142,13 @@ async fn record(telling: &HandlerContext, chat: &Chat, info: &SessionInfo) -> Re
         scenario: info.agent.clone(),
         stage_data: None,
         is_active,
-        created_at: time(info.created_at).0,
-        updated_at: time(info.updated_at).0,
+        created_at: convert_time(info.created_at).0,
+        updated_at: convert_time(info.updated_at).0,
     })
 }
 
 /// Returns the stage of a session, and whether it takes turns: it does not after an error that ends it.
-async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
+async fn read_session_stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
     if !chat.open_turns(session).await?.is_empty() {
         return Ok(("running".to_owned(), true));
     }

@@ -14,7 +14,7 @@ use singletree_protocol::steerable::{EventType, SseEvent};
 use super::wire::SteerableEncoder;
 use crate::Server;
 use crate::fold::random::a_turn;
-use crate::fold::{ChatProjection, agent_of};
+use crate::fold::{ChatProjection, agent_from_side};
 use crate::shared::ServerState;
 
 /// Returns the shared state of a server that gets no requests.
@@ -24,15 +24,15 @@ fn shared() -> Arc<ServerState> {
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
     let agents = [ChatAgent::new("x", "Ex", "2026-01-01T00:00:00Z")];
-    Server::builder(chat, Arc::new(store)).agents(agents).build().unwrap().shared()
+    Server::builder(chat, Arc::new(store)).listed_agents(agents).build().unwrap().shared()
 }
 
 /// Returns the events of a turn's stream.
 fn told(shared: &Arc<ServerState>, events: &[ChatEvent]) -> Vec<SseEvent> {
     let (mut fold, mut wire) = (ChatProjection::default(), SteerableEncoder::new(shared.clone(), "s"));
     let pieces = events.iter().flat_map(|event| {
-        let pieces = fold.event(event);
-        pieces.into_iter().flat_map(|it| wire.piece(it, event.at)).collect::<Vec<_>>()
+        let pieces = fold.apply_event(event);
+        pieces.into_iter().flat_map(|it| wire.encode_piece(it, event.at)).collect::<Vec<_>>()
     });
     pieces.collect()
 }
@@ -80,7 +80,7 @@ proptest! {
             texts.into_iter().map(|(id, said)| (id.split('~').next().unwrap().to_owned(), said)).collect();
         let kept: HashMap<String, (String, Option<String>)> = events.iter().filter_map(|it| match &it.what {
             ChatEventKind::MessageAppended { id, message, side } if message.role == Role::Assistant => {
-                let owner = agent_of(side.as_ref()).map(str::to_owned);
+                let owner = agent_from_side(side.as_ref()).map(str::to_owned);
                 let text = message.text().into_owned();
                 (!text.is_empty()).then(|| (id.to_string(), (text, owner)))
             }

@@ -11,9 +11,9 @@ use singletree_durable::Timestamp;
 use singletree_harness::{ChatTurnOutcome, ErroredTurn, MessageId, TurnId};
 use singletree_protocol::steerable::{EventType, SseEvent};
 
-use super::project::{SteerableProjection, result};
+use super::project::{SteerableProjection, convert_tool_result};
 use crate::fold::{ProjectionPiece, ToolAnswer};
-use crate::native::suspended;
+use crate::native::convert_suspended_wait;
 use crate::shared::ServerState;
 
 /// Makes events from pieces.
@@ -43,46 +43,46 @@ impl SteerableEncoder {
     }
 
     /// Continues with this agent, which was announced to the reader before.
-    pub(super) fn spoken_by(mut self, speaker: Option<String>) -> Self {
+    pub(super) fn with_speaker(mut self, speaker: Option<String>) -> Self {
         self.speaker = speaker;
         self
     }
 
     /// Returns the agent that was announced last.
-    pub(super) fn speaker(&self) -> Option<&str> {
+    pub(super) fn announced_agent(&self) -> Option<&str> {
         self.speaker.as_deref()
     }
 
     /// Returns the events of a piece that came at this time.
-    pub(super) fn piece(&mut self, piece: ProjectionPiece, at: Timestamp) -> Vec<SseEvent> {
+    pub(super) fn encode_piece(&mut self, piece: ProjectionPiece, at: Timestamp) -> Vec<SseEvent> {
         match piece {
             ProjectionPiece::TurnBegin { turn, message } => {
                 let shown = message.filter(|_| self.echo).and_then(|message| {
                     // The user's own message is the turn's first.
                     let id = MessageId { turn: turn.clone(), k: 0 }.to_string();
-                    SteerableProjection::new(&self.chat, at).message(id, &message, None)
+                    SteerableProjection::new(&self.chat, at).convert_message(id, &message, None)
                 });
                 let mut payload = json!({ "turnId": turn.to_string() });
                 if let Some(message) = shown {
                     payload["message"] = serde_json::to_value(message).expect("a message is JSON");
                 }
-                vec![around("accepted", &turn, payload)]
+                vec![orchestration_event("accepted", &turn, payload)]
             }
             ProjectionPiece::Begin { showing, agent } => {
                 self.owners.push((showing.message, agent.clone()));
-                self.speak(agent).into_iter().collect()
+                self.announce_agent(agent).into_iter().collect()
             }
             ProjectionPiece::Text { showing, delta } => {
                 let message_id = Some(showing.to_string());
                 let text = SseEvent { content: Some(delta), message_id, ..SseEvent::new(EventType::Content) };
-                self.owned(&showing.message, text)
+                self.prepend_announcement(&showing.message, text)
             }
             ProjectionPiece::Call { message, id, name, arguments } => {
-                let payload = object(json!({ "id": id, "name": name, "arguments": arguments }));
+                let payload = value_to_object(json!({ "id": id, "name": name, "arguments": arguments }));
                 let message_id = Some(message.to_string());
                 let call =
                     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolCall) };
-                self.owned(&message, call)
+                self.prepend_announcement(&message, call)
             }
             ProjectionPiece::End { showing, .. } => {
                 self.owners.retain(|(id, _)| *id != showing.message);
@@ -93,11 +93,14 @@ impl SteerableEncoder {
                 self.owners.retain(|(id, _)| *id != showing.message);
                 let id = showing.to_string();
                 let payload = json!({ "messageId": id });
-                vec![SseEvent { message_id: Some(id), ..around("retracted", &showing.message.turn, payload) }]
+                vec![SseEvent {
+                    message_id: Some(id),
+                    ..orchestration_event("retracted", &showing.message.turn, payload)
+                }]
             }
             ProjectionPiece::Answer(answer) => {
                 self.recorded.extend(answer.message.clone());
-                vec![answered(&answer)]
+                vec![tool_result_event(&answer)]
             }
             ProjectionPiece::Recorded(answer) => {
                 self.recorded.extend(answer.message);
@@ -105,30 +108,30 @@ impl SteerableEncoder {
             }
             ProjectionPiece::User { id, message, side } => {
                 self.recorded.push(id.clone());
-                let shown =
-                    SteerableProjection::new(&self.chat, at).message(id.to_string(), &message, side.as_ref());
+                let projection = SteerableProjection::new(&self.chat, at);
+                let shown = projection.convert_message(id.to_string(), &message, side.as_ref());
                 let payload = json!({ "message": shown });
-                let event = around("user_message", &id.turn, payload);
+                let event = orchestration_event("user_message", &id.turn, payload);
                 vec![SseEvent { message_id: Some(id.to_string()), ..event }]
             }
             ProjectionPiece::Signal { turn, signal, wait, how } => {
                 let payload =
                     json!({ "turnId": turn.to_string(), "signal": signal, "wait": wait, "how": how });
-                vec![around("signal", &turn, payload)]
+                vec![orchestration_event("signal", &turn, payload)]
             }
-            ProjectionPiece::TurnEnd { turn, outcome } => self.end(&turn, &outcome),
+            ProjectionPiece::TurnEnd { turn, outcome } => self.encode_turn_end(&turn, &outcome),
         }
     }
 
     /// Returns an event of a message, after the announcement of its agent unless that agent was announced last.
-    fn owned(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
+    fn prepend_announcement(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
         let owner = self.owners.iter().find(|(id, _)| id == message).map(|(_, agent)| agent.clone());
-        let speaks = owner.and_then(|owner| self.speak(owner));
+        let speaks = owner.and_then(|owner| self.announce_agent(owner));
         speaks.into_iter().chain([event]).collect()
     }
 
     /// Announces an agent, unless it was announced last (spec: steerable chat, Conversational ownership).
-    fn speak(&mut self, agent: Option<String>) -> Option<SseEvent> {
+    fn announce_agent(&mut self, agent: Option<String>) -> Option<SseEvent> {
         if self.speaker == agent {
             return None;
         }
@@ -146,11 +149,11 @@ impl SteerableEncoder {
             }
         }
         self.speaker.clone_from(&agent);
-        let payload = Some(object(payload));
+        let payload = Some(value_to_object(payload));
         Some(SseEvent { agent_id: agent, payload, ..SseEvent::new(EventType::Agent) })
     }
 
-    fn end(&mut self, turn: &TurnId, outcome: &ChatTurnOutcome) -> Vec<SseEvent> {
+    fn encode_turn_end(&mut self, turn: &TurnId, outcome: &ChatTurnOutcome) -> Vec<SseEvent> {
         let (own, others): (Vec<_>, _) =
             std::mem::take(&mut self.recorded).into_iter().partition(|it| it.turn == *turn);
         self.recorded = others;
@@ -160,8 +163,9 @@ impl SteerableEncoder {
         match outcome {
             ChatTurnOutcome::Completed(_) => {}
             ChatTurnOutcome::Suspended(it) => {
-                let wait = serde_json::to_value(suspended(&self.chat, it)).expect("a wait is JSON");
-                events.push(around("suspended", turn, wait));
+                let wait =
+                    serde_json::to_value(convert_suspended_wait(&self.chat, it)).expect("a wait is JSON");
+                events.push(orchestration_event("suspended", turn, wait));
             }
             ChatTurnOutcome::Errored(it) => {
                 // The messages of a failed turn are no part of the conversation; the shown part of a cancelled one is
@@ -171,67 +175,69 @@ impl SteerableEncoder {
                 }
                 done["category"] = it.error_category.as_str().into();
                 done["retrySafe"] = it.retry_safe.into();
-                events.push(self.failed(it));
+                events.push(self.encode_turn_failure(it));
             }
         }
         done["messageIds"] = own.into();
-        events.push(SseEvent { payload: Some(object(done)), ..SseEvent::new(EventType::Done) });
+        events.push(SseEvent { payload: Some(value_to_object(done)), ..SseEvent::new(EventType::Done) });
         events
     }
 
-    fn failed(&self, turn: &ErroredTurn) -> SseEvent {
+    fn encode_turn_failure(&self, turn: &ErroredTurn) -> SseEvent {
         let text = self.shared.redactor.redact(&turn.reply.text()).into_owned();
-        let bucket = json!({ "errorBucket": crate::native::bucket(turn.error_bucket) });
+        let bucket = json!({ "errorBucket": crate::native::convert_bucket(turn.error_bucket) });
         let (kind, code) = match turn.error_category.as_str() {
-            "chat_budget_exhausted" => (EventType::BudgetExhausted, budget_code(turn.budget())),
+            "chat_budget_exhausted" => {
+                (EventType::BudgetExhausted, budget_error_code(turn.exhausted_budget()))
+            }
             category => (EventType::Error, category.to_owned()),
         };
         SseEvent {
             message: Some(text),
             code: Some(code),
-            payload: Some(object(bucket)),
+            payload: Some(value_to_object(bucket)),
             ..SseEvent::new(kind)
         }
     }
 
     /// Reports that the stream itself failed, and ends it.
-    pub(super) fn broken(&self, error: &singletree_harness::Error) -> [SseEvent; 2] {
+    pub(super) fn encode_stream_error(&self, error: &singletree_harness::Error) -> [SseEvent; 2] {
         let text = self.shared.redactor.redact(&error.to_string()).into_owned();
         let done = json!({ "outcome": "errored", "category": error.category(), "messageIds": [] });
         let code = Some(error.category().to_owned());
         [
             SseEvent { message: Some(text), code, ..SseEvent::new(EventType::Error) },
-            SseEvent { payload: Some(object(done)), ..SseEvent::new(EventType::Done) },
+            SseEvent { payload: Some(value_to_object(done)), ..SseEvent::new(EventType::Done) },
         ]
     }
 }
 
 /// Returns the code of the exhausted budget, in the framework's form.
-fn budget_code(budget: Option<&str>) -> String {
+fn budget_error_code(budget: Option<&str>) -> String {
     match budget {
         Some(budget) => format!("E_BUDGET_{}", budget.to_uppercase()),
         None => "E_BUDGET".to_owned(),
     }
 }
 
-fn answered(answer: &ToolAnswer) -> SseEvent {
-    let payload = result(&answer.call, answer.success, &answer.content);
-    let payload = object(serde_json::to_value(payload).expect("a result is JSON"));
+fn tool_result_event(answer: &ToolAnswer) -> SseEvent {
+    let payload = convert_tool_result(&answer.call, answer.success, &answer.content);
+    let payload = value_to_object(serde_json::to_value(payload).expect("a result is JSON"));
     let message_id = answer.of.as_ref().or(answer.message.as_ref()).map(ToString::to_string);
     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolResult) }
 }
 
 /// Returns an event about an invocation that is no part of its conversation.
-fn around(event: &str, turn: &TurnId, payload: Value) -> SseEvent {
+fn orchestration_event(event: &str, turn: &TurnId, payload: Value) -> SseEvent {
     SseEvent {
         event: Some(event.to_owned()),
         task_id: Some(turn.invocation.to_string()),
-        payload: Some(object(payload)),
+        payload: Some(value_to_object(payload)),
         ..SseEvent::new(EventType::Orchestration)
     }
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn value_to_object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         other => Map::from_iter([("value".to_owned(), other)]),

@@ -4,8 +4,8 @@ use serde::Serialize;
 use singletree_durable::StoredTurnKind;
 use singletree_harness::{ModelTokenUsage, TurnEndReport};
 
-use super::category;
-use crate::native::time;
+use super::error_category;
+use crate::native::convert_time;
 
 /// A request that was answered; of one that is answered by a stream, that the stream has begun.
 #[derive(Debug, Serialize)]
@@ -176,10 +176,10 @@ pub(super) struct EndedTurnLine<'a> {
 }
 
 impl<'a> EndedTurnLine<'a> {
-    pub(super) fn of(end: &'a TurnEndReport) -> Self {
+    pub(super) fn from_report(end: &'a TurnEndReport) -> Self {
         let millis = |it: std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
         Self {
-            at: time(end.ended_at).0,
+            at: convert_time(end.ended_at).0,
             kind: "turn",
             tenant: end.session.tenant.as_str(),
             session: end.session.session.as_str(),
@@ -191,9 +191,9 @@ impl<'a> EndedTurnLine<'a> {
                 StoredTurnKind::Close => "end of a wait",
             },
             outcome: end.outcome.as_str(),
-            category: category(&end.outcome),
-            queue_ms: end.started_at.map(|started_at| millis(started_at.since(end.accepted_at))),
-            run_ms: end.started_at.map(|started_at| millis(end.ended_at.since(started_at))),
+            category: error_category(&end.outcome),
+            queue_ms: end.started_at.map(|started_at| millis(started_at.duration_since(end.accepted_at))),
+            run_ms: end.started_at.map(|started_at| millis(end.ended_at.duration_since(started_at))),
             models: &end.usage,
         }
     }

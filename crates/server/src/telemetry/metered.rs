@@ -25,17 +25,20 @@ impl<S> MeteredStore<S> {
 impl<S: Journal + JournalMaintenance> JournalLayer for MeteredStore<S> {
     type Journal = S;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         self.store.as_ref()
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let (begun, metrics) = (Instant::now(), self.metrics.clone());
         // Its place in the order is taken here, not where it is first polled.
         let landing = self.store.apply(batch);
         Box::pin(async move {
             let landed = landing.await;
-            metrics.commit(landed.as_ref().err().map(singletree_durable::Error::category), begun.elapsed());
+            metrics.measure_commit(
+                landed.as_ref().err().map(singletree_durable::Error::category),
+                begun.elapsed(),
+            );
             landed
         })
     }
@@ -44,7 +47,7 @@ impl<S: Journal + JournalMaintenance> JournalLayer for MeteredStore<S> {
 impl<S: Journal + JournalMaintenance> MaintenanceLayer for MeteredStore<S> {
     type Maintenance = S;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         self.store.as_ref()
     }
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use singletree_harness::{ChatWorkload, TurnEndReport};
 
-use super::category;
+use super::error_category;
 use super::line::DeliveryEnd;
 use super::system_gauges::SystemGauges;
 use crate::system::SystemUsage;
@@ -61,7 +61,7 @@ pub(crate) struct ServerMetrics {
 struct LabelValues(Mutex<BTreeSet<String>>);
 
 impl LabelValues {
-    fn value(&self, value: &str) -> String {
+    fn bounded_value(&self, value: &str) -> String {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(value) {
             if known.len() >= VALUES_MAX {
@@ -74,7 +74,7 @@ impl LabelValues {
 }
 
 /// From a tenth of a millisecond to ten minutes.
-fn seconds() -> Histogram {
+fn seconds_histogram() -> Histogram {
     Histogram::new([
         0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
         60.0, 300.0, 600.0,
@@ -83,7 +83,7 @@ fn seconds() -> Histogram {
 
 impl ServerMetrics {
     /// Counts a request that was answered.
-    pub(super) fn request(&self, section: &'static str, status: u16, seconds: f64) {
+    pub(super) fn count_request(&self, section: &'static str, status: u16, seconds: f64) {
         let of = [("section", section.to_owned())];
         self.request_seconds.get_or_create(&of).observe(seconds);
         let [section] = of;
@@ -91,20 +91,23 @@ impl ServerMetrics {
     }
 
     /// Counts a turn that has ended.
-    pub(super) fn turn(&self, end: &TurnEndReport) {
+    pub(super) fn count_ended_turn(&self, end: &TurnEndReport) {
         let outcome = ("outcome", end.outcome.as_str().to_owned());
-        let category =
-            category(&end.outcome).map(|category| self.categories.value(category)).unwrap_or_default();
+        let category = error_category(&end.outcome)
+            .map(|category| self.categories.bounded_value(category))
+            .unwrap_or_default();
         let labels = [("agent", end.agent.clone()), outcome.clone(), ("category", category)];
         self.turns.get_or_create(&labels).inc();
         if let Some(started) = end.started_at {
-            let seconds = end.ended_at.since(started).as_secs_f64();
+            let seconds = end.ended_at.duration_since(started).as_secs_f64();
             self.turn_seconds.get_or_create(&[outcome]).observe(seconds);
-            self.queue_seconds.observe(started.since(end.accepted_at).as_secs_f64());
+            self.queue_seconds.observe(started.duration_since(end.accepted_at).as_secs_f64());
         }
         for used in &end.usage {
-            let (model, tenant) =
-                (self.models.value(&used.model), self.tenants.value(end.session.tenant.as_str()));
+            let (model, tenant) = (
+                self.models.bounded_value(&used.model),
+                self.tenants.bounded_value(end.session.tenant.as_str()),
+            );
             for (kind, count) in [("prompt", used.prompt_tokens), ("completion", used.completion_tokens)] {
                 let labels =
                     [("model", model.clone()), ("tenant", tenant.clone()), ("kind", kind.to_owned())];
@@ -114,7 +117,7 @@ impl ServerMetrics {
     }
 
     /// Measures a commit.
-    pub(super) fn commit(&self, failed: Option<&'static str>, took: Duration) {
+    pub(super) fn measure_commit(&self, failed: Option<&'static str>, took: Duration) {
         match failed {
             None => self.commit_seconds.observe(took.as_secs_f64()),
             Some(category) => {
@@ -124,35 +127,35 @@ impl ServerMetrics {
     }
 
     /// Counts a try to deliver a notice.
-    pub(super) fn delivery(&self, end: DeliveryEnd) {
+    pub(super) fn count_delivery(&self, end: DeliveryEnd) {
         self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]).inc();
     }
 
     /// Counts a request that was refused because a quota is used up. Both names are constants of ours, so there are
     /// few.
-    pub(crate) fn quota_refusal(&self, quota: &'static str, scope: &'static str) {
+    pub(crate) fn count_quota_refusal(&self, quota: &'static str, scope: &'static str) {
         let labels = [("quota", quota.to_owned()), ("scope", scope.to_owned())];
         self.quota_refusals.get_or_create(&labels).inc();
     }
 
     /// Says whether the store could be written when it was probed last.
-    pub(crate) fn store_writable(&self, is_writable: bool) {
+    pub(crate) fn set_store_writable(&self, is_writable: bool) {
         self.store_writable.set(is_writable.into());
     }
 
     /// Counts an open connection until the returned guard is dropped.
-    pub(crate) fn connection(&self) -> GaugeGuard {
-        GaugeGuard::up(&self.connections)
+    pub(crate) fn count_connection(&self) -> GaugeGuard {
+        GaugeGuard::increment_gauge(&self.connections)
     }
 
     /// Counts an open stream until the returned guard is dropped.
-    pub(crate) fn stream(&self) -> GaugeGuard {
-        GaugeGuard::up(&self.streams)
+    pub(crate) fn count_stream(&self) -> GaugeGuard {
+        GaugeGuard::increment_gauge(&self.streams)
     }
 
     /// Writes everything out, with how much there is to do now.
-    pub(super) fn text(&self, load: ChatWorkload, usage: Option<SystemUsage>) -> String {
-        self.system.set(usage.unwrap_or_default());
+    pub(super) fn render_openmetrics(&self, load: ChatWorkload, usage: Option<SystemUsage>) -> String {
+        self.system.set_from_usage(usage.unwrap_or_default());
         let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
         self.sessions.set(number(load.sessions));
         self.running.set(number(load.running));
@@ -169,7 +172,7 @@ impl ServerMetrics {
 pub(crate) struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
-    fn up(gauge: &Gauge) -> Self {
+    fn increment_gauge(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
@@ -184,14 +187,14 @@ impl Drop for GaugeGuard {
 impl Default for ServerMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("singletree");
-        let spans = || Family::new_with_constructor(seconds as fn() -> Histogram);
+        let spans = || Family::new_with_constructor(seconds_histogram as fn() -> Histogram);
         let metrics = Self {
             requests: Family::default(),
             request_seconds: spans(),
             turns: Family::default(),
-            turn_seconds: Family::new_with_constructor(seconds as fn() -> Histogram),
-            queue_seconds: seconds(),
-            commit_seconds: seconds(),
+            turn_seconds: Family::new_with_constructor(seconds_histogram as fn() -> Histogram),
+            queue_seconds: seconds_histogram(),
+            commit_seconds: seconds_histogram(),
             commit_failures: Family::default(),
             tokens: Family::default(),
             deliveries: Family::default(),
@@ -209,13 +212,13 @@ impl Default for ServerMetrics {
             categories: LabelValues::default(),
             registry: Registry::default(),
         };
-        metrics.register(&mut registry);
+        metrics.register_metrics(&mut registry);
         Self { registry, ..metrics }
     }
 }
 
 impl ServerMetrics {
-    fn register(&self, to: &mut Registry) {
+    fn register_metrics(&self, to: &mut Registry) {
         to.register("requests", "Requests that were answered", self.requests.clone());
         let timed = "How long requests took to be answered, or until their streams began";
         to.register_with_unit("request", timed, Unit::Seconds, self.request_seconds.clone());
@@ -240,7 +243,7 @@ impl ServerMetrics {
         to.register("store_writable", writable, self.store_writable.clone());
         let waits = "Sessions in memory that wait for an answer";
         to.register("pending_waits", waits, self.pending_waits.clone());
-        self.system.register(to);
+        self.system.register_gauges(to);
         to.register("sessions", "Sessions in memory", self.sessions.clone());
         to.register("turns_running", "Turns that run", self.running.clone());
         let waiting = "Turns that wait their place, or behind what waits for an answer";
@@ -263,8 +266,11 @@ mod tests {
     fn a_label_from_outside_takes_so_many_values_and_no_more() {
         let values = LabelValues::default();
         for number in 0..VALUES_MAX {
-            assert_eq!(values.value(&number.to_string()), number.to_string());
+            assert_eq!(values.bounded_value(&number.to_string()), number.to_string());
         }
-        assert_eq!((values.value("one more"), values.value("7")), (OTHERS.to_owned(), "7".to_owned()));
+        assert_eq!(
+            (values.bounded_value("one more"), values.bounded_value("7")),
+            (OTHERS.to_owned(), "7".to_owned())
+        );
     }
 }

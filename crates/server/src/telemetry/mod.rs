@@ -19,7 +19,7 @@ use singletree_http::Redactor;
 pub(crate) use line::{DeliveryAttempt, DeliveryEnd};
 use line::{DeliveryLine, DescriptorLine, EndedTurnLine, ReloadLine, RequestLine, StoreStateLine, ToolsLine};
 pub(crate) use metrics::ServerMetrics;
-pub(crate) use routes::{metrics_alone, section};
+pub(crate) use routes::{build_metrics_router, build_section};
 
 use crate::system::SystemUsage;
 use metered::MeteredStore;
@@ -29,7 +29,7 @@ use metered::MeteredStore;
 /// It must return at once: a line that it cannot write, it drops.
 pub trait LogSink: fmt::Debug + Send + Sync {
     /// Takes a line, without its end.
-    fn line(&self, line: &str);
+    fn write_line(&self, line: &str);
 }
 
 /// The log and the metrics of a chat and its server. Create it first, and give it to both; a clone shares the same
@@ -50,19 +50,19 @@ impl Telemetry {
 
     /// Counts only.
     #[must_use]
-    pub fn silent() -> Self {
+    pub fn without_log() -> Self {
         Self { log: None, redactor: Redactor::default(), metrics: Arc::default() }
     }
 
     /// Returns who looks on as turns end: for [`ChatBuilder::watcher`](singletree_harness::ChatBuilder::watcher).
     #[must_use]
-    pub fn watcher(&self) -> Arc<dyn TurnWatcher> {
+    pub fn turn_watcher(&self) -> Arc<dyn TurnWatcher> {
         Arc::new(self.clone())
     }
 
     /// Measures the commits of a store: give the returned store to the chat.
     #[must_use]
-    pub fn metered<S: Journal + JournalMaintenance + 'static>(
+    pub fn measure_store<S: Journal + JournalMaintenance + 'static>(
         &self,
         store: Arc<S>,
     ) -> impl Journal + JournalMaintenance + use<S> {
@@ -71,41 +71,53 @@ impl Telemetry {
 
     /// Logs that agents do not have the tools of an MCP server, or one of them, and the reason. The caller makes sure
     /// that this is not logged with every turn.
-    pub fn tools_not_offered(
+    pub fn log_tools_not_offered(
         &self,
         (server, tool): (&str, Option<&str>),
         (why, hint): (&str, Option<&str>),
         clock: &dyn Clock,
     ) {
-        let (at, kind) = (now(clock), "tools_not_offered");
-        self.write(&ToolsLine { at, kind, server, tool, why, hint });
+        let (at, kind) = (format_current_time(clock), "tools_not_offered");
+        self.write_log_line(&ToolsLine { at, kind, server, tool, why, hint });
     }
 
     /// Takes down that the store can be written no more, with its own words, or that it can be written again.
-    pub(crate) fn store_changed(&self, trouble: Option<&StoreError>, clock: &dyn Clock) {
+    pub(crate) fn log_store_change(&self, trouble: Option<&StoreError>, clock: &dyn Clock) {
         let state = if trouble.is_some() { "failed" } else { "writable" };
         let category = trouble.map(StoreError::category);
-        let why = trouble.map(|error| singletree_engine::chain(error));
-        self.write(&StoreStateLine { at: now(clock), kind: "store", state, category, why });
+        let why = trouble.map(|error| singletree_engine::format_error_chain(error));
+        self.write_log_line(&StoreStateLine {
+            at: format_current_time(clock),
+            kind: "store",
+            state,
+            category,
+            why,
+        });
     }
 
     /// Logs that the process has nearly used up its descriptors, or that it has enough again.
-    pub(crate) fn descriptors_changed(&self, usage: SystemUsage, is_near_limit: bool, clock: &dyn Clock) {
+    pub(crate) fn log_descriptor_change(&self, usage: SystemUsage, is_near_limit: bool, clock: &dyn Clock) {
         let state = if is_near_limit { "near_limit" } else { "normal" };
         let (open, limit) = (usage.open_descriptors, usage.descriptor_limit);
-        self.write(&DescriptorLine { at: now(clock), kind: "descriptors", state, open, limit });
+        self.write_log_line(&DescriptorLine {
+            at: format_current_time(clock),
+            kind: "descriptors",
+            state,
+            open,
+            limit,
+        });
     }
 
     /// Logs the limit of open descriptors when the process starts.
-    pub fn descriptors_raised(&self, limit: u64, clock: &dyn Clock) {
-        let (at, kind, state) = (now(clock), "descriptors", "start");
-        self.write(&DescriptorLine { at, kind, state, open: None, limit: Some(limit) });
+    pub fn log_descriptor_limit(&self, limit: u64, clock: &dyn Clock) {
+        let (at, kind, state) = (format_current_time(clock), "descriptors", "start");
+        self.write_log_line(&DescriptorLine { at, kind, state, open: None, limit: Some(limit) });
     }
 
     /// Logs that the configuration was read again: `state` is `refused`, with the reason, or `accepted`, and later
     /// `applied` once the server runs with it.
-    pub fn configuration_reloaded(&self, state: &'static str, why: Option<&str>, clock: &dyn Clock) {
-        self.write(&ReloadLine { at: now(clock), kind: "reload", state, why });
+    pub fn log_configuration_reload(&self, state: &'static str, why: Option<&str>, clock: &dyn Clock) {
+        self.write_log_line(&ReloadLine { at: format_current_time(clock), kind: "reload", state, why });
     }
 
     pub(crate) fn metrics(&self) -> &Arc<ServerMetrics> {
@@ -113,41 +125,45 @@ impl Telemetry {
     }
 
     /// Takes down that a request was answered.
-    pub(crate) fn request(&self, line: &RequestLine<'_>, seconds: f64) {
-        self.metrics.request(line.section, line.status, seconds);
+    pub(crate) fn record_request(&self, line: &RequestLine<'_>, seconds: f64) {
+        self.metrics.count_request(line.section, line.status, seconds);
         // Each visit loads many files of the page: only failures are logged.
         if !(line.section == "page" && line.method == "GET" && line.status < 400) {
-            self.write(line);
+            self.write_log_line(line);
         }
     }
 
     /// Counts a try to deliver a notice, and takes it down unless it arrived.
-    pub(crate) fn delivery(&self, tried: &DeliveryAttempt<'_>, now: Timestamp) {
-        self.metrics.delivery(tried.end);
+    pub(crate) fn record_delivery(&self, tried: &DeliveryAttempt<'_>, now: Timestamp) {
+        self.metrics.count_delivery(tried.end);
         if tried.end != DeliveryEnd::Delivered {
-            self.write(&DeliveryLine { at: crate::native::time(now).0, kind: "delivery", of: tried });
+            self.write_log_line(&DeliveryLine {
+                at: crate::native::convert_time(now).0,
+                kind: "delivery",
+                of: tried,
+            });
         }
     }
 
-    fn write(&self, line: &impl Serialize) {
+    fn write_log_line(&self, line: &impl Serialize) {
         let Some(log) = &self.log else { return };
         // Lines are texts and numbers: there is nothing in them that JSON cannot say.
         if let Ok(text) = serde_json::to_string(line) {
-            log.line(&self.redactor.redact(&text));
+            log.write_line(&self.redactor.redact(&text));
         }
     }
 }
 
 impl TurnWatcher for Telemetry {
-    fn ended(&self, end: &TurnEndReport) {
-        self.metrics.turn(end);
-        self.write(&EndedTurnLine::of(end));
+    fn on_turn_end(&self, end: &TurnEndReport) {
+        self.metrics.count_ended_turn(end);
+        self.write_log_line(&EndedTurnLine::from_report(end));
     }
 }
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self::silent()
+        Self::without_log()
     }
 }
 
@@ -158,7 +174,7 @@ impl fmt::Debug for Telemetry {
 }
 
 /// Returns the category of how a turn ended, where it failed.
-fn category(outcome: &ChatTurnOutcome) -> Option<&str> {
+fn error_category(outcome: &ChatTurnOutcome) -> Option<&str> {
     match outcome {
         ChatTurnOutcome::Errored(it) => Some(&it.error_category),
         ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
@@ -166,8 +182,8 @@ fn category(outcome: &ChatTurnOutcome) -> Option<&str> {
 }
 
 /// Writes the time as lines have it.
-pub(crate) fn now(clock: &dyn Clock) -> String {
-    crate::native::time(clock.now()).0
+pub(crate) fn format_current_time(clock: &dyn Clock) -> String {
+    crate::native::convert_time(clock.now()).0
 }
 
 pub(crate) use line::RequestLine as Line;

@@ -21,53 +21,52 @@ use crate::shared::ServerState;
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Returns the section of the operation routes.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let tag = "operation";
-    let alive = ApiOperation::new("health", "Tells whether the server lives").tag(tag).answers_bytes(
-        200,
-        "text/plain",
-        "It does.",
-    );
+    let alive = ApiOperation::new("health", "Tells whether the server lives")
+        .with_tag(tag)
+        .with_bytes_response(200, "text/plain", "It does.");
     let is_ready = ApiOperation::new("readiness", "Tells whether the server is ready")
-        .about("It is once what a process before it left was taken over, as long as a commit to its store succeeds: that is tried at most \
+        .with_description("It is once what a process before it left was taken over, as long as a commit to its store succeeds: that is tried at most \
              once a second. Otherwise the category of the answer says why: `server_unready`, `store_full`, `store_displaced`, \
              `store_fenced`, `store_unavailable`, `store_corrupt`.",
         )
-        .tag(tag)
-        .answers::<Ready>(200, "It is.")
-        .fails(&[503]);
+        .with_tag(tag)
+        .with_json_response::<Ready>(200, "It is.")
+        .with_error_statuses(&[503]);
     let what = ApiOperation::new("version", "Tells what the server is")
-        .tag(tag)
-        .answers::<Version>(200, "Its name and its version.");
+        .with_tag(tag)
+        .with_json_response::<Version>(200, "Its name and its version.");
     let measures = ApiOperation::new("metrics", "Shows metrics")
-        .about("Where everybody is asked for a key, they have a port of their own (`[server] metrics`), and are not here.")
-        .tag(tag)
-        .answers_bytes(200, "application/openmetrics-text", "Metrics, as Prometheus reads them.")
-        .fails(&[403]);
+        .with_description("Where everybody is asked for a key, they have a port of their own (`[server] metrics`), and are not here.")
+        .with_tag(tag)
+        .with_bytes_response(200, "application/openmetrics-text", "Metrics, as Prometheus reads them.")
+        .with_error_statuses(&[403]);
     let routes = vec![
-        ApiRoute::get("/healthz", async || "ok").open().documented(alive),
-        ApiRoute::get("/readyz", ready).open().documented(is_ready),
-        ApiRoute::get("/version", version).open().documented(what),
-        ApiRoute::get("/metrics", beside).open().documented(measures),
+        ApiRoute::get("/healthz", async || "ok").allow_anonymous().with_operation(alive),
+        ApiRoute::get("/readyz", show_readiness).allow_anonymous().with_operation(is_ready),
+        ApiRoute::get("/version", show_version).allow_anonymous().with_operation(what),
+        ApiRoute::get("/metrics", show_metrics).allow_anonymous().with_operation(measures),
     ];
-    ProtocolSection::new("operation", native::render, routes)
+    ProtocolSection::new("operation", native::render_problem, routes)
 }
 
 /// Returns the router of a port for metrics alone.
-pub(crate) fn metrics_alone(shared: Arc<ServerState>) -> Router {
-    let alone = async |State(shared): State<Arc<ServerState>>| metrics(&shared);
+pub(crate) fn build_metrics_router(shared: Arc<ServerState>) -> Router {
+    let alone = async |State(shared): State<Arc<ServerState>>| render_metrics(&shared);
     Router::new().route("/metrics", get(alone)).route("/healthz", get(async || "ok")).with_state(shared)
 }
 
-async fn ready(State(shared): State<Arc<ServerState>>) -> Result<Json<Ready>, RequestProblem> {
-    let unready = |why: &str| Err(RequestProblem::of_kind(RequestProblemKind::Unready, why).retry_after(1));
+async fn show_readiness(State(shared): State<Arc<ServerState>>) -> Result<Json<Ready>, RequestProblem> {
+    let unready =
+        |why: &str| Err(RequestProblem::from_kind(RequestProblemKind::Unready, why).with_retry_after(1));
     if *shared.closing.borrow() {
         return unready("the server ends");
     }
     if !shared.ready.load(Ordering::Acquire) {
         return unready("what a process before this one left is being taken over");
     }
-    match shared.store_health.check(&shared).await {
+    match shared.store_health.check_writable(&shared).await {
         Ok(()) => Ok(Json(Ready { ready: true })),
         // Its words on the top say nothing of paths; the causes below them are in the log.
         Err(trouble) => {
@@ -77,24 +76,24 @@ async fn ready(State(shared): State<Arc<ServerState>>) -> Result<Json<Ready>, Re
     }
 }
 
-async fn version() -> Json<Version> {
+async fn show_version() -> Json<Version> {
     Json(Version { name: "singletree".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
 /// Shows metrics beside everything else: they tell of all tenants, and so only where there is nobody to keep them from.
-async fn beside(State(shared): State<Arc<ServerState>>) -> Result<Response, RequestProblem> {
-    if shared.access.is_required() {
+async fn show_metrics(State(shared): State<Arc<ServerState>>) -> Result<Response, RequestProblem> {
+    if shared.access.is_key_required() {
         let why = "metrics tell of all tenants: they have a port of their own";
         return Err(
-            RequestProblem::of_kind(RequestProblemKind::Forbidden, why).hint("see `[server] metrics`")
+            RequestProblem::from_kind(RequestProblemKind::Forbidden, why).with_hint("see `[server] metrics`")
         );
     }
-    Ok(metrics(&shared))
+    Ok(render_metrics(&shared))
 }
 
-fn metrics(shared: &ServerState) -> Response {
+fn render_metrics(shared: &ServerState) -> Response {
     let metrics = shared.telemetry.metrics();
-    let usage = shared.system.as_ref().map(|probe| probe.usage());
-    let text = metrics.text(shared.chat.load(), usage);
+    let usage = shared.system.as_ref().map(|probe| probe.measure_usage());
+    let text = metrics.render_openmetrics(shared.chat.load(), usage);
     ([(CONTENT_TYPE, TYPE)], text).into_response()
 }

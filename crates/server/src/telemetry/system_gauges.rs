@@ -17,7 +17,7 @@ pub(super) struct SystemGauges {
 }
 
 impl SystemGauges {
-    pub(super) fn register(&self, to: &mut Registry) {
+    pub(super) fn register_gauges(&self, to: &mut Registry) {
         to.register("descriptors_open", "Descriptors that are open", self.open_descriptors.clone());
         to.register("descriptors_limit", "Descriptors that may be open", self.descriptor_limit.clone());
         let bytes = |to: &mut Registry, name: &str, help: &str, gauge: &Gauge| {
@@ -30,7 +30,7 @@ impl SystemGauges {
         to.register("log_lines_dropped", dropped, self.dropped_log_lines.clone());
     }
 
-    pub(super) fn set(&self, usage: SystemUsage) {
+    pub(super) fn set_from_usage(&self, usage: SystemUsage) {
         let set = |gauge: &Gauge, value: Option<u64>| {
             gauge.set(value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX)));
         };

@@ -21,32 +21,45 @@ struct UiBranchRecord {
     session: String,
 }
 
-fn key(tenant: &TenantId, chat: &str) -> DocumentKey {
+fn branch_document_key(tenant: &TenantId, chat: &str) -> DocumentKey {
     DocumentKey::new(tenant.clone(), KIND, chat)
 }
 
 /// Returns the current session of a chat.
-pub(super) async fn session_of(telling: &HandlerContext, chat: &str) -> Result<String, RequestProblem> {
-    let key = key(&telling.caller.tenant, chat);
-    let document =
-        telling.shared.documents.document(&key).await.map_err(|error| RequestProblem::of(&error.into()))?;
+pub(super) async fn find_current_session(
+    telling: &HandlerContext,
+    chat: &str,
+) -> Result<String, RequestProblem> {
+    let key = branch_document_key(&telling.caller.tenant, chat);
+    let document = telling
+        .shared
+        .documents
+        .read_document(&key)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
     let branch = document.and_then(|document| document.body.decode::<UiBranchRecord>().ok());
     Ok(branch.map_or_else(|| chat.to_owned(), |branch| branch.session))
 }
 
 /// Maps a chat to another session from now on.
-pub(super) async fn go_on_in(
+pub(super) async fn map_chat_to_session(
     telling: &HandlerContext,
     chat: &str,
     session: &str,
 ) -> Result<(), RequestProblem> {
-    let owner = SessionId::parse(session).map_err(|error| RequestProblem::invalid(error.to_string()))?;
+    let owner =
+        SessionId::parse(session).map_err(|error| RequestProblem::invalid_request(error.to_string()))?;
     let change = DocumentChange::Write {
-        key: key(&telling.caller.tenant, chat),
+        key: branch_document_key(&telling.caller.tenant, chat),
         expect: DocumentPrecondition::Any,
         session: Some(owner),
         body: JsonDocument::from(&serde_json::json!(UiBranchRecord { session: session.to_owned() })),
         expires_at: None,
     };
-    telling.shared.documents.change(vec![change]).await.map_err(|error| RequestProblem::of(&error.into()))
+    telling
+        .shared
+        .documents
+        .change_documents(vec![change])
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error.into()))
 }

@@ -3,7 +3,7 @@
 use singletree_durable::StoredTurnStatus;
 use singletree_harness::{Chat, ChatTurnOutcome, Error, TurnId, TurnInfo};
 
-use super::project::{client_id, first_message};
+use super::project::{client_message_id, first_message_id};
 use crate::problem::RequestProblem;
 use crate::retry_chain::RetryChain;
 
@@ -17,7 +17,7 @@ pub(super) struct NewestFailedTurn {
 
 /// Returns the newest turn of a session if it has failed and this id names it; without an id any failed one. A page
 /// names a turn by its message, or by the id of its answer.
-pub(super) async fn newest_failed_turn(
+pub(super) async fn find_newest_failed_turn(
     chat: &Chat,
     session: &str,
     id: Option<&str>,
@@ -34,12 +34,12 @@ pub(super) async fn newest_failed_turn(
         };
         if let Some(id) = id
             && id != newest.id.invocation.to_string()
-            && !is_message_of(RetryChain::of(chat, &newest).await?.as_ref(), id)
+            && !is_message_of(RetryChain::load_for_turn(chat, &newest).await?.as_ref(), id)
         {
             return Ok(None);
         }
         if is_open_retry(&newest)
-            && let Some(chain) = RetryChain::of(chat, &newest).await?
+            && let Some(chain) = RetryChain::load_for_turn(chat, &newest).await?
             && let Some(turn) = chain.turns.into_iter().rfind(|turn| *turn != newest.id)
         {
             // A retry runs already: another retry of the same turn is refused.
@@ -50,7 +50,7 @@ pub(super) async fn newest_failed_turn(
         let is_cancelled = error.error_category == "chat_turn_cancelled";
         Ok(Some(NewestFailedTurn { turn: newest.id, is_cancelled }))
     };
-    read.await.map_err(|error: Error| RequestProblem::of(&error))
+    read.await.map_err(|error: Error| RequestProblem::from_chat_error(&error))
 }
 
 /// Checks whether a turn retries another one and has not ended.
@@ -61,6 +61,6 @@ fn is_open_retry(turn: &TurnInfo) -> bool {
 /// Checks whether the turns of a chain answer the message that a page has under this id.
 fn is_message_of(chain: Option<&RetryChain>, id: &str) -> bool {
     chain.is_some_and(|RetryChain { first, message: (_, side), .. }| {
-        client_id(side.as_ref()).map_or_else(|| first_message(first), str::to_owned) == id
+        client_message_id(side.as_ref()).map_or_else(|| first_message_id(first), str::to_owned) == id
     })
 }

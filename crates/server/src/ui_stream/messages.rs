@@ -9,8 +9,8 @@ use singletree_durable::InvocationId;
 use singletree_harness::{Chat, Error, FailedTurnEntry, TranscriptEntry, TurnId, WaitSpan};
 use singletree_protocol::ui_stream::{UiMessage, UiMessagePage};
 
-use super::branch::session_of;
-use super::project::{HistoryWaits, MessageOrigins, OpenTurn, UiSessionContent, messages};
+use super::branch::find_current_session;
+use super::project::{HistoryWaits, MessageOrigins, OpenTurn, UiSessionContent, convert_session_content};
 use super::sdk::UiStreamFeatures;
 use crate::native::{HandlerContext, StrictQuery};
 use crate::problem::RequestProblem;
@@ -27,26 +27,26 @@ pub(super) struct ListQuery {
 }
 
 /// Answers with a chat's messages.
-pub(super) async fn list(
+pub(super) async fn list_messages(
     telling: HandlerContext,
     Path(chat): Path<String>,
     StrictQuery(query): StrictQuery<ListQuery>,
 ) -> Result<Json<UiMessagePage>, RequestProblem> {
-    let limit = crate::native::limit(query.limit.or(Some(NEWEST)))?;
-    let session_id = session_of(&telling, &chat).await?;
-    let all = telling.chat();
-    let dialect = UiStreamFeatures::of(&telling, &session_id).await?;
+    let limit = crate::native::resolve_page_limit(query.limit.or(Some(NEWEST)))?;
+    let session_id = find_current_session(&telling, &chat).await?;
+    let all = telling.caller_chat();
+    let dialect = UiStreamFeatures::read_for_session(&telling, &session_id).await?;
     let read = async {
-        let (open, entries) = open_and_newest(&all, &session_id, limit).await?;
-        let failed = failed(&all, &session_id, &entries).await?;
-        let waits = waits(&all, &session_id, &entries).await?;
-        let origins = origins(&all, &session_id).await?;
+        let (open, entries) = read_open_and_newest(&all, &session_id, limit).await?;
+        let failed = read_failed_turns(&all, &session_id, &entries).await?;
+        let waits = read_history_waits(&all, &session_id, &entries).await?;
+        let origins = find_fork_origins(&all, &session_id).await?;
         let (session, origins, waits) = (session_id.as_str(), &origins, &waits);
         let (entries, failed, open) = (&entries[..], &failed[..], &open[..]);
         let shown = UiSessionContent { session, origins, entries, waits, failed, open, dialect };
-        Ok::<_, Error>(messages(&shown))
+        Ok::<_, Error>(convert_session_content(&shown))
     };
-    let messages = read.await.map_err(|error| RequestProblem::of(&error))?;
+    let messages = read.await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(Json(UiMessagePage { messages, session_id }))
 }
 
@@ -55,18 +55,19 @@ const ATTEMPTS: usize = 8;
 
 /// Reads the messages of open turns, and the newest ones of the history as of the same moment: a turn that ends in
 /// between would be in both or in neither.
-async fn open_and_newest(
+async fn read_open_and_newest(
     chat: &Chat,
     session: &str,
     limit: u64,
 ) -> Result<(Vec<OpenTurn>, Vec<TranscriptEntry>), Error> {
-    let (mut open, mut entries) = (open(chat, session).await?, newest(chat, session, limit).await?);
+    let (mut open, mut entries) =
+        (read_open_turns(chat, session).await?, read_newest_messages(chat, session, limit).await?);
     for _ in 0..ATTEMPTS {
-        let again = self::open(chat, session).await?;
+        let again = self::read_open_turns(chat, session).await?;
         if again.iter().map(|open| &open.turn).eq(open.iter().map(|open| &open.turn)) {
             break;
         }
-        (open, entries) = (again, newest(chat, session, limit).await?);
+        (open, entries) = (again, read_newest_messages(chat, session, limit).await?);
     }
     Ok((open, entries))
 }
@@ -75,7 +76,7 @@ async fn open_and_newest(
 const FAILED: usize = 100;
 
 /// Reads the failed turns that belong among some messages of a history, or after them.
-async fn failed(
+async fn read_failed_turns(
     chat: &Chat,
     session: &str,
     entries: &[TranscriptEntry],
@@ -88,7 +89,7 @@ async fn failed(
 }
 
 /// Reads the turns that have not ended, with their messages.
-async fn open(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Error> {
+async fn read_open_turns(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Error> {
     let turns = match chat.open_turns(session).await {
         Err(Error::SessionUnknown { .. }) => return Ok(Vec::new()),
         turns => turns?,
@@ -105,7 +106,7 @@ async fn open(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Error> {
 }
 
 /// Reads the newest messages of a history.
-async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<TranscriptEntry>, Error> {
+async fn read_newest_messages(chat: &Chat, session: &str, limit: u64) -> Result<Vec<TranscriptEntry>, Error> {
     Ok(chat.newest_messages(session, limit).await?.items)
 }
 
@@ -113,8 +114,8 @@ async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<Transcript
 const GENERATIONS: usize = 64;
 
 /// Finds the sessions that a session was forked from.
-async fn origins(chat: &Chat, session: &str) -> Result<MessageOrigins, Error> {
-    let mut origins = MessageOrigins::of(session);
+async fn find_fork_origins(chat: &Chat, session: &str) -> Result<MessageOrigins, Error> {
+    let mut origins = MessageOrigins::from_session(session);
     let mut at = session.to_owned();
     for _ in 0..GENERATIONS {
         let parent = match chat.session_info(&at).await {
@@ -124,14 +125,18 @@ async fn origins(chat: &Chat, session: &str) -> Result<MessageOrigins, Error> {
             Err(error) => return Err(error),
         };
         let Some(parent) = parent else { break };
-        origins.forked_from(&parent.session, parent.offset);
+        origins.add_parent_session(&parent.session, parent.offset);
         at = parent.session;
     }
     Ok(origins)
 }
 
 /// Reads the waits of the invocations of some messages.
-async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<HistoryWaits, Error> {
+async fn read_history_waits(
+    chat: &Chat,
+    session: &str,
+    entries: &[TranscriptEntry],
+) -> Result<HistoryWaits, Error> {
     let mut waits = HistoryWaits::default();
     for wait in chat.pending(Some(session), 1).await? {
         waits.pending.insert(wait.invocation.clone(), wait);
@@ -143,14 +148,14 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
         .map(|it| it.invocation.clone())
         .collect();
     for invocation in resumed {
-        let ended = ended(chat, &invocation).await?;
+        let ended = read_ended_waits(chat, &invocation).await?;
         waits.ended.insert(invocation, ended);
     }
     Ok(waits)
 }
 
 /// Reads the waits of an invocation that have ended; none if its records were deleted.
-async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, Error> {
+async fn read_ended_waits(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, Error> {
     match chat.timeline(&TurnId::new(invocation.clone(), 0)).await {
         Ok(timeline) => Ok(timeline.waits.into_iter().filter(|wait| wait.status != "pending").collect()),
         Err(Error::TurnUnknown { .. }) => Ok(Vec::new()),
@@ -160,7 +165,7 @@ async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, 
 
 /// Reads the earlier turns of an invocation as the beginning of its message, with the ids of the calls that needed an
 /// approval.
-pub(super) async fn before(
+pub(super) async fn read_message_beginning(
     chat: &Chat,
     (session, dialect): (&str, UiStreamFeatures),
     turn: &TurnId,
@@ -168,14 +173,14 @@ pub(super) async fn before(
     if turn.ordinal == 0 {
         return Ok(None);
     }
-    let mut entries = newest(chat, session, NEWEST).await?;
+    let mut entries = read_newest_messages(chat, session, NEWEST).await?;
     entries.retain(|entry| {
         entry
             .id
             .as_ref()
             .is_some_and(|id| id.turn.invocation == turn.invocation && id.turn.ordinal < turn.ordinal)
     });
-    let mut ended = ended(chat, &turn.invocation).await?;
+    let mut ended = read_ended_waits(chat, &turn.invocation).await?;
     ended.truncate(turn.ordinal as usize);
     let asked = ended.iter().filter_map(|wait| wait.metadata.as_ref()?.get("call_id")?.as_str());
     let asked = asked.map(str::to_owned).collect();
@@ -184,13 +189,13 @@ pub(super) async fn before(
     let id = turn.invocation.to_string();
     let shown = UiSessionContent {
         session,
-        origins: &MessageOrigins::of(session),
+        origins: &MessageOrigins::from_session(session),
         entries: &entries,
         waits: &waits,
         failed: &[],
         open: &[],
         dialect,
     };
-    let message = messages(&shown).into_iter().find(|message| message.id == id);
+    let message = convert_session_content(&shown).into_iter().find(|message| message.id == id);
     Ok(message.map(|message| (message, asked)))
 }

@@ -31,24 +31,30 @@ use crate::section::{ApiRoute, ProtocolSection, RequestContext};
 use crate::sse::ServerSentEvent;
 
 /// Returns the section.
-pub(crate) fn section() -> ProtocolSection {
+pub(crate) fn build_section() -> ProtocolSection {
     let routes = vec![
-        ApiRoute::post("/v1/ui", post::post).needs(Scope::Write).streams(),
-        ApiRoute::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read).streams(),
-        ApiRoute::delete("/v1/ui/{session}/stream", stop::stop).needs(Scope::Write),
-        ApiRoute::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
+        ApiRoute::post("/v1/ui", post::execute_page_request)
+            .with_required_scope(Scope::Write)
+            .with_event_stream(),
+        ApiRoute::get("/v1/ui/{session}/stream", resume::resume_stream)
+            .with_required_scope(Scope::Read)
+            .with_event_stream(),
+        ApiRoute::delete("/v1/ui/{session}/stream", stop::cancel_running_turn)
+            .with_required_scope(Scope::Write),
+        ApiRoute::get("/v1/ui/{session}/messages", messages::list_messages).with_required_scope(Scope::Read),
     ];
-    ProtocolSection::new("ui_stream", native::render, routes).failing_streams(stream_failure)
+    ProtocolSection::new("ui_stream", native::render_problem, routes)
+        .with_stream_failure(render_stream_failure)
 }
 
 /// Returns the last frames of a stream that ends with a problem.
-fn stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
-    let error = StreamPart::Error { error_text: problem.shown().to_owned() };
+fn render_stream_failure(problem: &RequestProblem, _asked: &RequestContext) -> Vec<ServerSentEvent> {
+    let error = StreamPart::Error { error_text: problem.end_user_text().to_owned() };
     let finish = StreamPart::Finish { finish_reason: Some(Cause::Error), message_metadata: None };
     let part = |part: &StreamPart| serde_json::to_string(part).expect("a part of strings is JSON");
     vec![
-        ServerSentEvent::data(part(&error)),
-        ServerSentEvent::data(part(&finish)),
-        ServerSentEvent::data("[DONE]"),
+        ServerSentEvent::from_data(part(&error)),
+        ServerSentEvent::from_data(part(&finish)),
+        ServerSentEvent::from_data("[DONE]"),
     ]
 }

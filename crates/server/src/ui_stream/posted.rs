@@ -7,8 +7,8 @@ use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageConte
 use singletree_protocol::ui_stream::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
 
 use super::approvals::APPROVAL_PREFIX;
-use super::failed::newest_failed_turn;
-use super::project::id_of;
+use super::failed::find_newest_failed_turn;
+use super::project::user_message_id;
 use crate::named_wait::NamedWait;
 use crate::native::HandlerContext;
 use crate::pictures;
@@ -63,7 +63,7 @@ pub(super) struct UiUserMessage {
 }
 
 /// Finds out which operation the request asks for.
-pub(super) async fn asked(
+pub(super) async fn read_operation(
     telling: &HandlerContext,
     session: &str,
     posted: Posted,
@@ -75,25 +75,25 @@ pub(super) async fn asked(
     if posted.trigger == Trigger::SubmitMessage
         && let Some(last) = newest.as_ref().filter(|message| message.role == "assistant")
     {
-        let approvals: Vec<_> = last.parts.iter().filter_map(approval).collect();
+        let approvals: Vec<_> = last.parts.iter().filter_map(read_approval).collect();
         if !approvals.is_empty() {
             return Ok(UiOperation::Approvals(approvals));
         }
     }
     let newest = newest.filter(|newest| newest.role == "user");
-    let chat = telling.chat();
+    let chat = telling.caller_chat();
     match (posted.trigger, newest) {
         (Trigger::SubmitMessage, None) => {
-            Err(RequestProblem::invalid("the last message is not the user's: nothing is said")
-                .hint("to answer what waits, post it as `answer`")
-                .field("messages"))
+            Err(RequestProblem::invalid_request("the last message is not the user's: nothing is said")
+                .with_hint("to answer what waits, post it as `answer`")
+                .with_field("messages"))
         }
         (Trigger::SubmitMessage, Some(newest)) => {
             let known = match &posted.message_id {
-                Some(id) => find(&chat, session, id).await?,
+                Some(id) => find_user_message(&chat, session, id).await?,
                 None => None,
             };
-            let said = said(telling, session, newest).await?;
+            let said = read_user_message(telling, session, newest).await?;
             Ok(match (known, posted.message_id) {
                 (Some(place), _) => UiOperation::Otherwise(place, said),
                 // The message to replace is not in the history, so it was never answered.
@@ -115,16 +115,16 @@ async fn read_regenerate_request(
     newest: Option<GivenMessage>,
     message_id: Option<String>,
 ) -> Result<UiOperation, RequestProblem> {
-    let chat = telling.chat();
+    let chat = telling.caller_chat();
     let newest = newest.and_then(|GivenMessage { id, role, parts }| Some((id?, role, parts)));
     let id = newest.as_ref().map(|(id, ..)| id.clone()).or(message_id);
     let place = match &id {
-        Some(id) => find(&chat, session, id).await?,
+        Some(id) => find_user_message(&chat, session, id).await?,
         None => None,
     };
     // The failed message may be another caller's: only readers learn of it.
-    if telling.caller.may_read()
-        && let Some(failed) = newest_failed_turn(&chat, session, id.as_deref()).await?
+    if telling.caller.can_read_messages()
+        && let Some(failed) = find_newest_failed_turn(&chat, session, id.as_deref()).await?
         // A turn that was stopped while it ran has its message in the history: it is answered anew.
         && (!failed.is_cancelled || (newest.is_some() && place.is_none()))
     {
@@ -133,7 +133,9 @@ async fn read_regenerate_request(
     match (place, newest, id) {
         (Some(place), ..) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Place(place)))),
         (None, Some((id, role, parts)), _) => {
-            said(telling, session, GivenMessage { id: Some(id), role, parts }).await.map(UiOperation::Again)
+            read_user_message(telling, session, GivenMessage { id: Some(id), role, parts })
+                .await
+                .map(UiOperation::Again)
         }
         (None, None, Some(id)) => Ok(UiOperation::Regenerate(Some(UiMessageTarget::Invocation(id)))),
         (None, None, None) => Ok(UiOperation::Regenerate(None)),
@@ -141,34 +143,36 @@ async fn read_regenerate_request(
 }
 
 /// Reads the approval of a call; `None` if the part has none, or if its id is not one of this server.
-fn approval(part: &GivenPart) -> Option<GivenApproval> {
+fn read_approval(part: &GivenPart) -> Option<GivenApproval> {
     let is_call = part.kind == "dynamic-tool" || part.kind.starts_with("tool-");
     if !is_call || part.state.as_deref() != Some("approval-responded") {
         return None;
     }
     let approval = part.approval.as_ref()?;
-    let named = NamedWait::read(APPROVAL_PREFIX, approval.get("id")?.as_str()?)?;
+    let named = NamedWait::decode_wait_id(APPROVAL_PREFIX, approval.get("id")?.as_str()?)?;
     let reason = approval.get("reason").and_then(Value::as_str).map(str::to_owned);
     Some(GivenApproval { named, approved: approval.get("approved")?.as_bool()?, reason })
 }
 
 /// Finds a user's message of the history by its id in the page.
-async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, RequestProblem> {
+async fn find_user_message(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, RequestProblem> {
     let len = match chat.session_info(session).await {
         Ok(info) => info.messages,
         Err(Error::SessionUnknown { .. }) => 0,
-        Err(error) => return Err(RequestProblem::of(&error)),
+        Err(error) => return Err(RequestProblem::from_chat_error(&error)),
     };
     let mut to = len;
     while to > len.saturating_sub(LOOKED_AT) {
-        let part =
-            chat.messages_before(session, to, WINDOW).await.map_err(|error| RequestProblem::of(&error))?;
+        let part = chat
+            .messages_before(session, to, WINDOW)
+            .await
+            .map_err(|error| RequestProblem::from_chat_error(&error))?;
         let from = part.items.first().map_or(0, |items| items.seq);
         let found = part
             .items
             .iter()
             .rev()
-            .find(|item| item.message.role == Role::User && id_of(session, item) == id);
+            .find(|item| item.message.role == Role::User && user_message_id(session, item) == id);
         if let Some(found) = found {
             return Ok(Some(found.seq));
         }
@@ -178,38 +182,42 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Reque
 }
 
 /// Reads a user's message.
-async fn said(
+async fn read_user_message(
     telling: &HandlerContext,
     session: &str,
     given: GivenMessage,
 ) -> Result<UiUserMessage, RequestProblem> {
     let mut blocks = Vec::new();
     for (at, part) in given.parts.into_iter().enumerate() {
-        blocks.extend(block(part).map_err(|problem| problem.field(format!("message.parts[{at}]")))?);
+        blocks.extend(
+            read_message_part(part).map_err(|problem| problem.with_field(format!("message.parts[{at}]")))?,
+        );
     }
     let content = match blocks.as_mut_slice() {
-        [] => return Err(RequestProblem::invalid("there is nothing said").field("message.parts")),
+        [] => {
+            return Err(RequestProblem::invalid_request("there is nothing said").with_field("message.parts"));
+        }
         [ContentBlock::Text { text, .. }] => MessageContent::Text(std::mem::take(text)),
         _ => MessageContent::from_blocks(blocks),
     };
-    let message = pictures::kept(&telling.chat(), session, ChatMessage::user(content)).await;
+    let message = pictures::store_pictures(&telling.caller_chat(), session, ChatMessage::user(content)).await;
     let message = message.map_err(|problem| match problem.field {
-        None => problem.field("message.parts"),
+        None => problem.with_field("message.parts"),
         Some(_) => problem,
     })?;
     Ok(UiUserMessage { message, id: given.id })
 }
 
 /// Reads a part; `None` for a part that belongs to the page alone, and for an empty text.
-fn block(part: GivenPart) -> Result<Option<ContentBlock>, RequestProblem> {
+fn read_message_part(part: GivenPart) -> Result<Option<ContentBlock>, RequestProblem> {
     let is_picture = part.media_type.as_ref().is_some_and(|media_type| media_type.starts_with("image/"));
     match (part.kind.as_str(), part.text, part.url) {
-        ("text", Some(text), _) => Ok((!text.is_empty()).then(|| ContentBlock::text_of(text))),
+        ("text", Some(text), _) => Ok((!text.is_empty()).then(|| ContentBlock::from_text(text))),
         ("file", _, Some(url)) if is_picture => {
             let source = ImageContentSource::Url { url };
             Ok(Some(ContentBlock::Image { source, media_type: part.media_type, detail: None }))
         }
-        ("text" | "file", _, _) => Err(RequestProblem::invalid(
+        ("text" | "file", _, _) => Err(RequestProblem::invalid_request(
             "a part is a `text` with its `text`, or a `file` that is a picture, with its `url`",
         )),
         _ => Ok(None),

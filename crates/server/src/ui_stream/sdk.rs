@@ -3,7 +3,7 @@
 
 use axum::http::HeaderMap;
 
-use crate::native::{HandlerContext, view};
+use crate::native::{HandlerContext, load_visibility};
 use crate::problem::RequestProblem;
 
 /// The header with the major version of `ai`. No other part of a request has it.
@@ -26,9 +26,12 @@ impl UiStreamFeatures {
     ///
     /// # Errors
     /// `server_request_invalid`; those of reading a session.
-    pub(super) async fn of(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
-        let approvals = speaks_approvals(&telling.headers)?;
-        let view = view(&telling.shared, &telling.chat(), session).await?;
+    pub(super) async fn read_for_session(
+        telling: &HandlerContext,
+        session: &str,
+    ) -> Result<Self, RequestProblem> {
+        let approvals = supports_approvals(&telling.headers)?;
+        let view = load_visibility(&telling.shared, &telling.caller_chat(), session).await?;
         Ok(Self { approvals, thinking: view.thinking })
     }
 }
@@ -37,18 +40,18 @@ impl UiStreamFeatures {
 ///
 /// # Errors
 /// `server_request_invalid`.
-pub(super) fn speaks_approvals(headers: &HeaderMap) -> Result<bool, RequestProblem> {
-    Ok(version(headers)?.is_some_and(|version| version >= APPROVALS_SINCE))
+pub(super) fn supports_approvals(headers: &HeaderMap) -> Result<bool, RequestProblem> {
+    Ok(read_sdk_version(headers)?.is_some_and(|version| version >= APPROVALS_SINCE))
 }
 
 /// Reads the major version of the library.
-fn version(headers: &HeaderMap) -> Result<Option<u32>, RequestProblem> {
+fn read_sdk_version(headers: &HeaderMap) -> Result<Option<u32>, RequestProblem> {
     let Some(version) = headers.get(AI_SDK_VERSION) else { return Ok(None) };
     let text = version.to_str().unwrap_or_default();
     let major = text.split('.').next().and_then(|major| major.parse().ok());
     let wrong = || {
-        RequestProblem::invalid("X-AI-SDK-Version is the major version of `ai`, such as 6")
-            .field("X-AI-SDK-Version")
+        RequestProblem::invalid_request("X-AI-SDK-Version is the major version of `ai`, such as 6")
+            .with_field("X-AI-SDK-Version")
     };
     major.map(Some).ok_or_else(wrong)
 }

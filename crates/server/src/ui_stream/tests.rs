@@ -106,11 +106,11 @@ proptest! {
         let mut page = Page::default();
         let mut too_late = false;
         for event in &events {
-            for piece in fold.event(event) {
+            for piece in fold.apply_event(event) {
                 // A text that another part has closed cannot be marked as void any more.
                 too_late |= matches!(&piece, ProjectionPiece::Retract { showing }
                     if page.said().contains_key(&showing.message.to_string()) && !page.open.contains_key(&showing.to_string()));
-                wire.piece(piece).iter().for_each(|it| page.read(it));
+                wire.encode_piece(piece).iter().for_each(|it| page.read(it));
             }
         }
         prop_assert!(page.finished == 1 && !page.stepping && page.open.is_empty());

@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, MessageId, TurnId};
 use singletree_protocol::ui_stream::{Cause, StreamPart, ToolApproval, UiMessage, UiPart};
 
-use super::approvals::{DENIED, approval_of, is_denial};
-use super::project::{UiToolOutcome, ended_data, error_data, metadata, pending_data, steered_data, wait_id};
+use super::approvals::{DENIED, approval_of_wait, is_denied_result};
+use super::project::{
+    UiToolOutcome, build_metadata, ended_wait_data, pending_wait_data, steered_data, turn_error_data,
+    wait_part_id,
+};
 use super::sdk::UiStreamFeatures;
 use crate::fold::{DisplayedMessageId, ProjectionPiece, ThinkingProjection, ToolAnswer};
-use crate::native::suspended;
+use crate::native::convert_suspended_wait;
 use crate::shared::ServerState;
 
 /// Converts pieces to parts.
@@ -60,14 +63,14 @@ impl UiStreamEncoder {
     }
 
     /// Sets the optional parts that the page knows.
-    pub(super) fn speaking(mut self, dialect: UiStreamFeatures) -> Self {
+    pub(super) fn with_features(mut self, dialect: UiStreamFeatures) -> Self {
         self.dialect = dialect;
         self
     }
 
     /// Continues a message that the page has; `asked` are its calls that needed an approval.
-    pub(super) fn going_on(mut self, before: &UiMessage, asked: &[String]) -> Self {
-        self.know(before);
+    pub(super) fn with_known_message(mut self, before: &UiMessage, asked: &[String]) -> Self {
+        self.add_known_calls(before);
         if self.dialect.approvals {
             self.asked.extend(asked.iter().cloned());
         }
@@ -75,16 +78,16 @@ impl UiStreamEncoder {
     }
 
     /// Returns the parts of a message that the page may not have, as the beginning of this one.
-    pub(super) fn replay(&mut self, before: UiMessage) -> Vec<StreamPart> {
-        self.know(&before);
-        let mut parts = self.begin();
+    pub(super) fn replay_message(&mut self, before: UiMessage) -> Vec<StreamPart> {
+        self.add_known_calls(&before);
+        let mut parts = self.begin_message();
         for (at, part) in before.parts.into_iter().enumerate() {
             self.replay_part(at, part, &mut parts);
         }
         parts
     }
 
-    fn know(&mut self, before: &UiMessage) {
+    fn add_known_calls(&mut self, before: &UiMessage) {
         for part in &before.parts {
             if let UiPart::DynamicTool { tool_call_id, approval, .. } = part {
                 self.calls.insert(tool_call_id.clone());
@@ -95,7 +98,7 @@ impl UiStreamEncoder {
 
     fn replay_part(&mut self, at: usize, part: UiPart, parts: &mut Vec<StreamPart>) {
         match part {
-            UiPart::StepStart => self.step(parts),
+            UiPart::StepStart => self.begin_step(parts),
             UiPart::Text { text: delta, .. } => {
                 let id = format!("{}#{at}", self.turn.invocation);
                 parts.push(StreamPart::TextStart { id: id.clone() });
@@ -112,7 +115,7 @@ impl UiStreamEncoder {
                 approval,
                 ..
             } => {
-                parts.push(call(&tool_call_id, tool_name, input));
+                parts.push(tool_input_part(&tool_call_id, tool_name, input));
                 if let Some(ToolApproval { id: approval_id, .. }) = approval {
                     let tool_call_id = tool_call_id.clone();
                     parts.push(StreamPart::ToolApprovalRequest { approval_id, tool_call_id });
@@ -120,7 +123,7 @@ impl UiStreamEncoder {
                 let answer =
                     output.map(UiToolOutcome::Gave).or_else(|| error_text.map(UiToolOutcome::Failed));
                 match answer {
-                    Some(answer) => parts.push(answered(&tool_call_id, answer)),
+                    Some(answer) => parts.push(tool_output_part(&tool_call_id, answer)),
                     None if state == DENIED => parts.push(StreamPart::ToolOutputDenied { tool_call_id }),
                     None => {}
                 }
@@ -139,16 +142,16 @@ impl UiStreamEncoder {
     }
 
     /// Returns the parts for new thinking in an event. They go before the parts of its pieces.
-    pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<StreamPart> {
+    pub(super) fn encode_thinking(&mut self, event: &ChatEvent) -> Vec<StreamPart> {
         if !self.dialect.thinking || event.turn != self.turn {
             return Vec::new();
         }
-        let Some(thought) = self.thoughts.event(event) else { return Vec::new() };
-        let mut parts = self.begin();
-        self.step_of(&thought.message, &mut parts);
-        let id = thought.id();
+        let Some(thought) = self.thoughts.apply_event(event) else { return Vec::new() };
+        let mut parts = self.begin_message();
+        self.begin_step_of_message(&thought.message, &mut parts);
+        let id = thought.thinking_id();
         if self.thinking.as_ref() != Some(&id) {
-            self.close(None, &mut parts);
+            self.end_open_content(None, &mut parts);
             parts.push(StreamPart::ReasoningStart { id: id.clone() });
             self.thinking = Some(id.clone());
         }
@@ -157,10 +160,10 @@ impl UiStreamEncoder {
     }
 
     /// Returns the parts of a piece.
-    pub(super) fn piece(&mut self, piece: ProjectionPiece) -> Vec<StreamPart> {
+    pub(super) fn encode_piece(&mut self, piece: ProjectionPiece) -> Vec<StreamPart> {
         let mut parts = match piece {
             ProjectionPiece::End { ref side, .. } => {
-                self.cause = cause(side.as_ref());
+                self.cause = read_finish_cause(side.as_ref());
                 return Vec::new();
             }
             ProjectionPiece::TurnBegin { .. } | ProjectionPiece::Recorded(_) => return Vec::new(),
@@ -171,50 +174,51 @@ impl UiStreamEncoder {
             | ProjectionPiece::Retract { .. }
             | ProjectionPiece::Answer(_)
             | ProjectionPiece::User { .. }
-            | ProjectionPiece::Signal { .. } => self.begin(),
+            | ProjectionPiece::Signal { .. } => self.begin_message(),
             // A turn that fails before its first text leaves no message behind.
             ProjectionPiece::TurnEnd { ref outcome, .. } => match outcome.as_ref() {
                 ChatTurnOutcome::Errored(_) => Vec::new(),
-                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => self.begin(),
+                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => self.begin_message(),
             },
         };
         match piece {
             ProjectionPiece::Begin { showing, .. } => {
                 // Text that is shown again belongs to the same step.
                 if showing.attempt == 1 {
-                    self.step_of(&showing.message, &mut parts);
+                    self.begin_step_of_message(&showing.message, &mut parts);
                 }
             }
-            ProjectionPiece::Text { showing, delta } => self.say(&showing, delta, &mut parts),
+            ProjectionPiece::Text { showing, delta } => self.encode_text_delta(&showing, delta, &mut parts),
             ProjectionPiece::Call { id, name, arguments, .. } => {
-                self.close(None, &mut parts);
+                self.end_open_content(None, &mut parts);
                 self.calls.insert(id.clone());
-                parts.push(call(&id, name, Value::Object(arguments)));
+                parts.push(tool_input_part(&id, name, Value::Object(arguments)));
             }
             ProjectionPiece::Retract { showing } => {
                 if self.text.as_ref() == Some(&showing.to_string()) {
-                    self.close(Some(json!({ "singletree": { "retracted": true } })), &mut parts);
+                    self.end_open_content(Some(json!({ "singletree": { "retracted": true } })), &mut parts);
                 }
             }
             ProjectionPiece::Answer(ToolAnswer { call, success, content, .. }) => {
-                if self.asked.contains(&call) && is_denial(&content) {
+                if self.asked.contains(&call) && is_denied_result(&content) {
                     parts.push(StreamPart::ToolOutputDenied { tool_call_id: call });
                 } else if self.calls.contains(&call) {
-                    parts.push(answered(&call, UiToolOutcome::of(success, &content)));
+                    parts.push(tool_output_part(&call, UiToolOutcome::from_content(success, &content)));
                 }
             }
             ProjectionPiece::User { id, message, side } => {
-                self.close(None, &mut parts);
+                self.end_open_content(None, &mut parts);
                 let (id, data) = steered_data(Some(&id), &message, side.as_ref());
                 parts.push(StreamPart::DataSteered { id, data });
             }
             ProjectionPiece::Signal { turn, signal, wait, how } => {
                 if how != "refused" {
-                    let (id, data) = (wait_id(&turn.invocation, wait), ended_data(wait, &signal, how));
+                    let (id, data) =
+                        (wait_part_id(&turn.invocation, wait), ended_wait_data(wait, &signal, how));
                     parts.push(StreamPart::DataSuspended { id, data });
                 }
             }
-            ProjectionPiece::TurnEnd { outcome, .. } => self.end(&outcome, &mut parts),
+            ProjectionPiece::TurnEnd { outcome, .. } => self.encode_turn_end(&outcome, &mut parts),
             ProjectionPiece::TurnBegin { .. }
             | ProjectionPiece::End { .. }
             | ProjectionPiece::Recorded(_) => {}
@@ -223,48 +227,53 @@ impl UiStreamEncoder {
     }
 
     /// Returns the parts that report an error of the stream itself.
-    pub(super) fn broken(&mut self, error: &singletree_harness::Error) -> Vec<StreamPart> {
+    pub(super) fn encode_stream_error(&mut self, error: &singletree_harness::Error) -> Vec<StreamPart> {
         let mut parts = Vec::new();
-        self.close(None, &mut parts);
+        self.end_open_content(None, &mut parts);
         let error_text = self.shared.redactor.redact(&error.to_string()).into_owned();
         parts.push(StreamPart::Error { error_text });
         parts
     }
 
-    fn begin(&mut self) -> Vec<StreamPart> {
+    fn begin_message(&mut self) -> Vec<StreamPart> {
         if std::mem::replace(&mut self.begun, true) {
             return Vec::new();
         }
         let message_id = Some(self.turn.invocation.to_string());
-        let message_metadata = Some(metadata(&self.session, Some(&self.turn)));
+        let message_metadata = Some(build_metadata(&self.session, Some(&self.turn)));
         vec![StreamPart::Start { message_id, message_metadata }]
     }
 
     /// Begins the step of a message, unless its thinking has begun it.
-    fn step_of(&mut self, message: &MessageId, parts: &mut Vec<StreamPart>) {
+    fn begin_step_of_message(&mut self, message: &MessageId, parts: &mut Vec<StreamPart>) {
         if self.stepped.as_ref() != Some(message) {
             self.stepped = Some(message.clone());
-            self.step(parts);
+            self.begin_step(parts);
         }
     }
 
-    fn step(&mut self, parts: &mut Vec<StreamPart>) {
-        self.leave_step(parts);
+    fn begin_step(&mut self, parts: &mut Vec<StreamPart>) {
+        self.finish_open_step(parts);
         self.stepping = true;
         parts.push(StreamPart::StartStep);
     }
 
-    fn leave_step(&mut self, parts: &mut Vec<StreamPart>) {
-        self.close(None, parts);
+    fn finish_open_step(&mut self, parts: &mut Vec<StreamPart>) {
+        self.end_open_content(None, parts);
         if std::mem::take(&mut self.stepping) {
             parts.push(StreamPart::FinishStep);
         }
     }
 
-    fn say(&mut self, showing: &DisplayedMessageId, delta: String, parts: &mut Vec<StreamPart>) {
+    fn encode_text_delta(
+        &mut self,
+        showing: &DisplayedMessageId,
+        delta: String,
+        parts: &mut Vec<StreamPart>,
+    ) {
         let id = showing.to_string();
         if self.text.as_ref() != Some(&id) {
-            self.close(None, parts);
+            self.end_open_content(None, parts);
             parts.push(StreamPart::TextStart { id: id.clone() });
             self.text = Some(id.clone());
         }
@@ -272,7 +281,7 @@ impl UiStreamEncoder {
     }
 
     /// Ends the text or the thinking that is open.
-    fn close(&mut self, provider_metadata: Option<Value>, parts: &mut Vec<StreamPart>) {
+    fn end_open_content(&mut self, provider_metadata: Option<Value>, parts: &mut Vec<StreamPart>) {
         if let Some(id) = self.thinking.take() {
             parts.push(StreamPart::ReasoningEnd { id });
         }
@@ -281,22 +290,23 @@ impl UiStreamEncoder {
         }
     }
 
-    fn end(&mut self, outcome: &ChatTurnOutcome, parts: &mut Vec<StreamPart>) {
-        self.leave_step(parts);
+    fn encode_turn_end(&mut self, outcome: &ChatTurnOutcome, parts: &mut Vec<StreamPart>) {
+        self.finish_open_step(parts);
         let cause = match outcome {
             ChatTurnOutcome::Completed(_) => self.cause.unwrap_or(Cause::Stop),
             ChatTurnOutcome::Suspended(it) => {
-                let asked = approval_of(&it.wait, &it.signal_descriptor).filter(|_| self.dialect.approvals);
+                let asked =
+                    approval_of_wait(&it.wait, &it.signal_descriptor).filter(|_| self.dialect.approvals);
                 if let Some((tool_call_id, approval)) = asked.filter(|(call, _)| self.calls.contains(call)) {
                     self.asked.insert(tool_call_id.clone());
                     parts.push(StreamPart::ToolApprovalRequest { approval_id: approval.id, tool_call_id });
                 }
-                let (id, data) = pending_data(&suspended(&self.session, it));
+                let (id, data) = pending_wait_data(&convert_suspended_wait(&self.session, it));
                 parts.push(StreamPart::DataSuspended { id, data });
                 Cause::ToolCalls
             }
             ChatTurnOutcome::Errored(it) => {
-                parts.push(StreamPart::DataError { data: self.failed(it), transient: true });
+                parts.push(StreamPart::DataError { data: self.failure_data(it), transient: true });
                 let error_text = self.shared.redactor.redact(&it.reply.text()).into_owned();
                 parts.push(StreamPart::Error { error_text });
                 Cause::Error
@@ -308,13 +318,13 @@ impl UiStreamEncoder {
 
 impl UiStreamEncoder {
     /// Returns the reason of the failure, for programs.
-    fn failed(&self, turn: &ErroredTurn) -> Value {
-        error_data(turn, &self.turn)
+    fn failure_data(&self, turn: &ErroredTurn) -> Value {
+        turn_error_data(turn, &self.turn)
     }
 }
 
 /// Reads the finish reason of a message of the model, if it is unusual.
-fn cause(side: Option<&Value>) -> Option<Cause> {
+fn read_finish_cause(side: Option<&Value>) -> Option<Cause> {
     match side?.get("finish_reason")?.as_str()? {
         "length" => Some(Cause::Length),
         "content_filter" => Some(Cause::ContentFilter),
@@ -322,7 +332,7 @@ fn cause(side: Option<&Value>) -> Option<Cause> {
     }
 }
 
-fn call(id: &str, tool_name: String, input: Value) -> StreamPart {
+fn tool_input_part(id: &str, tool_name: String, input: Value) -> StreamPart {
     let (provider_executed, dynamic) = (true, true);
     StreamPart::ToolInputAvailable {
         tool_call_id: id.to_owned(),
@@ -333,7 +343,7 @@ fn call(id: &str, tool_name: String, input: Value) -> StreamPart {
     }
 }
 
-fn answered(id: &str, answer: UiToolOutcome) -> StreamPart {
+fn tool_output_part(id: &str, answer: UiToolOutcome) -> StreamPart {
     let (tool_call_id, provider_executed, dynamic) = (id.to_owned(), true, true);
     match answer {
         UiToolOutcome::Gave(output) => {

@@ -15,7 +15,7 @@ use crate::support::{Client, Rig};
 async fn the_listener_for_administration_answers_when_all_connections_are_taken() {
     let limits = ServerLimits { connections: 2, ..ServerLimits::default() };
     let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
-    let rig = Rig::builder().limits(limits).server(|it| it.access(policy)).start().await;
+    let rig = Rig::builder().limits(limits).server(|it| it.access_policy(policy)).start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let admin = Client::new(listener.local_addr().unwrap());
     let server = rig.server.clone();
@@ -54,7 +54,7 @@ async fn metric_of(rig: &Rig, name: &str) -> Option<u64> {
 struct NearlyUsedUp;
 
 impl SystemProbe for NearlyUsedUp {
-    fn usage(&self) -> SystemUsage {
+    fn measure_usage(&self) -> SystemUsage {
         SystemUsage {
             open_descriptors: Some(950),
             descriptor_limit: Some(1000),
@@ -69,7 +69,7 @@ impl SystemProbe for NearlyUsedUp {
 #[tokio::test]
 async fn metrics_show_what_the_system_has_left_and_the_log_says_when_that_is_little() {
     let (rig, lines) = logged();
-    let rig = rig.server(|it| it.system(Arc::new(NearlyUsedUp))).start().await;
+    let rig = rig.server(|it| it.system_probe(Arc::new(NearlyUsedUp))).start().await;
     rig.client().post("/v1/sessions/s/messages", &json!({ "content": "ask PRIVATE" })).await;
     let text = rig.client().get("/metrics").await.text();
     for (name, value) in [

@@ -28,7 +28,7 @@ const PATHS: [&str; 13] = [
 async fn no_output_holds_a_secret() {
     let (rig, lines) = logged();
     let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
-    let rig = rig.server(move |it| it.access(policy)).start().await;
+    let rig = rig.server(move |it| it.access_policy(policy)).start().await;
     let scopes = json!(["read", "write", "approve", "admin"]);
     let made = rig.operator().post("/v1/keys", &json!({ "tenant": "acme", "scopes": scopes })).await.json();
     let key = made["secret"].as_str().unwrap().to_owned();

@@ -165,7 +165,7 @@ async fn in_time<T>(work: impl Future<Output = T>, at: &str, what: &str) -> T {
 /// Polls a request and its answer so many times, then closes the connection. Returns whether the answer was complete.
 async fn closed_after(polls: usize, server: &Server, request: Request<Body>) -> bool {
     let mut whole = pin!(async {
-        let mut body = server.answer(request).await.into_body();
+        let mut body = server.answer_request(request).await.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
     // The ticks cause further polls of a request that waits for something that never comes.

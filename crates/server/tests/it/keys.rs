@@ -185,9 +185,9 @@ async fn what_is_done_to_keys_is_in_the_audit_of_their_tenant() {
 async fn keys_are_good_after_a_restart_and_the_operator_has_another() {
     let store = singletree_durable::MemoryStore::new();
     let policy = || AccessPolicy { required: true, ..AccessPolicy::default() };
-    let first = Rig::builder().server(move |it| it.access(policy())).start_on(store.clone()).await;
+    let first = Rig::builder().server(move |it| it.access_policy(policy())).start_on(store.clone()).await;
     let (_, secret) = key(&first.operator(), json!({ "scopes": ["admin"] })).await;
-    let again = Rig::builder().after(&first).server(move |it| it.access(policy()));
+    let again = Rig::builder().after(&first).server(move |it| it.access_policy(policy()));
     let operator = first.operator_key();
     first.stop().await;
     let second = again.start_on(store.reopen()).await;
@@ -213,7 +213,7 @@ async fn the_operator_manages_keys_and_sees_no_session() {
 async fn a_server_that_asks_nobody_answers_its_machine_and_no_page_of_elsewhere() {
     let origins = vec!["https://chat.example.com".to_owned()];
     let policy = AccessPolicy { origins, ..AccessPolicy::default() };
-    let rig = Rig::builder().server(move |it| it.access(policy)).start().await;
+    let rig = Rig::builder().server(move |it| it.access_policy(policy)).start().await;
     let ask = async |headers: &[(&str, &str)]| {
         let client = headers.iter().fold(rig.client(), |client, (name, value)| client.with(name, value));
         client.get("/v1/sessions").await.status

@@ -36,9 +36,9 @@ fn webhook(of: &str, url: String) -> Webhook {
 
 /// A rig that tells notices.
 fn telling(webhooks: Vec<Webhook>) -> RigBuilder {
-    let notices = webhooks
-        .iter()
-        .fold(NoticeSettings::new(), |notices, it| notices.of(it.tenant().clone(), it.wanted()));
+    let notices = webhooks.iter().fold(NoticeSettings::new(), |notices, it| {
+        notices.with_tenant_types(it.tenant().clone(), it.wanted_types())
+    });
     Rig::builder().chat(|it| it.notices(notices)).server(|it| it.webhooks(webhooks))
 }
 
@@ -68,7 +68,7 @@ async fn approve(chat: &Chat, session: &str) {
 async fn stored(rig: &Rig, of: &str, expected: usize) {
     let settled = async {
         loop {
-            let stored = rig.documents.documents(&tenant(of), Notice::KIND, None, 100).await.unwrap();
+            let stored = rig.documents.read_documents(&tenant(of), Notice::KIND, None, 100).await.unwrap();
             if stored.len() == expected {
                 return;
             }
@@ -92,7 +92,7 @@ fn check_signature(delivery: &Delivery) {
 async fn what_waits_what_came_of_it_and_what_failed_is_told_signed_and_without_content() {
     let mut receiver = Receiver::start().await;
     let link = "https://chat.example.com/{tenant}/{session}#{signal}";
-    let rig = telling(vec![webhook("default", receiver.url()).link(link)]).start().await;
+    let rig = telling(vec![webhook("default", receiver.url()).link_template(link)]).start().await;
     suspend(&rig.chat, "a b").await;
     let wait = rig.chat.pending(Some("a b"), 9).await.unwrap().remove(0);
     let told = receiver.next().await;
@@ -269,7 +269,7 @@ async fn an_endpoint_that_is_away_is_told_when_it_is_back() {
 async fn an_endpoint_that_does_not_answer_holds_up_no_turn_and_no_other_tenant() {
     let (mut slow, mut quick) = (Receiver::start().await, Receiver::start().await);
     slow.answer([Reply::Never; 100]);
-    let patient = webhook("a", slow.url()).patience(HOUR);
+    let patient = webhook("a", slow.url()).response_timeout(HOUR);
     let rig = telling(vec![patient, webhook("b", quick.url())]).start().await;
     let (a, b) = (rig.chat.of(tenant("a")), rig.chat.of(tenant("b")));
     for n in 0..20 {
@@ -380,7 +380,8 @@ async fn hurry(chat: &Chat, session: &str) {
 #[tokio::test]
 async fn a_deadline_that_is_near_is_told_once_and_not_of_a_wait_that_has_ended() {
     let mut receiver = Receiver::start().await;
-    let lead = || webhook("default", receiver.url()).expiring_before(HOUR).types([NoticeType::Expiring]);
+    let lead =
+        || webhook("default", receiver.url()).expiring_before(HOUR).notice_types([NoticeType::Expiring]);
     let (first, second) = (lead(), lead());
     let store = MemoryStore::new();
     let rig = hasty(first).start_on(store.clone()).await;
@@ -421,12 +422,12 @@ async fn what_is_never_taken_is_given_up_when_it_is_too_old_or_unwanted() {
     suspend(&rig.chat, "refused").await;
     let begun = rig.clock.now();
     let mut told = 0;
-    while !rig.documents.documents(&tenant("default"), Notice::KIND, None, 1).await.unwrap().is_empty() {
+    while !rig.documents.read_documents(&tenant("default"), Notice::KIND, None, 1).await.unwrap().is_empty() {
         rig.clock.advance(HOUR / 6);
         settle().await;
         told += receiver.rest().len();
     }
-    let age = rig.clock.now().since(begun);
+    let age = rig.clock.now().duration_since(begun);
     assert!((HOUR * 24..HOUR * 26).contains(&age), "{age:?}");
     assert!((10..=24 * 6 + 12).contains(&told), "{told}");
     rig.stop().await;

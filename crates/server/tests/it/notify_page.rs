@@ -29,7 +29,7 @@ fn receiver() -> String {
 /// A rig that tells the notices of `default` there, now: the receiver looks at its clock.
 async fn telling(url: String) -> Rig {
     let webhook = Webhook::new(TenantId::single(), url, &Secret::new(SECRET)).unwrap();
-    let notices = NoticeSettings::new().of(TenantId::single(), webhook.wanted());
+    let notices = NoticeSettings::new().with_tenant_types(TenantId::single(), webhook.wanted_types());
     let rig = Rig::builder().chat(|it| it.notices(notices)).server(|it| it.webhooks([webhook]));
     rig.now().start().await
 }

@@ -17,7 +17,7 @@ use crate::support::{Rig, RigBuilder};
 pub(crate) struct Lines(Mutex<Vec<String>>);
 
 impl LogSink for Lines {
-    fn line(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         self.0.lock().unwrap().push(line.to_owned());
     }
 }
@@ -194,7 +194,7 @@ async fn whole_answers_are_compressed_for_who_takes_that_and_streams_never() {
 async fn pages_of_elsewhere_may_ask_where_they_are_named() {
     let origins = vec!["https://chat.example.com".to_owned()];
     let policy = AccessPolicy { required: true, origins, ..AccessPolicy::default() };
-    let rig = Rig::builder().server(move |it| it.access(policy)).start().await;
+    let rig = Rig::builder().server(move |it| it.access_policy(policy)).start().await;
     let asks = |origin: &str| {
         rig.client()
             .with("origin", origin)
@@ -221,7 +221,7 @@ async fn pages_of_elsewhere_may_ask_where_they_are_named() {
 struct Dry;
 
 impl Entropy for Dry {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill_random_bytes(&self, bytes: &mut [u8]) {
         // The operator's key is drawn while the server is built: 32 bytes; an id has 8.
         assert!(bytes.len() == 32, "there is none, says {CANARY}");
     }

@@ -15,7 +15,7 @@ use crate::support::{Answer, Client, Events, Rig};
 /// A server that asks everybody for a key.
 async fn rig(quotas: Quotas) -> Rig {
     let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
-    Rig::builder().server(|it| it.access(policy).quotas(quotas)).start().await
+    Rig::builder().server(|it| it.access_policy(policy).quotas(quotas)).start().await
 }
 
 fn quotas(key: KeyQuotas, tenant: TenantQuotas) -> Quotas {
@@ -109,7 +109,7 @@ async fn of_4096_streams_that_one_key_tries_64_are_open_and_all_others_are_serve
 #[tokio::test]
 async fn the_streams_of_a_tenant_take_no_more_than_half_of_the_descriptors() {
     let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
-    let rig = Rig::builder().server(|it| it.access(policy).descriptors(7)).start().await;
+    let rig = Rig::builder().server(|it| it.access_policy(policy).descriptor_limit(7)).start().await;
     let ((_, one, _), (_, two, _)) = (key(&rig, "acme").await, key(&rig, "acme").await);
     let mut open = Vec::new();
     for client in [&one, &two, &one] {

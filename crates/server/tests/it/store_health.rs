@@ -50,11 +50,11 @@ impl SmallDisk {
 impl JournalLayer for SmallDisk {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.inner
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.guard(|| self.inner.apply(batch))
     }
 }
@@ -62,32 +62,32 @@ impl JournalLayer for SmallDisk {
 impl MaintenanceLayer for SmallDisk {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.inner
     }
 }
 
 impl DocumentStore for SmallDisk {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
-        self.inner.document(key)
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
+        self.inner.read_document(key)
     }
 
-    fn documents<'a>(
+    fn read_documents<'a>(
         &'a self,
         tenant: &'a TenantId,
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
-        self.inner.documents(tenant, kind, past, limit)
+        self.inner.read_documents(tenant, kind, past, limit)
     }
 
-    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
-        self.guard(|| self.inner.change(changes))
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        self.guard(|| self.inner.change_documents(changes))
     }
 
-    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
-        self.guard(|| self.inner.expire(before, limit))
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        self.guard(|| self.inner.expire_documents(before, limit))
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
@@ -104,20 +104,24 @@ impl DocumentStore for SmallDisk {
         self.guard(|| self.inner.keep_blob_for(key, blob, holder))
     }
 
-    fn blob_account<'a>(
+    fn read_blob_totals<'a>(
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
-        self.inner.blob_account(tenant, holder)
+        self.inner.read_blob_totals(tenant, holder)
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
-        self.inner.blob(key, digest)
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
+        self.inner.read_blob(key, digest)
     }
 
-    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
-        self.inner.blob_bytes(key)
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        self.inner.count_blob_bytes(key)
     }
 }
 

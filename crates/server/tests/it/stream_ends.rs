@@ -34,7 +34,7 @@ async fn revoke(rig: &Rig, id: &str) {
 async fn attentive() -> Rig {
     let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
     let limits = ServerLimits { heartbeat: Duration::from_millis(20), ..ServerLimits::default() };
-    Rig::builder().limits(limits).server(|it| it.access(policy)).start().await
+    Rig::builder().limits(limits).server(|it| it.access_policy(policy)).start().await
 }
 
 /// Opens a stream in each protocol; all of them wait for something.

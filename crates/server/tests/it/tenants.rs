@@ -176,7 +176,7 @@ fn told(answer: &Answer, names: &Names) -> String {
 
 #[test]
 fn every_route_has_a_line_in_the_table() {
-    let served: BTreeSet<_> = singletree_server::Server::routes()
+    let served: BTreeSet<_> = singletree_server::Server::list_routes()
         .into_iter()
         .map(|(method, path)| (method.to_string(), path.to_owned()))
         .collect();

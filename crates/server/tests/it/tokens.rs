@@ -36,7 +36,7 @@ impl Signing {
         std::fs::write(&path, json!({ "keys": all }).to_string()).unwrap();
         let tokens = Some(policy(path));
         let policy = AccessPolicy { required: true, tokens, ..AccessPolicy::default() };
-        let rig = Rig::builder().server(|it| it.access(policy)).start().await;
+        let rig = Rig::builder().server(|it| it.access_policy(policy)).start().await;
         Self { rig, folder, keys }
     }
 

@@ -64,8 +64,8 @@ impl Tool for Does {
 struct Limited(HttpProvider);
 
 impl Provider for Limited {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Asked<()>> {
@@ -76,18 +76,18 @@ impl Provider for Limited {
         self.0.complete(request)
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Asked<BoxStream<'a, Asked<ResponseDelta>>>> {
         let mut request = request.clone();
         request.config.max_tokens = Some(100);
         // It has to live as long as the deltas; a test may lose a little memory for that.
-        self.0.stream(Box::leak(Box::new(request)))
+        self.0.stream_deltas(Box::leak(Box::new(request)))
     }
 }
 

@@ -5,36 +5,42 @@ use singletree_durable::{SessionId, SessionKey, StoredBlob};
 use super::TargetSession;
 use crate::error::BatchFailure;
 use crate::meter::{BoundValue, WriteTransaction};
-use crate::number::rows_of;
+use crate::number::session_key_range;
 
 /// Keeps a blob for a session. Its bytes are written, and count for the holder, when the tenant has none of its digest.
-pub(crate) fn keep(
+pub(crate) fn keep_blob(
     scribe: &WriteTransaction<'_>,
     key: &SessionKey,
     (blob, holder): (&StoredBlob, Option<&str>),
 ) -> Result<(), BatchFailure> {
     let (tenant, digest) = (BoundValue::Text(key.tenant.as_str()), BoundValue::Text(&blob.digest));
-    let known =
-        scribe.find("SELECT 1 FROM blob WHERE tenant = ? AND digest = ?", &[tenant, digest], |_| Ok(()))?;
+    let known = scribe.query_one_row(
+        "SELECT 1 FROM blob WHERE tenant = ? AND digest = ?",
+        &[tenant, digest],
+        |_| Ok(()),
+    )?;
     if known.is_none() {
         let holder = BoundValue::Text(holder.unwrap_or_default());
         let values = [tenant, digest, (&blob.media_type).into(), BoundValue::Bytes(&blob.bytes), holder];
         let add = "INSERT INTO blob (tenant, digest, media_type, bytes, holder) VALUES (?, ?, ?, ?, ?)";
-        scribe.write(add, &values)?;
+        scribe.execute_write(add, &values)?;
     }
     let values = [tenant, key.session.as_str().into(), digest];
-    scribe.write("INSERT OR IGNORE INTO blob_use (tenant, session, digest) VALUES (?, ?, ?)", &values)?;
+    scribe.execute_write(
+        "INSERT OR IGNORE INTO blob_use (tenant, session, digest) VALUES (?, ?, ?)",
+        &values,
+    )?;
     Ok(())
 }
 
 /// Lets the session of a batch use those blobs of another one that it names: whose digest stands in an item or a field.
-pub(super) fn inherit(
+pub(super) fn inherit_blobs(
     scribe: &WriteTransaction<'_>,
     target: &TargetSession<'_>,
     from: &SessionId,
 ) -> Result<(), BatchFailure> {
     let Some(id) = target.id else { return Ok(()) };
-    let (first, end) = rows_of(id);
+    let (first, end) = session_key_range(id);
     let values = [
         target.key.tenant.as_str().into(),
         target.key.session.as_str().into(),
@@ -43,7 +49,7 @@ pub(super) fn inherit(
         end.into(),
         id.into(),
     ];
-    scribe.write(INHERIT, &values)?;
+    scribe.execute_write(INHERIT, &values)?;
     Ok(())
 }
 

@@ -7,20 +7,23 @@ use singletree_durable::{
 
 use crate::checksum;
 use crate::column;
-use crate::error::{BatchFailure, refused};
+use crate::error::{BatchFailure, refuse_batch};
 use crate::meter::{BoundValue, WriteTransaction};
-use crate::number::bound;
+use crate::number::to_query_bound;
 
 /// Makes all changes if their expectations hold for the documents stored before the first change.
-pub(crate) fn change(scribe: &WriteTransaction<'_>, changes: &[DocumentChange]) -> Result<(), BatchFailure> {
+pub(crate) fn change_documents(
+    scribe: &WriteTransaction<'_>,
+    changes: &[DocumentChange],
+) -> Result<(), BatchFailure> {
     for change in changes {
         let (DocumentChange::Write { key, expect, .. } | DocumentChange::Remove { key, expect }) = change;
-        check(scribe, key, *expect)?;
+        check_precondition(scribe, key, *expect)?;
     }
-    changes.iter().try_for_each(|change| make(scribe, change))
+    changes.iter().try_for_each(|change| apply_change(scribe, change))
 }
 
-fn check(
+fn check_precondition(
     scribe: &WriteTransaction<'_>,
     key: &DocumentKey,
     expect: DocumentPrecondition,
@@ -30,7 +33,7 @@ fn check(
     }
     let sql = "SELECT version FROM document WHERE tenant = ? AND kind = ? AND id = ?";
     let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
-    let found = scribe.find(sql, &name, |row| column::number(row, 0))?;
+    let found = scribe.query_one_row(sql, &name, |row| column::read_number(row, 0))?;
     let holds = match expect {
         DocumentPrecondition::Any => true,
         DocumentPrecondition::Absent => found.is_none(),
@@ -39,25 +42,25 @@ fn check(
     if holds {
         return Ok(());
     }
-    refused(format!("{expect:?} of document {} {} (found {found:?})", key.kind, key.id))
+    refuse_batch(format!("{expect:?} of document {} {} (found {found:?})", key.kind, key.id))
 }
 
-fn make(scribe: &WriteTransaction<'_>, change: &DocumentChange) -> Result<(), BatchFailure> {
+fn apply_change(scribe: &WriteTransaction<'_>, change: &DocumentChange) -> Result<(), BatchFailure> {
     match change {
         DocumentChange::Write { key, session, body, expires_at, .. } => {
             let name = (&key.tenant, key.kind.as_str(), key.id.as_str());
-            write(scribe, name, session.as_ref(), (body, *expires_at))?;
+            write_document(scribe, name, session.as_ref(), (body, *expires_at))?;
         }
         DocumentChange::Remove { key, .. } => {
             let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
-            scribe.write("DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?", &name)?;
+            scribe.execute_write("DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?", &name)?;
         }
     }
     Ok(())
 }
 
 /// Writes a document, whatever stood there.
-pub(super) fn write(
+pub(super) fn write_document(
     scribe: &WriteTransaction<'_>,
     (tenant, kind, id): (&TenantId, &str, &str),
     session: Option<&SessionId>,
@@ -68,7 +71,9 @@ pub(super) fn write(
     let [tenant, kind, id, session] = name;
     // The version is counted on by the statement, and stays out of it.
     let values: [BoundValue<'_>; 6] = [tenant, kind, id, session, expires_at.into(), body.into()];
-    scribe.write(WRITE, &[values.as_slice(), &[checksum::of(&[&values])]].concat()).map(drop)
+    scribe
+        .execute_write(WRITE, &[values.as_slice(), &[checksum::checksum_of_parts(&[&values])]].concat())
+        .map(drop)
 }
 
 const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, expires_at, body, checksum) \
@@ -76,23 +81,26 @@ const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, e
     version = version + 1, expires_at = excluded.expires_at, body = excluded.body, checksum = excluded.checksum";
 
 /// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
-pub(crate) fn expire(
+pub(crate) fn expire_documents(
     scribe: &WriteTransaction<'_>,
     before: Timestamp,
     limit: u64,
 ) -> Result<u64, BatchFailure> {
     let sql = "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
         INDEXED BY document_end WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
-    let removed = scribe.write(sql, &[before.into(), bound(limit).into()])?;
+    let removed = scribe.execute_write(sql, &[before.into(), to_query_bound(limit).into()])?;
     Ok(removed as u64)
 }
 
 /// Removes the data that belongs to a session, whether the session exists or not: its documents, its uses of blobs, and
 /// the blobs that no other session uses (D25).
-pub(super) fn forget(scribe: &WriteTransaction<'_>, key: &SessionKey) -> Result<(), BatchFailure> {
+pub(super) fn remove_session_data(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+) -> Result<(), BatchFailure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
     for sql in FORGET {
-        scribe.write(sql, &name)?;
+        scribe.execute_write(sql, &name)?;
     }
     Ok(())
 }

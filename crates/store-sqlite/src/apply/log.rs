@@ -2,34 +2,38 @@
 
 use singletree_durable::{AuditRow, EventRow};
 
-use super::session::name;
+use super::session::find_or_add_name;
 use crate::checksum;
 use crate::error::BatchFailure;
 use crate::meter::{BoundValue, WriteTransaction};
-use crate::number::{packed, stored, stored_opt};
+use crate::number::{pack_row_key, to_stored_number, to_stored_optional};
 
 /// Adds an event under a free sequence number.
-pub(super) fn event(scribe: &WriteTransaction<'_>, session: i64, row: &EventRow) -> Result<(), BatchFailure> {
+pub(super) fn insert_event(
+    scribe: &WriteTransaction<'_>,
+    session: i64,
+    row: &EventRow,
+) -> Result<(), BatchFailure> {
     let values: [BoundValue<'_>; 6] = [
-        stored(row.seq)?.into(),
-        stored(row.turn)?.into(),
-        name(scribe, &row.kind)?.into(),
-        stored_opt(row.item)?.into(),
+        to_stored_number(row.seq)?.into(),
+        to_stored_number(row.turn)?.into(),
+        find_or_add_name(scribe, &row.kind)?.into(),
+        to_stored_optional(row.item)?.into(),
         row.at.into(),
         row.body.as_ref().into(),
     ];
     let [_, turn, kind, item, at, body] = values;
-    let (id, checksum) = (packed(session, row.seq)?.into(), checksum::of(&[&values]));
+    let (id, checksum) = (pack_row_key(session, row.seq)?.into(), checksum::checksum_of_parts(&[&values]));
     let sql = "INSERT INTO event (id, turn, kind, item, at, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)";
-    scribe.write(sql, &[id, turn, kind, item, at, body, checksum]).map(drop)
+    scribe.execute_write(sql, &[id, turn, kind, item, at, body, checksum]).map(drop)
 }
 
 /// Adds an audit row, which hangs on no session.
 /// It outlives the session, and so keeps hashes of the names.
-pub(super) fn audit(scribe: &WriteTransaction<'_>, row: &AuditRow) -> Result<(), BatchFailure> {
-    let hash = scribe.hash_of(&row.key)?;
-    let by = row.by.as_ref().map(|it| scribe.hash_of_name(&row.key.tenant, it)).transpose()?;
-    scribe.write(
+pub(super) fn insert_audit_row(scribe: &WriteTransaction<'_>, row: &AuditRow) -> Result<(), BatchFailure> {
+    let hash = scribe.hash_session_name(&row.key)?;
+    let by = row.by.as_ref().map(|it| scribe.hash_actor_name(&row.key.tenant, it)).transpose()?;
+    scribe.execute_write(
         "INSERT INTO audit (at, action, tenant, session, done_by) VALUES (?, ?, ?, ?, ?)",
         &[
             row.at.into(),

@@ -21,7 +21,7 @@ pub(crate) enum PausedRecordChange {
 }
 
 /// Changes a paused record and returns it as it was when it was claimed.
-pub(crate) fn change(
+pub(crate) fn change_paused_record(
     scribe: &WriteTransaction<'_>,
     tenant: &TenantId,
     invocation: &InvocationId,
@@ -30,15 +30,18 @@ pub(crate) fn change(
     let (tenant, invocation) = (BoundValue::Text(tenant.as_str()), BoundValue::Text(invocation.as_str()));
     match change {
         PausedRecordChange::Save(record) => {
-            let values = [tenant, invocation, record.status.word().into(), (&record.body).into()];
-            scribe.write(SAVE, &values)?;
+            let values = [tenant, invocation, record.status.to_keyword().into(), (&record.body).into()];
+            scribe.execute_write(SAVE, &values)?;
         }
-        PausedRecordChange::Claim => return claim(scribe, tenant, invocation),
+        PausedRecordChange::Claim => return claim_paused_record(scribe, tenant, invocation),
         PausedRecordChange::Close(status) => {
-            scribe.write(CLOSE, &[status.word().into(), tenant, invocation])?;
+            scribe.execute_write(CLOSE, &[status.to_keyword().into(), tenant, invocation])?;
         }
         PausedRecordChange::Delete => {
-            scribe.write("DELETE FROM paused WHERE tenant = ? AND invocation = ?", &[tenant, invocation])?;
+            scribe.execute_write(
+                "DELETE FROM paused WHERE tenant = ? AND invocation = ?",
+                &[tenant, invocation],
+            )?;
         }
     }
     Ok(None)
@@ -52,16 +55,16 @@ const CLOSE: &str = "UPDATE paused SET status = ? WHERE tenant = ? AND invocatio
 const SUSPENDED: &str = "SELECT status, body FROM paused \
     WHERE tenant = ? AND invocation = ? AND status = 'suspended'";
 
-fn claim(
+fn claim_paused_record(
     scribe: &WriteTransaction<'_>,
     tenant: BoundValue<'_>,
     invocation: BoundValue<'_>,
 ) -> Result<Option<PausedRecord>, BatchFailure> {
-    let found = scribe.find(SUSPENDED, &[tenant, invocation], |row| {
-        Ok(PausedRecord { status: column::word(row, 0)?, body: column::json(row, 1)? })
+    let found = scribe.query_one_row(SUSPENDED, &[tenant, invocation], |row| {
+        Ok(PausedRecord { status: column::read_keyword(row, 0)?, body: column::read_json(row, 1)? })
     })?;
     if found.is_some() {
-        scribe.write(CLOSE, &[PausedStatus::Resuming.word().into(), tenant, invocation])?;
+        scribe.execute_write(CLOSE, &[PausedStatus::Resuming.to_keyword().into(), tenant, invocation])?;
     }
     Ok(found)
 }

@@ -22,14 +22,14 @@ pub(crate) fn commit_nothing(
     }
     // SQLite writes no page whose content is the same as before, so that it is changed and changed back.
     for difference in [1_i64, -1] {
-        scribe.write("UPDATE meta SET fence = fence + ?", &[difference.into()])?;
+        scribe.execute_write("UPDATE meta SET fence = fence + ?", &[difference.into()])?;
     }
     if is_starved {
         let body = format!("\"{}\"", "x".repeat(SPACE));
         let sql = "INSERT INTO document (tenant, kind, id, version, body) VALUES ('operator', 'probe', 'space', 1, ?)";
-        scribe.write(sql, &[(&body).into()])?;
+        scribe.execute_write(sql, &[(&body).into()])?;
         // Removed pages are overwritten (`secure_delete`), and so are part of the commit.
-        scribe.write("DELETE FROM document WHERE tenant = 'operator' AND kind = 'probe'", &[])?;
+        scribe.execute_write("DELETE FROM document WHERE tenant = 'operator' AND kind = 'probe'", &[])?;
     }
     Ok(WriteReply::Done)
 }

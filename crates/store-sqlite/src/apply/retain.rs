@@ -1,32 +1,38 @@
 //! Removes turns, with the rows that belong to them alone, and events.
 
 use crate::column;
-use crate::error::{BatchFailure, refused};
+use crate::error::{BatchFailure, refuse_batch};
 use crate::meter::{BoundValue, WriteTransaction};
-use crate::number::{bound, packed, rows_of, within};
+use crate::number::{pack_row_key, session_key_range, to_packed_bound, to_query_bound};
 
 /// Removes a turn whose invocation is over, with its waits, its records and those of its items that have no place.
-pub(super) fn turn(scribe: &WriteTransaction<'_>, session: Option<i64>, no: u64) -> Result<(), BatchFailure> {
+pub(super) fn remove_turn(
+    scribe: &WriteTransaction<'_>,
+    session: Option<i64>,
+    no: u64,
+) -> Result<(), BatchFailure> {
     let Some(id) = session else { return Ok(()) };
-    let key = BoundValue::Int(packed(id, no)?);
+    let key = BoundValue::Int(pack_row_key(id, no)?);
     let of = "SELECT invocation, message FROM turn WHERE id = ?";
-    let found = scribe.find(of, &[key], |row| Ok((row.get::<_, String>(0)?, column::number_opt(row, 1)?)))?;
+    let found = scribe.query_one_row(of, &[key], |row| {
+        Ok((row.get::<_, String>(0)?, column::read_optional_number(row, 1)?))
+    })?;
     let Some((invocation, message)) = found else { return Ok(()) };
     let (session, turn, invocation) =
-        (BoundValue::Int(id), BoundValue::Int(bound(no)), BoundValue::Text(&invocation));
+        (BoundValue::Int(id), BoundValue::Int(to_query_bound(no)), BoundValue::Text(&invocation));
     for sql in IN_USE {
-        if scribe.find(sql, &[session, invocation], |row| row.get::<_, i64>(0))?.is_some() {
-            return refused(format!("the invocation of turn {no} is over"));
+        if scribe.query_one_row(sql, &[session, invocation], |row| row.get::<_, i64>(0))?.is_some() {
+            return refuse_batch(format!("the invocation of turn {no} is over"));
         }
     }
-    scribe.write(WAITS, &[session, turn, invocation])?;
+    scribe.execute_write(WAITS, &[session, turn, invocation])?;
     for sql in FORGET {
-        scribe.write(sql, &[session, turn])?;
+        scribe.execute_write(sql, &[session, turn])?;
     }
     if let Some(message) = message {
-        scribe.write(MESSAGE, &[packed(id, message)?.into(), turn])?;
+        scribe.execute_write(MESSAGE, &[pack_row_key(id, message)?.into(), turn])?;
     }
-    scribe.write("DELETE FROM turn WHERE id = ?", &[key])?;
+    scribe.execute_write("DELETE FROM turn WHERE id = ?", &[key])?;
     Ok(())
 }
 
@@ -50,16 +56,16 @@ const FORGET: [&str; 2] = [
 ];
 
 /// Removes the events with a lower sequence number.
-pub(super) fn events(
+pub(super) fn remove_events_before(
     scribe: &WriteTransaction<'_>,
     session: Option<i64>,
     before: u64,
 ) -> Result<(), BatchFailure> {
     let Some(session) = session else { return Ok(()) };
-    let first = rows_of(session).0;
-    scribe.write(
+    let first = session_key_range(session).0;
+    scribe.execute_write(
         "DELETE FROM event WHERE id >= ? AND id < ?",
-        &[first.into(), (first + within(before)).into()],
+        &[first.into(), (first + to_packed_bound(before)).into()],
     )?;
     Ok(())
 }

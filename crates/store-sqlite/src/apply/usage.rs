@@ -5,10 +5,10 @@ use singletree_durable::{SessionKey, UsageRow};
 use crate::checksum;
 use crate::error::BatchFailure;
 use crate::meter::{BoundValue, WriteTransaction};
-use crate::number::stored;
+use crate::number::to_stored_number;
 
 /// Adds to the session's row and to its tenant's row, whose session is the empty text.
-pub(super) fn add(
+pub(super) fn add_usage(
     scribe: &WriteTransaction<'_>,
     key: &SessionKey,
     row: &UsageRow,
@@ -16,19 +16,19 @@ pub(super) fn add(
     let values: [BoundValue<'_>; 8] = [
         key.tenant.as_str().into(),
         (&row.model).into(),
-        stored(row.calls)?.into(),
-        stored(row.prompt_tokens)?.into(),
-        stored(row.completion_tokens)?.into(),
-        stored(row.cached_tokens)?.into(),
-        stored(row.cache_creation_tokens)?.into(),
+        to_stored_number(row.calls)?.into(),
+        to_stored_number(row.prompt_tokens)?.into(),
+        to_stored_number(row.completion_tokens)?.into(),
+        to_stored_number(row.cached_tokens)?.into(),
+        to_stored_number(row.cache_creation_tokens)?.into(),
         key.session.as_str().into(),
     ];
     let [tenant, model, calls, prompt, completion, cached, creation, session] = values;
     let counts = [calls, prompt, completion, cached, creation];
-    let of_session = checksum::of_counts(&[tenant, session, model], &counts);
-    let of_tenant = checksum::of_counts(&[tenant, "".into(), model], &counts);
-    let added = checksum::of_added(&counts);
-    scribe.write(ADD, &[values.as_slice(), &[of_session, of_tenant, added]].concat()).map(drop)
+    let of_session = checksum::checksum_with_counts(&[tenant, session, model], &counts);
+    let of_tenant = checksum::checksum_with_counts(&[tenant, "".into(), model], &counts);
+    let added = checksum::difference_of_counts(&counts);
+    scribe.execute_write(ADD, &[values.as_slice(), &[of_session, of_tenant, added]].concat()).map(drop)
 }
 
 const ADD: &str = "INSERT INTO usage (tenant, session, model, calls, prompt_tokens, completion_tokens, \
@@ -42,7 +42,10 @@ const ADD: &str = "INSERT INTO usage (tenant, session, model, calls, prompt_toke
     checksum = (checksum + ?11) & 2147483647";
 
 /// Removes the usage of a session; the sum of its tenant stays.
-pub(super) fn forget(scribe: &WriteTransaction<'_>, key: &SessionKey) -> Result<(), BatchFailure> {
+pub(super) fn remove_session_usage(
+    scribe: &WriteTransaction<'_>,
+    key: &SessionKey,
+) -> Result<(), BatchFailure> {
     let name = [key.tenant.as_str().into(), key.session.as_str().into()];
-    scribe.write("DELETE FROM usage WHERE tenant = ? AND session = ?", &name).map(drop)
+    scribe.execute_write("DELETE FROM usage WHERE tenant = ? AND session = ?", &name).map(drop)
 }

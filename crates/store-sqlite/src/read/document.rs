@@ -5,9 +5,9 @@ use singletree_durable::{
     BlobMetadata, DocumentKey, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId,
 };
 
-use super::all;
+use super::query_rows_by_index;
 use crate::column;
-use crate::number::bound;
+use crate::number::to_query_bound;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -16,61 +16,65 @@ macro_rules! select {
 }
 
 /// Reads a document.
-pub(crate) fn one(connection: &Connection, key: &DocumentKey) -> Result<Option<StoredDocument>> {
+pub(crate) fn read_document(connection: &Connection, key: &DocumentKey) -> Result<Option<StoredDocument>> {
     let name = params![key.tenant.as_str(), key.kind, key.id];
     let sql = select!("tenant = ? AND kind = ? AND id = ?");
-    Ok(all(connection, sql, name, document)?.pop())
+    Ok(query_rows_by_index(connection, sql, name, document_from_row)?.pop())
 }
 
 /// Reads the documents of a kind, from past an id on.
-pub(crate) fn page(
+pub(crate) fn read_documents(
     connection: &Connection,
     (tenant, kind): (&TenantId, &str),
     past: Option<&str>,
     limit: u64,
 ) -> Result<Vec<StoredDocument>> {
     match past {
-        Some(past) => all(
+        Some(past) => query_rows_by_index(
             connection,
             select!("tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"),
-            params![tenant.as_str(), kind, past, bound(limit)],
-            document,
+            params![tenant.as_str(), kind, past, to_query_bound(limit)],
+            document_from_row,
         ),
-        None => all(
+        None => query_rows_by_index(
             connection,
             select!("tenant = ? AND kind = ? ORDER BY id LIMIT ?"),
-            params![tenant.as_str(), kind, bound(limit)],
-            document,
+            params![tenant.as_str(), kind, to_query_bound(limit)],
+            document_from_row,
         ),
     }
 }
 
-fn document(row: &Row<'_>) -> Result<StoredDocument> {
+fn document_from_row(row: &Row<'_>) -> Result<StoredDocument> {
     let session = match row.get_ref(3)? {
         rusqlite::types::ValueRef::Null => None,
-        _ => Some(column::session(row, 3)?),
+        _ => Some(column::read_session_id(row, 3)?),
     };
     Ok(StoredDocument {
-        key: DocumentKey { tenant: column::tenant(row, 0)?, kind: row.get(1)?, id: row.get(2)? },
+        key: DocumentKey { tenant: column::read_tenant_id(row, 0)?, kind: row.get(1)?, id: row.get(2)? },
         session,
-        version: column::number(row, 4)?,
-        expires_at: column::time_opt(row, 5)?,
-        body: column::json(row, 6)?,
+        version: column::read_number(row, 4)?,
+        expires_at: column::read_optional_time(row, 5)?,
+        body: column::read_json(row, 6)?,
     })
 }
 
 /// Reads a blob that a session uses.
-pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<StoredBlob>> {
+pub(crate) fn read_blob(
+    connection: &Connection,
+    key: &SessionKey,
+    digest: &str,
+) -> Result<Option<StoredBlob>> {
     let sql = "SELECT b.digest, b.media_type, b.bytes FROM blob_use u CROSS JOIN blob b \
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
     let values = params![key.tenant.as_str(), key.session.as_str(), digest];
     let read =
         |row: &Row<'_>| Ok(StoredBlob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
-    Ok(all(connection, sql, values, read)?.pop())
+    Ok(query_rows_by_index(connection, sql, values, read)?.pop())
 }
 
 /// Describes a blob that a session uses. Its bytes are not read.
-pub(crate) fn blob_info(
+pub(crate) fn read_blob_metadata(
     connection: &Connection,
     key: &SessionKey,
     digest: &str,
@@ -79,17 +83,21 @@ pub(crate) fn blob_info(
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
     let values = params![key.tenant.as_str(), key.session.as_str(), digest];
     let read = |row: &Row<'_>| {
-        Ok(BlobMetadata { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
+        Ok(BlobMetadata { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::read_number(row, 2)? })
     };
-    Ok(all(connection, sql, values, read)?.pop())
+    Ok(query_rows_by_index(connection, sql, values, read)?.pop())
 }
 
 /// Returns the bytes of all blobs of a tenant, and of those of one holder.
-pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) -> Result<TenantBlobTotals> {
+pub(crate) fn read_blob_totals(
+    connection: &Connection,
+    tenant: &TenantId,
+    holder: &str,
+) -> Result<TenantBlobTotals> {
     let sql = "SELECT holder, bytes FROM blob_account WHERE tenant = ? AND holder IN ('', ?)";
     let mut account = TenantBlobTotals::default();
-    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, column::number(row, 1)?));
-    for (of, bytes) in all(connection, sql, params![tenant.as_str(), holder], read)? {
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, column::read_number(row, 1)?));
+    for (of, bytes) in query_rows_by_index(connection, sql, params![tenant.as_str(), holder], read)? {
         if of.is_empty() {
             account.tenant_bytes = bytes;
         } else {
@@ -100,9 +108,11 @@ pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) 
 }
 
 /// Returns how many bytes of blobs a session uses. The bytes themselves are not read.
-pub(crate) fn bytes(connection: &Connection, key: &SessionKey) -> Result<u64> {
+pub(crate) fn count_blob_bytes(connection: &Connection, key: &SessionKey) -> Result<u64> {
     let sql = "SELECT coalesce(sum(length(b.bytes)), 0) FROM blob_use u CROSS JOIN blob b \
         ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ?";
     let values = params![key.tenant.as_str(), key.session.as_str()];
-    Ok(all(connection, sql, values, |row| column::number(row, 0))?.pop().unwrap_or_default())
+    Ok(query_rows_by_index(connection, sql, values, |row| column::read_number(row, 0))?
+        .pop()
+        .unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use singletree_durable::{InvocationId, PausedRecord, TenantId};
 use crate::column;
 
 /// Reads a paused record.
-pub(crate) fn one(
+pub(crate) fn read_paused_record(
     connection: &Connection,
     tenant: &TenantId,
     invocation: &InvocationId,
@@ -14,7 +14,7 @@ pub(crate) fn one(
     connection
         .prepare_cached("SELECT status, body FROM paused WHERE tenant = ? AND invocation = ?")?
         .query_row(params![tenant.as_str(), invocation.as_str()], |row| {
-            Ok(PausedRecord { status: column::word(row, 0)?, body: column::json(row, 1)? })
+            Ok(PausedRecord { status: column::read_keyword(row, 0)?, body: column::read_json(row, 1)? })
         })
         .optional()
 }

@@ -3,12 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{InvocationId, PositionRow, RecordRow, SessionKey};
 
-use super::all;
+use super::query_rows_by_index;
 use crate::column;
-use crate::number::bound;
+use crate::number::to_query_bound;
 
 /// Reads where an invocation stands.
-pub(crate) fn of(
+pub(crate) fn read_position(
     connection: &Connection,
     key: &SessionKey,
     invocation: &InvocationId,
@@ -18,36 +18,46 @@ pub(crate) fn of(
             "SELECT p.invocation, p.turn, p.body FROM session s JOIN position p ON p.session = s.id \
              WHERE s.tenant = ? AND s.session = ? AND p.invocation = ?",
         )?
-        .query_row(params![key.tenant.as_str(), key.session.as_str(), invocation.as_str()], position)
+        .query_row(params![key.tenant.as_str(), key.session.as_str(), invocation.as_str()], position_from_row)
         .optional()
 }
 
 /// Reads all positions of a session, ordered by invocation.
-pub(crate) fn all_of(connection: &Connection, key: &SessionKey) -> Result<Vec<PositionRow>> {
-    all(
+pub(crate) fn read_positions(connection: &Connection, key: &SessionKey) -> Result<Vec<PositionRow>> {
+    query_rows_by_index(
         connection,
         "SELECT p.invocation, p.turn, p.body FROM session s JOIN position p ON p.session = s.id \
          WHERE s.tenant = ? AND s.session = ? ORDER BY p.invocation",
         params![key.tenant.as_str(), key.session.as_str()],
-        position,
+        position_from_row,
     )
 }
 
-fn position(row: &Row<'_>) -> Result<PositionRow> {
+fn position_from_row(row: &Row<'_>) -> Result<PositionRow> {
     Ok(PositionRow {
-        invocation: column::invocation(row, 0)?,
-        turn: column::number(row, 1)?,
-        body: column::json(row, 2)?,
+        invocation: column::read_invocation_id(row, 0)?,
+        turn: column::read_number(row, 1)?,
+        body: column::read_json(row, 2)?,
     })
 }
 
 /// Reads the records of a turn, ordered by name.
-pub(crate) fn records(connection: &Connection, key: &SessionKey, turn: u64) -> Result<Vec<RecordRow>> {
-    all(
+pub(crate) fn read_turn_records(
+    connection: &Connection,
+    key: &SessionKey,
+    turn: u64,
+) -> Result<Vec<RecordRow>> {
+    query_rows_by_index(
         connection,
         "SELECT r.turn, r.name, r.body FROM session s JOIN record r ON r.session = s.id \
          WHERE s.tenant = ? AND s.session = ? AND r.turn = ? ORDER BY r.name",
-        params![key.tenant.as_str(), key.session.as_str(), bound(turn)],
-        |row| Ok(RecordRow { turn: column::number(row, 0)?, name: row.get(1)?, body: column::json(row, 2)? }),
+        params![key.tenant.as_str(), key.session.as_str(), to_query_bound(turn)],
+        |row| {
+            Ok(RecordRow {
+                turn: column::read_number(row, 0)?,
+                name: row.get(1)?,
+                body: column::read_json(row, 2)?,
+            })
+        },
     )
 }

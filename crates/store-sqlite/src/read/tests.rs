@@ -35,7 +35,7 @@ fn key() -> SessionKey {
 fn file(sessions: u32, messages: u32) -> Connection {
     let mut file = Connection::open_in_memory().unwrap();
     file.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
-    format::take_over(&mut file).unwrap();
+    format::take_over_file(&mut file).unwrap();
     file.execute_batch(&format!(
         "INSERT INTO name VALUES (1, 'a'), (2, 'g'), (3, 'messages'); \
          CREATE TEMP TABLE n AS WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c WHERE n < 2000) \
@@ -64,13 +64,13 @@ fn last(messages: u32) -> ItemRange {
 fn a_window_costs_the_same_however_long_the_history_is() {
     let read = |messages| {
         let file = file(1, messages);
-        steps(|| assert_eq!(item::range(&file, &key(), &last(messages)).unwrap().len(), 50))
+        steps(|| assert_eq!(item::read_items(&file, &key(), &last(messages)).unwrap().len(), 50))
     };
     assert_eq!(read(50), read(2_000));
     // The step count is meaningful: a longer read takes more steps.
     let all = ItemRange::List { field: "messages".into(), generation: 0, from: 0, limit: u64::MAX };
     let file = file(1, 2_000);
-    assert!(steps(|| drop(item::range(&file, &key(), &all).unwrap())) > 10 * read(2_000));
+    assert!(steps(|| drop(item::read_items(&file, &key(), &all).unwrap())) > 10 * read(2_000));
 }
 
 // INV-5: a start looks for turns without an owner and for deadlines, and sees nothing of sessions that only wait.
@@ -79,8 +79,8 @@ fn a_start_costs_the_same_however_many_sessions_wait() {
     let read = |sessions| {
         let file = file(sessions, 1);
         steps(|| {
-            assert_eq!(turn::ownerless(&file, FencingToken(9), None, 256).unwrap(), []);
-            assert_eq!(wait::deadlines(&file, None, 1).unwrap(), []);
+            assert_eq!(turn::read_ownerless_turns(&file, FencingToken(9), None, 256).unwrap(), []);
+            assert_eq!(wait::read_waits_by_deadline(&file, None, 1).unwrap(), []);
         })
     };
     assert_eq!(read(0), read(2_000));
@@ -92,7 +92,7 @@ fn the_tenants_cost_the_same_however_many_sessions_they_have() {
     let read = |sessions| {
         let file = file(sessions, 1);
         file.execute_batch("UPDATE session SET tenant = 'u' WHERE id = 2").unwrap();
-        steps(|| assert_eq!(session::tenants(&file, None, 9).unwrap().len(), 2))
+        steps(|| assert_eq!(session::read_tenants(&file, None, 9).unwrap().len(), 2))
     };
     assert_eq!(read(3), read(2_000));
 }
@@ -101,21 +101,21 @@ fn the_tenants_cost_the_same_however_many_sessions_they_have() {
 fn every_read(file: &Connection) {
     let (key, of) = (key(), InvocationId::parse("invocation-1").unwrap());
     let tenant = &key.tenant;
-    session::one(file, &key).unwrap();
-    session::numbers(file, &key).unwrap();
-    session::page(file, tenant, None, 1).unwrap();
-    session::recent(file, tenant, None, 1).unwrap();
-    session::tenants(file, None, 1).unwrap();
+    session::read_session(file, &key).unwrap();
+    session::read_counters(file, &key).unwrap();
+    session::read_session_page(file, tenant, None, 1).unwrap();
+    session::read_recent_sessions(file, tenant, None, 1).unwrap();
+    session::read_tenants(file, None, 1).unwrap();
     let named = singletree_durable::DocumentKey::new(tenant.clone(), "k", "a");
-    document::one(file, &named).unwrap();
+    document::read_document(file, &named).unwrap();
     for past in [None, Some("a")] {
-        document::page(file, (tenant, "k"), past, 1).unwrap();
+        document::read_documents(file, (tenant, "k"), past, 1).unwrap();
     }
-    document::blob(file, &key, "d").unwrap();
-    document::bytes(file, &key).unwrap();
-    item::range(file, &key, &last(50)).unwrap();
-    item::range(file, &key, &ItemRange::Numbers { from: 0, to: 1 }).unwrap();
-    item::range(file, &key, &ItemRange::Turn(0)).unwrap();
+    document::read_blob(file, &key, "d").unwrap();
+    document::count_blob_bytes(file, &key).unwrap();
+    item::read_items(file, &key, &last(50)).unwrap();
+    item::read_items(file, &key, &ItemRange::Numbers { from: 0, to: 1 }).unwrap();
+    item::read_items(file, &key, &ItemRange::Turn(0)).unwrap();
     for query in [
         TurnRowQuery::No(0),
         TurnRowQuery::Key("k".into()),
@@ -123,10 +123,10 @@ fn every_read(file: &Connection) {
         TurnRowQuery::Open,
         TurnRowQuery::From { no: 0, limit: 1 },
     ] {
-        turn::of(file, &key, &query).unwrap();
+        turn::read_turns(file, &key, &query).unwrap();
     }
-    turn::session_of(file, tenant, &of).unwrap();
-    turn::ownerless(file, FencingToken(9), None, 1).unwrap();
+    turn::find_session_of_invocation(file, tenant, &of).unwrap();
+    turn::read_ownerless_turns(file, FencingToken(9), None, 1).unwrap();
     for query in [
         WaitRowQuery::Pending(key.clone()),
         WaitRowQuery::PendingOf(tenant.clone(), 1),
@@ -134,13 +134,13 @@ fn every_read(file: &Connection) {
         WaitRowQuery::SignalOf(tenant.clone(), "ok".into(), 1),
         WaitRowQuery::Invocation(tenant.clone(), of.clone()),
     ] {
-        wait::of(file, &query).unwrap();
+        wait::read_waits(file, &query).unwrap();
     }
-    wait::deadlines(file, None, 1).unwrap();
-    position::of(file, &key, &of).unwrap();
-    usage::of(file, &UsageRowQuery::Session(key.clone())).unwrap();
-    position::records(file, &key, 0).unwrap();
-    event::from(file, &key, 0, 1).unwrap();
+    wait::read_waits_by_deadline(file, None, 1).unwrap();
+    position::read_position(file, &key, &of).unwrap();
+    usage::read_model_usage(file, &UsageRowQuery::Session(key.clone())).unwrap();
+    position::read_turn_records(file, &key, 0).unwrap();
+    event::read_events(file, &key, 0, 1).unwrap();
 }
 
 // INV-5: checked with SQLite's query plans. Tables are searched by a key; only indexes of pending work are scanned.

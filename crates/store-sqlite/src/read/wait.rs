@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Result, Row, params};
 use singletree_durable::{EarlySignalRow, SessionKey, Timestamp, WaitRow, WaitRowQuery};
 
-use super::{all, sweep};
+use super::{query_rows_by_index, query_rows_by_sweep};
 use crate::column;
-use crate::number::bound;
+use crate::number::to_query_bound;
 
 macro_rules! columns {
     () => {
@@ -41,37 +41,40 @@ macro_rules! across {
 }
 
 /// Reads waits.
-pub(crate) fn of(connection: &Connection, query: &WaitRowQuery) -> Result<Vec<(SessionKey, WaitRow)>> {
+pub(crate) fn read_waits(
+    connection: &Connection,
+    query: &WaitRowQuery,
+) -> Result<Vec<(SessionKey, WaitRow)>> {
     match query {
         WaitRowQuery::Pending(key) => {
             let params = params![key.tenant.as_str(), key.session.as_str()];
-            all(connection, within!("w.status = 'pending'"), params, wait)
+            query_rows_by_index(connection, within!("w.status = 'pending'"), params, wait_from_row)
         }
-        WaitRowQuery::PendingOf(tenant, limit) => sweep(
+        WaitRowQuery::PendingOf(tenant, limit) => query_rows_by_sweep(
             connection,
             across!("wait_due", "w.status = 'pending' AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"),
-            params![tenant.as_str(), bound(*limit)],
-            wait,
+            params![tenant.as_str(), to_query_bound(*limit)],
+            wait_from_row,
         ),
         WaitRowQuery::Signal(key, signal) => {
             let params = params![key.tenant.as_str(), key.session.as_str(), signal];
-            all(
+            query_rows_by_index(
                 connection,
                 within!("w.status IN ('pending', 'consumed', 'cancelled', 'expired') AND w.signal = ?"),
                 params,
-                wait,
+                wait_from_row,
             )
         }
-        WaitRowQuery::SignalOf(tenant, signal, limit) => sweep(
+        WaitRowQuery::SignalOf(tenant, signal, limit) => query_rows_by_sweep(
             connection,
             across!(
                 "wait_due",
                 "w.status = 'pending' AND w.signal = ? AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"
             ),
-            params![signal, tenant.as_str(), bound(*limit)],
-            wait,
+            params![signal, tenant.as_str(), to_query_bound(*limit)],
+            wait_from_row,
         ),
-        WaitRowQuery::Invocation(tenant, invocation) => all(
+        WaitRowQuery::Invocation(tenant, invocation) => query_rows_by_index(
             connection,
             across!(
                 "wait_invocation",
@@ -79,31 +82,31 @@ pub(crate) fn of(connection: &Connection, query: &WaitRowQuery) -> Result<Vec<(S
                  ORDER BY s.session, w.no"
             ),
             params![invocation.as_str(), tenant.as_str()],
-            wait,
+            wait_from_row,
         ),
     }
 }
 
 /// Reads pending waits that have a deadline, the earliest first; those until a time, that time included.
-pub(crate) fn deadlines(
+pub(crate) fn read_waits_by_deadline(
     connection: &Connection,
     until: Option<Timestamp>,
     limit: u64,
 ) -> Result<Vec<(SessionKey, WaitRow)>> {
-    all(
+    query_rows_by_index(
         connection,
         across!(
             "wait_due",
             "w.status = 'pending' AND w.deadline <= ? ORDER BY w.deadline, s.tenant, s.session, w.no LIMIT ?"
         ),
-        params![until.map_or(i64::MAX, Timestamp::as_millis), bound(limit)],
-        wait,
+        params![until.map_or(i64::MAX, Timestamp::as_millis), to_query_bound(limit)],
+        wait_from_row,
     )
 }
 
 /// Reads the early signals that a session keeps.
-pub(crate) fn mail(connection: &Connection, key: &SessionKey) -> Result<Vec<EarlySignalRow>> {
-    all(
+pub(crate) fn read_early_signals(connection: &Connection, key: &SessionKey) -> Result<Vec<EarlySignalRow>> {
+    query_rows_by_index(
         connection,
         "SELECT m.signal, m.payload, m.sent_by, m.at FROM session s JOIN mail m ON m.session = s.id \
          WHERE s.tenant = ? AND s.session = ? ORDER BY m.signal",
@@ -111,31 +114,31 @@ pub(crate) fn mail(connection: &Connection, key: &SessionKey) -> Result<Vec<Earl
         |row| {
             Ok(EarlySignalRow {
                 signal: row.get(0)?,
-                payload: column::json(row, 1)?,
+                payload: column::read_json(row, 1)?,
                 from: row.get(2)?,
-                at: column::time(row, 3)?,
+                at: column::read_time(row, 3)?,
             })
         },
     )
 }
 
-fn wait(row: &Row<'_>) -> Result<(SessionKey, WaitRow)> {
+fn wait_from_row(row: &Row<'_>) -> Result<(SessionKey, WaitRow)> {
     let wait = WaitRow {
-        no: column::number(row, 2)?,
+        no: column::read_number(row, 2)?,
         signal: row.get(3)?,
-        invocation: column::invocation(row, 4)?,
-        turn: column::number(row, 5)?,
-        status: column::word(row, 6)?,
-        metadata: column::json_opt(row, 7)?,
+        invocation: column::read_invocation_id(row, 4)?,
+        turn: column::read_number(row, 5)?,
+        status: column::read_keyword(row, 6)?,
+        metadata: column::read_optional_json(row, 7)?,
         action: row.get(8)?,
-        deadline: column::time_opt(row, 9)?,
-        payload_schema: column::json_opt(row, 10)?,
-        on_deadline: column::json_opt(row, 11)?,
-        created_at: column::time(row, 12)?,
-        ended_by: column::number_opt(row, 13)?,
-        answer: column::json_opt(row, 14)?,
+        deadline: column::read_optional_time(row, 9)?,
+        payload_schema: column::read_optional_json(row, 10)?,
+        on_deadline: column::read_optional_json(row, 11)?,
+        created_at: column::read_time(row, 12)?,
+        ended_by: column::read_optional_number(row, 13)?,
+        answer: column::read_optional_json(row, 14)?,
         answered_by: row.get(15)?,
-        ended_at: column::time_opt(row, 16)?,
+        ended_at: column::read_optional_time(row, 16)?,
     };
-    Ok((column::key(row, 0)?, wait))
+    Ok((column::read_session_key(row, 0)?, wait))
 }

@@ -36,9 +36,9 @@ async fn a_backup_under_load_is_one_moment_of_the_database_and_opens() {
         let to = scratch.dir.path().join(format!("copy-{round}.db"));
         store.backup(&to).await.unwrap();
         let copy = SqliteStore::open(&to).await.unwrap();
-        assert_eq!(copy.check().await.unwrap(), []);
-        let version = copy.session(&key("s")).await.unwrap().unwrap().head.version;
-        let items = copy.items(&key("s"), &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
+        assert_eq!(copy.find_damage().await.unwrap(), []);
+        let version = copy.read_session(&key("s")).await.unwrap().unwrap().head.version;
+        let items = copy.read_items(&key("s"), &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
         assert!(version >= before, "{before} were answered before, {version} are in the copy");
         assert_eq!(items.len() as u64, version);
         landed.push(version);
@@ -47,7 +47,7 @@ async fn a_backup_under_load_is_one_moment_of_the_database_and_opens() {
     writing.await.unwrap();
     assert!(landed.is_sorted(), "{landed:?}");
     assert!(answered.load(Ordering::SeqCst) > 50);
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.find_damage().await.unwrap(), []);
     let mut names: Vec<_> =
         std::fs::read_dir(scratch.dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     names.retain(|it| it.to_string_lossy().contains("partial"));
@@ -65,7 +65,7 @@ async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_owne
     let [first, second] = ["first.db", "second.db"].map(|it| scratch.dir.path().join(it));
     store.backup(&first).await.unwrap();
     std::fs::copy(&first, &second).unwrap();
-    let looked_at = SqliteStore::read_only(&first).await.unwrap();
+    let looked_at = SqliteStore::open_read_only(&first).await.unwrap();
     let mut epochs = vec![store.log_epoch().to_owned(), looked_at.log_epoch().to_owned()];
     // A handle that only reads makes copies, too.
     let third = scratch.dir.path().join("third.db");
@@ -73,7 +73,7 @@ async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_owne
     looked_at.close().await;
     for path in [&first, &second, &third] {
         let copy = SqliteStore::open(path).await.unwrap();
-        assert_eq!(copy.ownerless(None, 9).await.unwrap().len(), 1);
+        assert_eq!(copy.read_ownerless_turns(None, 9).await.unwrap().len(), 1);
         assert!(copy.fence() > store.fence());
         epochs.push(copy.log_epoch().to_owned());
         copy.close().await;
@@ -114,7 +114,7 @@ async fn a_backup_never_touches_what_is_there_and_leaves_nothing_when_it_fails()
     }
     store.close().await;
     assert_eq!(store.backup(scratch.dir.path().join("late")).await.unwrap_err().category(), "store_closed");
-    assert_eq!(store.check().await.unwrap_err().category(), "store_closed");
+    assert_eq!(store.find_damage().await.unwrap_err().category(), "store_closed");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_look_through_the_file_finds_what_nobody_here_could_have_written() {
         RowMutation::Turn(turn(0, StoredTurnStatus::Completed)),
     ];
     store.apply(batch(&store, "s", puts)).await.unwrap();
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.find_damage().await.unwrap(), []);
     store.close().await;
     let damage = |sql: &str| {
         let file = Connection::open(&scratch.path).unwrap();
@@ -139,7 +139,7 @@ async fn a_look_through_the_file_finds_what_nobody_here_could_have_written() {
     damage("UPDATE turn SET agent = 99");
     damage("INSERT INTO field (session, name, value) VALUES (8, 'x', '1')");
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let found = store.check().await.unwrap();
+    let found = store.find_damage().await.unwrap();
     let (changed, found): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|damage| matches!(damage, Damage::Changed(_)));
     let rows = ["item 0 of session default/s", "item 0 of session ?", "turn 0 of session default/s"];

@@ -188,7 +188,7 @@ async fn a_thousand_small_turns_fit_their_budget_and_cost_the_same_at_any_length
         bound.push(talk.store.bytes_written() - before);
         logged.push(log.since());
     }
-    assert_eq!(talk.store.commits(), 2 * 1_000);
+    assert_eq!(talk.store.commit_count(), 2 * 1_000);
     let size = size(&scratch, &talk.store).await;
     // A turn that fills a page logs more than one that does not, so that neighbours are taken together.
     let (early, late) = (mean(&logged[5..55]), mean(&logged[950..]));

@@ -37,13 +37,13 @@ fn record(id: &str, positions: PositionHistory) -> CheckpointRecord {
 fn full(id: &str) -> CheckpointRecord {
     let in_flight = InstanceProgress {
         completed_inner_positions: vec![NodePosition { fan_out_index: Some(1), ..position(9) }],
-        ..InstanceProgress::at(InstanceState::InFlight)
+        ..InstanceProgress::with_state(InstanceState::InFlight)
     };
     let failed = InstanceProgress {
         result: Some(json("null")),
         result_is_error: true,
         extra_outputs: [("more".to_owned(), json("[1,  2]"))].into(),
-        ..InstanceProgress::at(InstanceState::Completed)
+        ..InstanceProgress::with_state(InstanceState::Completed)
     };
     let progress = FanOutProgress {
         fan_out_node_name: "each".into(),
@@ -55,7 +55,7 @@ fn full(id: &str) -> CheckpointRecord {
         }],
         execution: 2,
         instance_count: 3,
-        instances: vec![failed, in_flight, InstanceProgress::at(InstanceState::NotStarted)],
+        instances: vec![failed, in_flight, InstanceProgress::with_state(InstanceState::NotStarted)],
     };
     CheckpointRecord {
         session_id: Some(SessionId::parse("s").unwrap()),
@@ -88,7 +88,7 @@ async fn what_was_saved_is_loaded_letter_by_letter_also_by_the_next_process() {
     store.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     assert_eq!(load(&store, "i").await, Some(full("i")));
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.find_damage().await.unwrap(), []);
 }
 
 // Positions that are stored are recognized by their digest; others are replaced, however they differ.

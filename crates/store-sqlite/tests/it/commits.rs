@@ -58,26 +58,26 @@ async fn a_commit_that_fails_is_never_answered_as_success_and_nothing_of_it_surf
         let answer = in_time(store.apply(failing(no))).await;
         assert!(answer.is_err(), "commit {no} failed, and was answered {answer:?}");
     }
-    assert_eq!(store.commits(), 0, "what failed is not counted");
+    assert_eq!(store.commit_count(), 0, "what failed is not counted");
     // One that shares the commit with a member whose write makes it fail.
     let beside =
         store.apply(batch(&store, "beside", [RowMutation::Head(head(0)), RowMutation::Item(item(0, "1"))]));
     let failed = store.apply(failing(0));
     let (beside, failed) = in_time(async { (beside.await, failed.await) }).await;
     assert!(failed.is_err());
-    let kept = in_time(store.session(&key("beside"))).await.unwrap().is_some();
+    let kept = in_time(store.read_session(&key("beside"))).await.unwrap().is_some();
     assert_eq!(kept, beside.is_ok(), "it stands exactly if it was answered so");
 
     mend_commits(&shell);
     in_time(store.apply(batch(&store, "t", [RowMutation::Head(head(0)), RowMutation::Item(item(0, "1"))])))
         .await
         .unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
     in_time(store.close()).await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap(), None);
-    assert_eq!(store.events(&key("s"), 0, 9).await.unwrap(), []);
-    assert_eq!(store.items(&key("t"), &all()).await.unwrap(), [item(0, "1")]);
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
+    assert_eq!(store.read_events(&key("s"), 0, 9).await.unwrap(), []);
+    assert_eq!(store.read_items(&key("t"), &all()).await.unwrap(), [item(0, "1")]);
 }
 
 // D38: the id of a name that was given in a commit that failed belongs to nobody.
@@ -102,11 +102,11 @@ async fn a_name_that_was_new_in_a_commit_that_failed_is_looked_up_again() {
     let kinds = |events: Vec<singletree_durable::EventRow>| -> Vec<String> {
         events.into_iter().map(|it| it.kind).collect()
     };
-    assert_eq!(kinds(store.events(&key("s"), 0, 9).await.unwrap()), ["two", "one"]);
-    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(0));
+    assert_eq!(kinds(store.read_events(&key("s"), 0, 9).await.unwrap()), ["two", "one"]);
+    assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(0));
     in_time(store.close()).await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    assert_eq!(kinds(store.events(&key("s"), 0, 9).await.unwrap()), ["two", "one"]);
+    assert_eq!(kinds(store.read_events(&key("s"), 0, 9).await.unwrap()), ["two", "one"]);
     let check: Vec<String> = shell
         .prepare("PRAGMA foreign_key_check")
         .unwrap()

@@ -60,8 +60,8 @@ async fn a_killed_writer_frees_the_lock_and_every_answered_batch_is_there() {
             }
             other => panic!("{other:?}"),
         }
-        let beside = SqliteStore::read_only(&scratch.path).await.unwrap();
-        assert!(beside.session(&key("s")).await.unwrap().unwrap().head.version > 5);
+        let beside = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+        assert!(beside.read_session(&key("s")).await.unwrap().unwrap().head.version > 5);
         drop(beside);
         hear(100 * round);
         process.kill().unwrap();
@@ -75,7 +75,7 @@ async fn a_killed_writer_frees_the_lock_and_every_answered_batch_is_there() {
         let store = SqliteStore::open(&scratch.path).await.unwrap();
         assert_eq!(store.fence(), FencingToken(2));
         let all = ItemRange::Numbers { from: 0, to: u64::MAX };
-        let found = store.items(&key("s"), &all).await.unwrap();
+        let found = store.read_items(&key("s"), &all).await.unwrap();
         let landed = found.len() as u64;
         // The last one may have landed without its answer being heard.
         assert!(
@@ -84,6 +84,6 @@ async fn a_killed_writer_frees_the_lock_and_every_answered_batch_is_there() {
         );
         let expected: Vec<_> = (0..landed).map(|no| item(no, "\"kept\"")).collect();
         assert_eq!(found, expected);
-        assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(landed));
+        assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(landed));
     }
 }

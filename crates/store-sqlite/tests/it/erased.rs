@@ -34,14 +34,14 @@ async fn a_deleted_session_leaves_no_name_and_its_numbers_go_on() {
         .await
         .unwrap();
     store.apply(batch(&store, "name-xyzzy", [RowMutation::Delete, RowMutation::Audit(row)])).await.unwrap();
-    assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), left);
-    assert_eq!(store.numbers(&key("another")).await.unwrap(), Counters::default());
+    assert_eq!(store.read_counters(&key("name-xyzzy")).await.unwrap(), left);
+    assert_eq!(store.read_counters(&key("another")).await.unwrap(), Counters::default());
     store.close().await;
     assert!(!holds(&scratch, "xyzzy"));
 
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     store.apply(batch(&store, "name-xyzzy", [RowMutation::Head(head(1))])).await.unwrap();
-    let anew = store.session(&key("name-xyzzy")).await.unwrap().unwrap();
+    let anew = store.read_session(&key("name-xyzzy")).await.unwrap().unwrap();
     assert_eq!(anew.counters, left, "the numbers go on");
 }
 
@@ -62,12 +62,12 @@ async fn names_that_an_older_format_kept_are_replaced_by_their_hashes() {
     .unwrap();
     drop(file);
     // A file that is only read stays as it is, and tells the numbers.
-    let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
-    assert_eq!(reader.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
-    assert!(reader.turns(&key("name-xyzzy"), &TurnRowQuery::Open).await.unwrap().is_empty());
+    let reader = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+    assert_eq!(reader.read_counters(&key("name-xyzzy")).await.unwrap(), counters(3));
+    assert!(reader.read_turns(&key("name-xyzzy"), &TurnRowQuery::Open).await.unwrap().is_empty());
     reader.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
+    assert_eq!(store.read_counters(&key("name-xyzzy")).await.unwrap(), counters(3));
     store.close().await;
     let file = Connection::open(&scratch.path).unwrap();
     let kept: (String, String, String) = file
@@ -95,7 +95,7 @@ async fn where_the_list_cannot_be_written_the_deletion_fails_and_the_other_commi
     std::fs::create_dir(&list).unwrap();
 
     // While somebody else writes, the writes that are handed over gather to a group.
-    let commits = store.commits();
+    let commits = store.commit_count();
     let other = Connection::open(&scratch.path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let first = store.apply(make("first"));
@@ -111,15 +111,15 @@ async fn where_the_list_cannot_be_written_the_deletion_fails_and_the_other_commi
     }
     let refused = renewal.await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "the session was not deleted: {refused:?}");
-    assert!(store.commits() - commits <= 2, "they share commits");
+    assert!(store.commit_count() - commits <= 2, "they share commits");
     for name in ["deleted", "first", "before", "after"] {
-        assert!(store.session(&key(name)).await.unwrap().is_some(), "{name}");
+        assert!(store.read_session(&key(name)).await.unwrap().is_some(), "{name}");
     }
 
     std::fs::remove_dir(&list).unwrap();
     store.apply(delete()).await.unwrap();
-    assert!(store.session(&key("deleted")).await.unwrap().is_none());
-    let list = ErasureList::read(list).unwrap();
+    assert!(store.read_session(&key("deleted")).await.unwrap().is_none());
+    let list = ErasureList::read_from_file(list).unwrap();
     assert_eq!(list.erased_at(&ErasedName::Session(key("deleted"))), Some(at(7)));
     assert_eq!(list.erased_at(&ErasedName::Session(key("other"))), None);
 }

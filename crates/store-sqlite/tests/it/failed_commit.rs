@@ -25,7 +25,7 @@ async fn what_the_child_with_a_broken_disk_does() {
         Err(error) => return say(&format!("not opened {}", error.category())),
     };
     // From here on a reader has the file open, so that no end of a writer's connection removes the log.
-    assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
     for no in 0..WRITES {
         let body = format!("\"{}\"", "x".repeat(3_000));
         let step = batch(&store, "s", [RowMutation::Head(head(no + 1)), RowMutation::Item(item(no, &body))]);
@@ -65,8 +65,8 @@ fn can_trace() -> bool {
 /// Returns the numbers of the items that a new process finds.
 async fn found(path: &Path) -> Vec<u64> {
     let store = SqliteStore::open(path).await.unwrap();
-    let items = store.items(&key("s"), &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
-    assert_eq!(store.check().await.unwrap(), []);
+    let items = store.read_items(&key("s"), &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
+    assert_eq!(store.find_damage().await.unwrap(), []);
     items.into_iter().map(|it| it.no).collect()
 }
 

@@ -12,7 +12,7 @@ async fn check(path: &Path, category: &str) {
     let before = std::fs::read(path).unwrap();
     for error in [
         SqliteStore::open(path).await.map(drop).unwrap_err(),
-        SqliteStore::read_only(path).await.unwrap_err(),
+        SqliteStore::open_read_only(path).await.unwrap_err(),
     ] {
         assert_eq!(error.category(), category, "{}: {error}", path.display());
     }
@@ -60,7 +60,7 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
     let scratch = scratch();
     std::fs::write(&scratch.path, b"").unwrap();
     assert_eq!(
-        SqliteStore::read_only(&scratch.path).await.unwrap_err().category(),
+        SqliteStore::open_read_only(&scratch.path).await.unwrap_err().category(),
         "store_format_unsupported"
     );
     let store = SqliteStore::open(&scratch.path).await.unwrap();
@@ -78,7 +78,7 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
 
     let lost = scratch.dir.path().join("no/such/folder.db");
     for error in
-        [SqliteStore::open(&lost).await.unwrap_err(), SqliteStore::read_only(&lost).await.unwrap_err()]
+        [SqliteStore::open(&lost).await.unwrap_err(), SqliteStore::open_read_only(&lost).await.unwrap_err()]
     {
         assert_eq!(error.category(), "store_unavailable");
     }

@@ -37,12 +37,12 @@ async fn concurrent_batches_share_commits_and_a_refused_one_rolls_back_alone() {
     let kept: Vec<_> = (0..EACH).filter(|no| no % 5 != 4).map(|no| item(no, "1")).collect();
     for task in 0..TASKS {
         let session = key(&format!("s{task}"));
-        let found = store.items(&session, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
+        let found = store.read_items(&session, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
         assert_eq!(found, kept);
-        assert_eq!(store.events(&session, 0, 9).await.unwrap(), []);
+        assert_eq!(store.read_events(&session, 0, 9).await.unwrap(), []);
     }
     let batches = TASKS * EACH;
-    assert!(store.commits() * 4 < batches, "{} commits for {batches} batches", store.commits());
+    assert!(store.commit_count() * 4 < batches, "{} commits for {batches} batches", store.commit_count());
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn batches_land_in_the_order_of_the_calls_and_a_dropped_future_cancels_not
     let third = store.apply(step(3));
     assert!(third.await.is_ok());
     assert!(second.await.is_ok());
-    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(3));
+    assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(3));
 }
 
 #[tokio::test]
@@ -71,8 +71,9 @@ async fn a_read_that_begins_after_an_answer_sees_the_batch_whole() {
             .unwrap();
         // Two reads for the two connections.
         for _ in 0..2 {
-            assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head.version, no);
-            let last = store.items(&key("s"), &ItemRange::Numbers { from: no, to: no + 1 }).await.unwrap();
+            assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head.version, no);
+            let last =
+                store.read_items(&key("s"), &ItemRange::Numbers { from: no, to: no + 1 }).await.unwrap();
             assert_eq!(last, [item(no, "1")]);
         }
     }
@@ -89,7 +90,7 @@ async fn a_refused_batch_and_an_empty_one_write_nothing() {
         [RowMutation::Head(head(0)), RowMutation::Event(event(0, "a")), RowMutation::Event(event(0, "b"))],
     );
     store.apply(refused).await.unwrap_err();
-    assert_eq!((store.commits(), store.bytes_written()), (0, 0));
+    assert_eq!((store.commit_count(), store.bytes_written()), (0, 0));
     store
         .apply(batch(&store, "s", [RowMutation::Head(head(0)), RowMutation::Event(event(0, "kind"))]))
         .await
@@ -97,5 +98,5 @@ async fn a_refused_batch_and_an_empty_one_write_nothing() {
     // Names: agent, graph, kind; session: two of them, "1", version, no word for the usual policy, two times, four
     // counters, tenant, name, checksum; event: four numbers and a checksum.
     let (names, session, event) = (4 + 64 + 4, 2 * 8 + 1 + 8 + 16 + 4 * 8 + 7 + 1 + 8, 5 * 8);
-    assert_eq!((store.commits(), store.bytes_written()), (1, names + session + event));
+    assert_eq!((store.commit_count(), store.bytes_written()), (1, names + session + event));
 }

@@ -22,7 +22,7 @@ async fn a_second_writer_is_refused_with_pid_and_command_until_the_first_closes(
     let clone = store.clone();
     store.close().await;
     assert!(matches!(clone.apply(batch(&clone, "s", [])).await, Err(Error::Closed)));
-    assert!(matches!(clone.session(&key("s")).await, Err(Error::Closed)));
+    assert!(matches!(clone.read_session(&key("s")).await, Err(Error::Closed)));
     let again =
         SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap();
     assert_eq!(again.fence(), FencingToken(store.fence().0 + 1));
@@ -42,26 +42,26 @@ async fn dropping_the_last_handle_writes_what_was_handed_over_and_leaves_one_fil
     let copy = scratch.dir.path().join("copy.db");
     std::fs::copy(&scratch.path, &copy).unwrap();
     let store = SqliteStore::open(&copy).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(7));
+    assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(7));
 }
 
 #[tokio::test]
 async fn a_reader_works_beside_a_writer_and_alone_and_writes_nothing() {
     let (scratch, store) = store().await;
     store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
-    let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
+    let reader = SqliteStore::open_read_only(&scratch.path).await.unwrap();
     assert_eq!((reader.fence(), reader.log_epoch()), (store.fence(), store.log_epoch()));
     store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
-    assert_eq!(reader.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    assert_eq!(reader.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
     assert!(matches!(reader.apply(batch(&reader, "s", [RowMutation::Delete])).await, Err(Error::Closed)));
     let claim = reader.claim(&tenant("default"), &invocation("i")).await;
     assert!(matches!(claim, Err(Error::Closed)), "{claim:?}");
     reader.close().await;
-    assert!(matches!(reader.session(&key("s")).await, Err(Error::Closed)));
+    assert!(matches!(reader.read_session(&key("s")).await, Err(Error::Closed)));
     store.close().await;
 
-    let alone = SqliteStore::read_only(&scratch.path).await.unwrap();
-    assert_eq!(alone.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    let alone = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+    assert_eq!(alone.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
     assert_eq!(alone.fence(), store.fence());
 }
 

@@ -113,7 +113,7 @@ async fn sweep(start: &Start) {
         let at = format!("{}, call {n}", start.name);
         // A reader that opens the file now either succeeds or gets an error that names the state of the file; it
         // changes nothing.
-        match SqliteStore::read_only(&scratch.path).await {
+        match SqliteStore::open_read_only(&scratch.path).await {
             Ok(_) => {}
             Err(error) => {
                 let told = error.category();
@@ -122,12 +122,12 @@ async fn sweep(start: &Start) {
         }
         let store = SqliteStore::open(&scratch.path).await.unwrap_or_else(|it| panic!("{at}: {it}"));
         assert!(store.fence() >= FencingToken(1), "{at}");
-        assert_eq!(store.check().await.unwrap(), [], "{at}");
+        assert_eq!(store.find_damage().await.unwrap(), [], "{at}");
         store.close().await;
         assert_eq!(content(&scratch.path), expected, "{at}");
         let store = SqliteStore::open(&scratch.path).await.unwrap();
         store.apply(batch(&store, "swept", [RowMutation::Head(head(0))])).await.unwrap();
-        assert_eq!(store.session(&key("swept")).await.unwrap().unwrap().head, head(0), "{at}");
+        assert_eq!(store.read_session(&key("swept")).await.unwrap().unwrap().head, head(0), "{at}");
         store.close().await;
         if !died {
             assert!(n > start.least, "{}: {n} calls", start.name);

@@ -43,18 +43,18 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
         FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) },
     ];
     let row = |head, counters| SessionRow { key: key("s"), head, counters, fields: fields.clone() };
-    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(full.clone(), counters(3))));
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), Some(row(full.clone(), counters(3))));
 
     // A head leaves the counters, counters leave the head.
     store.apply(batch(&store, "s", [RowMutation::Head(head(5))])).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), counters(3))));
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), Some(row(head(5), counters(3))));
     let other = Counters { turns: 4, items: 7, events: 13, waits: 4 };
     store.apply(batch(&store, "s", [RowMutation::Counters(other)])).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), Some(row(head(5), other)));
 
     store.close().await;
     let again = singletree_store_sqlite::SqliteStore::open(&scratch.path).await.unwrap();
-    assert_eq!(again.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
+    assert_eq!(again.read_session(&key("s")).await.unwrap(), Some(row(head(5), other)));
     assert_eq!(again.log_epoch(), store.log_epoch());
 }
 
@@ -88,7 +88,7 @@ async fn items_come_back_by_list_by_number_and_by_turn() {
         (ItemRange::Turn(0), vec![&first, &one, &three]),
         (ItemRange::Turn(9), vec![]),
     ] {
-        let found = store.items(&key("s"), &range).await.unwrap();
+        let found = store.read_items(&key("s"), &range).await.unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{range:?}");
     }
 }
@@ -125,13 +125,13 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
         (TurnRowQuery::From { no: 0, limit: 2 }, vec![&open, &full]),
         (TurnRowQuery::From { no: 1, limit: 9 }, vec![&full, &close]),
     ] {
-        let found = store.turns(&key("s"), &query).await.unwrap();
+        let found = store.read_turns(&key("s"), &query).await.unwrap();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query:?}");
     }
     let session_of = |id: &str| {
         let id = invocation(id);
         let store = store.clone();
-        async move { store.session_of(&tenant("default"), &id).await.unwrap() }
+        async move { store.find_session_of_invocation(&tenant("default"), &id).await.unwrap() }
     };
     assert_eq!(session_of(full.invocation.as_str()).await, Some(key("s")));
     assert_eq!(session_of("unheard of").await, None);
@@ -139,7 +139,7 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
     // ruling D3
     store.apply(batch(&store, "s", [RowMutation::FreeKey { turn: 1 }])).await.unwrap();
     let freed = TurnRow { key: None, digest: None, ..full };
-    assert_eq!(store.turns(&key("s"), &TurnRowQuery::No(1)).await.unwrap(), [freed]);
+    assert_eq!(store.read_turns(&key("s"), &TurnRowQuery::No(1)).await.unwrap(), [freed]);
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn waits_come_back_by_every_query() {
         (WaitRowQuery::Invocation(default(), invocation("other")), vec![("s", &second)]),
         (WaitRowQuery::SignalOf(tenant("nobody"), "approval".into(), 9), vec![]),
     ] {
-        let found = store.waits(&query).await.unwrap();
+        let found = store.read_waits(&query).await.unwrap();
         let expected: Vec<_> = expected.into_iter().map(|(s, it)| (key(s), it.clone())).collect();
         assert_eq!(found, expected, "{query:?}");
     }
@@ -204,19 +204,19 @@ async fn positions_records_and_events_come_back_and_go() {
         }),
     ];
     store.apply(batch(&store, "s", puts)).await.unwrap();
-    assert_eq!(store.position(&key("s"), &invocation("i")).await.unwrap(), Some(position("2")));
-    assert_eq!(store.records(&key("s"), 1).await.unwrap(), [record("a", "1"), record("b", "2")]);
-    assert_eq!(store.records(&key("s"), 2).await.unwrap(), []);
+    assert_eq!(store.read_position(&key("s"), &invocation("i")).await.unwrap(), Some(position("2")));
+    assert_eq!(store.read_turn_records(&key("s"), 1).await.unwrap(), [record("a", "1"), record("b", "2")]);
+    assert_eq!(store.read_turn_records(&key("s"), 2).await.unwrap(), []);
     let full = singletree_durable::EventRow { item: Some(3), body: Some(json("{}")), ..event(0, "accepted") };
-    assert_eq!(store.events(&key("s"), 0, 9).await.unwrap(), [full.clone(), event(1, "turn_started")]);
-    assert_eq!(store.events(&key("s"), 0, 1).await.unwrap(), [full]);
-    assert_eq!(store.events(&key("s"), 2, 9).await.unwrap(), []);
+    assert_eq!(store.read_events(&key("s"), 0, 9).await.unwrap(), [full.clone(), event(1, "turn_started")]);
+    assert_eq!(store.read_events(&key("s"), 0, 1).await.unwrap(), [full]);
+    assert_eq!(store.read_events(&key("s"), 2, 9).await.unwrap(), []);
     let drops = || [RowMutation::DropPosition(invocation("i")), RowMutation::DropRecords { turn: 1 }];
     for session in ["s", "s", "absent"] {
         store.apply(batch(&store, session, drops())).await.unwrap();
     }
-    assert_eq!(store.position(&key("s"), &invocation("i")).await.unwrap(), None);
-    assert_eq!(store.records(&key("s"), 1).await.unwrap(), []);
+    assert_eq!(store.read_position(&key("s"), &invocation("i")).await.unwrap(), None);
+    assert_eq!(store.read_turn_records(&key("s"), 1).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -247,10 +247,10 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
     store.apply(batch(&store, "s", [RowMutation::Delete, RowMutation::Audit(row)])).await.unwrap();
     store.apply(batch(&store, "s", [RowMutation::Delete])).await.unwrap();
 
-    assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
     let all = ItemRange::Numbers { from: 0, to: u64::MAX };
-    assert_eq!(store.items(&key("s"), &all).await.unwrap(), []);
-    assert_eq!(store.items(&key("kept"), &all).await.unwrap(), neighbours);
+    assert_eq!(store.read_items(&key("s"), &all).await.unwrap(), []);
+    assert_eq!(store.read_items(&key("kept"), &all).await.unwrap(), neighbours);
     for name in ["store.db", "store.db-wal"] {
         let bytes = std::fs::read(scratch.dir.path().join(name)).unwrap();
         let found = bytes.windows(5).filter(|it| it == b"xyzzy").count();
@@ -270,8 +270,8 @@ async fn a_deleted_session_is_nowhere_but_in_the_audit() {
     // A later head makes it anew, even in the batch that deletes it.
     store.apply(batch(&store, "kept", [RowMutation::Delete, RowMutation::Head(head(1))])).await.unwrap();
     let anew = SessionRow { key: key("kept"), head: head(1), counters: Counters::default(), fields: vec![] };
-    assert_eq!(store.session(&key("kept")).await.unwrap(), Some(anew));
-    assert_eq!(store.items(&key("kept"), &all).await.unwrap(), []);
+    assert_eq!(store.read_session(&key("kept")).await.unwrap(), Some(anew));
+    assert_eq!(store.read_items(&key("kept"), &all).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn sessions_come_in_pages() {
         (Some("z"), 1, vec!["ä"], None),
     ] {
         let from = from.map(|it| SessionId::parse(it).unwrap());
-        let page = store.sessions(&tenant("default"), from.as_ref(), limit).await.unwrap();
+        let page = store.read_session_page(&tenant("default"), from.as_ref(), limit).await.unwrap();
         let found: Vec<_> = page.sessions.iter().map(|it| it.key.session.as_str()).collect();
         assert_eq!((found, page.next.as_ref().map(SessionId::as_str)), (expected, next), "{from:?} {limit}");
     }
@@ -304,7 +304,7 @@ async fn text_that_is_not_json_and_numbers_too_large_are_refused() {
     ] {
         let refused = store.apply(batch(&store, "s", [RowMutation::Head(head(1)), put.clone()])).await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{put:?}: {refused:?}");
-        assert_eq!(store.session(&key("s")).await.unwrap(), None);
+        assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
     }
     drop(scratch());
 }

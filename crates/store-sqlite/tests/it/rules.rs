@@ -62,7 +62,7 @@ async fn every_requirement_holds_or_refuses_the_batch_whole() {
         ("busy", BatchPrecondition::Idle, Some("the session is idle (turn 1 is not over)")),
         ("waiting", BatchPrecondition::Idle, Some("the session is idle (wait 0 is not over)")),
     ] {
-        let before = store.session(&key(session)).await.unwrap();
+        let before = store.read_session(&key(session)).await.unwrap();
         let puts =
             if refused.is_some() { vec![RowMutation::Head(head(99)), RowMutation::Delete] } else { vec![] };
         let answer = store.apply(batch(&store, session, puts).require(require.clone())).await;
@@ -71,7 +71,7 @@ async fn every_requirement_holds_or_refuses_the_batch_whole() {
             (Err(Error::Refused { requirement }), Some(expected)) => assert_eq!(requirement, expected),
             (answer, _) => panic!("{session} {require:?}: {answer:?}"),
         }
-        assert_eq!(store.session(&key(session)).await.unwrap(), before, "{session} {require:?}");
+        assert_eq!(store.read_session(&key(session)).await.unwrap(), before, "{session} {require:?}");
     }
 }
 
@@ -107,7 +107,7 @@ async fn another_fence_is_refused_whatever_else_the_batch_says() {
         stale.put(RowMutation::Head(head(1)));
         assert!(matches!(store.apply(stale).await, Err(Error::Refused { .. })), "{fence:?}");
     }
-    assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn numbers_that_are_taken_and_places_that_are_not_free_refuse_the_batch() 
         assert!(matches!(answer, Err(Error::Refused { .. })), "{puts:?}: {answer:?}");
     }
     let all = ItemRange::Numbers { from: 0, to: 9 };
-    assert_eq!(store.items(&key("s"), &all).await.unwrap(), [item(0, "1")]);
+    assert_eq!(store.read_items(&key("s"), &all).await.unwrap(), [item(0, "1")]);
     let lonely = store.apply(batch(&store, "absent", [RowMutation::Item(item(0, "1"))])).await;
     assert!(matches!(lonely, Err(Error::Refused { .. })), "{lonely:?}");
 }

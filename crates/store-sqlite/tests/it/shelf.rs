@@ -32,13 +32,13 @@ async fn a_count_of_blobs_that_is_not_what_they_have_is_found() {
     store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
     store.keep_blob_for(&key("s"), blob("a", b"abc"), Some("one")).await.unwrap();
     store.keep_blob_for(&key("s"), blob("b", b"de"), None).await.unwrap();
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.find_damage().await.unwrap(), []);
     store.close().await;
     let connection = rusqlite::Connection::open(&scratch.path).unwrap();
     connection.execute("UPDATE blob_account SET bytes = 7 WHERE holder = 'one'", []).unwrap();
     drop(connection);
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let found: Vec<String> = store.check().await.unwrap().iter().map(ToString::to_string).collect();
+    let found: Vec<String> = store.find_damage().await.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].ends_with("one says 7, and the blobs have 3"), "{found:?}");
     store.close().await;
@@ -58,8 +58,11 @@ async fn what_belonged_to_a_deleted_session_is_nowhere_in_the_file_or_its_log() 
         panic!()
     };
     let session = Some(key("s").session);
-    store.change(vec![DocumentChange::Write { key: name, expect, session, body, expires_at }]).await.unwrap();
-    store.change(vec![write("b", "1")]).await.unwrap();
+    store
+        .change_documents(vec![DocumentChange::Write { key: name, expect, session, body, expires_at }])
+        .await
+        .unwrap();
+    store.change_documents(vec![write("b", "1")]).await.unwrap();
     let everywhere = |what: &[u8]| -> usize {
         ["store.db", "store.db-wal"]
             .map(|it| std::fs::read(scratch.dir.path().join(it)).unwrap())
@@ -71,9 +74,9 @@ async fn what_belonged_to_a_deleted_session_is_nowhere_in_the_file_or_its_log() 
     store.apply(batch(&store, "s", [RowMutation::Delete])).await.unwrap();
     assert_eq!(everywhere(b"xyzzy"), 0);
     assert_eq!(everywhere(b"shared-bytes"), 1, "kept once");
-    assert_eq!(store.document(&named("a")).await.unwrap(), None);
-    assert!(store.document(&named("b")).await.unwrap().is_some());
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.read_document(&named("a")).await.unwrap(), None);
+    assert!(store.read_document(&named("b")).await.unwrap().is_some());
+    assert_eq!(store.find_damage().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -83,10 +86,11 @@ async fn changes_share_a_commit_with_turns_and_a_refused_one_stands_alone() {
     let first = store.keep_blob(&key("s"), blob("big", &vec![7; 4_000_000]));
     let unmet = DocumentChange::Remove { key: named("none"), expect: DocumentPrecondition::Version(1) };
     let turn = store.apply(batch(&store, "s", [RowMutation::Head(head(1))]));
-    let mut others: Vec<_> = (0..20).map(|it| store.change(vec![write(&it.to_string(), "1")])).collect();
+    let mut others: Vec<_> =
+        (0..20).map(|it| store.change_documents(vec![write(&it.to_string(), "1")])).collect();
     // It fails at its first look, after the others have written; and one that has written itself is undone.
-    others.push(store.change(vec![unmet.clone()]));
-    others.push(store.change(vec![write("never", "1"), write("never", "not json")]));
+    others.push(store.change_documents(vec![unmet.clone()]));
+    others.push(store.change_documents(vec![write("never", "1"), write("never", "not json")]));
     first.await.unwrap();
     turn.await.unwrap();
     let mut answers = Vec::new();
@@ -95,28 +99,31 @@ async fn changes_share_a_commit_with_turns_and_a_refused_one_stands_alone() {
     }
     assert_eq!(answers.iter().filter(|it| it.is_ok()).count(), 20);
     assert!(answers[20..].iter().all(|it| matches!(it, Err(Error::Refused { .. }))), "{:?}", &answers[20..]);
-    assert_eq!(store.documents(&tenant("default"), "k", None, 99).await.unwrap().len(), 20);
-    assert!(store.commits() < 10, "{} commits", store.commits());
+    assert_eq!(store.read_documents(&tenant("default"), "k", None, 99).await.unwrap().len(), 20);
+    assert!(store.commit_count() < 10, "{} commits", store.commit_count());
 }
 
 #[tokio::test]
 async fn a_backup_holds_documents_and_blobs_and_a_closed_store_takes_none() {
     let (scratch, store) = store().await;
-    store.change(vec![write("a", "1")]).await.unwrap();
+    store.change_documents(vec![write("a", "1")]).await.unwrap();
     store.keep_blob(&key("s"), blob("d", &[0, 1, 255])).await.unwrap();
     let to = scratch.dir.path().join("copy.db");
     store.backup(&to).await.unwrap();
     let copy = SqliteStore::open(&to).await.unwrap();
-    assert_eq!(copy.document(&named("a")).await.unwrap(), store.document(&named("a")).await.unwrap());
-    assert_eq!(copy.blob(&key("s"), "d").await.unwrap(), Some(blob("d", &[0, 1, 255])));
-    let reading = SqliteStore::read_only(&scratch.path).await.unwrap();
-    assert_eq!(reading.blob_bytes(&key("s")).await.unwrap(), 3);
-    assert_eq!(reading.change(vec![write("a", "2")]).await.unwrap_err().category(), "store_closed");
+    assert_eq!(
+        copy.read_document(&named("a")).await.unwrap(),
+        store.read_document(&named("a")).await.unwrap()
+    );
+    assert_eq!(copy.read_blob(&key("s"), "d").await.unwrap(), Some(blob("d", &[0, 1, 255])));
+    let reading = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+    assert_eq!(reading.count_blob_bytes(&key("s")).await.unwrap(), 3);
+    assert_eq!(reading.change_documents(vec![write("a", "2")]).await.unwrap_err().category(), "store_closed");
     store.close().await;
-    assert_eq!(store.change(vec![write("a", "2")]).await.unwrap_err().category(), "store_closed");
+    assert_eq!(store.change_documents(vec![write("a", "2")]).await.unwrap_err().category(), "store_closed");
     assert_eq!(store.keep_blob(&key("s"), blob("d", b"")).await.unwrap_err().category(), "store_closed");
-    assert_eq!(store.expire(at(1), 1).await.unwrap_err().category(), "store_closed");
-    assert_eq!(store.document(&named("a")).await.unwrap_err().category(), "store_closed");
+    assert_eq!(store.expire_documents(at(1), 1).await.unwrap_err().category(), "store_closed");
+    assert_eq!(store.read_document(&named("a")).await.unwrap_err().category(), "store_closed");
 }
 
 // INV-13
@@ -125,19 +132,19 @@ async fn a_file_of_an_earlier_version_has_no_documents_until_it_is_opened_for_wr
     let scratch = scratch();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness/tests/corpus/v2.db");
     std::fs::copy(corpus, &scratch.path).unwrap();
-    let reading = SqliteStore::read_only(&scratch.path).await.unwrap();
-    assert_eq!(reading.document(&named("a")).await.unwrap(), None);
-    assert_eq!(reading.documents(&tenant("default"), "k", None, 9).await.unwrap(), []);
-    assert_eq!(reading.blob(&key("talk"), "d").await.unwrap(), None);
-    assert_eq!(reading.blob_bytes(&key("talk")).await.unwrap(), 0);
+    let reading = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+    assert_eq!(reading.read_document(&named("a")).await.unwrap(), None);
+    assert_eq!(reading.read_documents(&tenant("default"), "k", None, 9).await.unwrap(), []);
+    assert_eq!(reading.read_blob(&key("talk"), "d").await.unwrap(), None);
+    assert_eq!(reading.count_blob_bytes(&key("talk")).await.unwrap(), 0);
     reading.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    store.change(vec![write("a", "1")]).await.unwrap();
+    store.change_documents(vec![write("a", "1")]).await.unwrap();
     store.keep_blob(&key("talk"), blob("d", b"x")).await.unwrap();
-    assert!(store.document(&named("a")).await.unwrap().is_some());
+    assert!(store.read_document(&named("a")).await.unwrap().is_some());
     store.apply(batch(&store, "talk", [RowMutation::Delete])).await.unwrap();
-    assert_eq!(store.blob(&key("talk"), "d").await.unwrap(), None);
-    assert_eq!(store.check().await.unwrap(), []);
+    assert_eq!(store.read_blob(&key("talk"), "d").await.unwrap(), None);
+    assert_eq!(store.find_damage().await.unwrap(), []);
 }
 
 /// An operation on both stores.
@@ -212,19 +219,19 @@ async fn seen(documents: &dyn DocumentStore) -> String {
     for of in ["a", "b"] {
         for kind in ["", "k", "kk"] {
             for past in [None, Some(""), Some("a")] {
-                let page = documents.documents(&tenant(of), kind, past, 2).await.unwrap();
+                let page = documents.read_documents(&tenant(of), kind, past, 2).await.unwrap();
                 seen.push_str(&format!("{of} {kind} {past:?}: {page:?}\n"));
             }
             for id in IDS {
                 let name = DocumentKey::new(tenant(of), kind, id);
-                seen.push_str(&format!("{:?}\n", documents.document(&name).await.unwrap()));
+                seen.push_str(&format!("{:?}\n", documents.read_document(&name).await.unwrap()));
             }
         }
     }
     for key in keys() {
-        seen.push_str(&format!("{key:?}: {}\n", documents.blob_bytes(&key).await.unwrap()));
+        seen.push_str(&format!("{key:?}: {}\n", documents.count_blob_bytes(&key).await.unwrap()));
         for digest in DIGESTS {
-            let blob = documents.blob(&key, digest).await.unwrap();
+            let blob = documents.read_blob(&key, digest).await.unwrap();
             seen.push_str(&format!("{:?}\n", blob.map(|it| (it.media_type, it.bytes))));
         }
     }
@@ -249,17 +256,18 @@ async fn same(steps: Vec<Step>) {
         let (one, other) = match step {
             // A text that is no JSON is refused by the file alone; memory is not asked.
             Step::Change(changes) if changes.iter().any(is_broken) => {
-                let answer = file.change(changes).await;
+                let answer = file.change_documents(changes).await;
                 assert!(matches!(answer, Err(Error::Refused { .. })), "{answer:?}");
                 (String::new(), String::new())
             }
-            Step::Change(changes) => {
-                (verdict(file.change(changes.clone()).await), verdict(memory.change(changes).await))
-            }
+            Step::Change(changes) => (
+                verdict(file.change_documents(changes.clone()).await),
+                verdict(memory.change_documents(changes).await),
+            ),
             // All or none: which of several go that end together is not promised.
             Step::Expire(before, limit) => (
-                verdict(file.expire(at(before), limit).await),
-                verdict(memory.expire(at(before), limit).await),
+                verdict(file.expire_documents(at(before), limit).await),
+                verdict(memory.expire_documents(at(before), limit).await),
             ),
             Step::Keep(key, blob) => (
                 verdict(file.keep_blob(&key, blob.clone()).await),
@@ -287,7 +295,7 @@ async fn same(steps: Vec<Step>) {
         assert_eq!(one, other, "{step_text}");
         assert_eq!(seen(&file).await, seen(&memory).await, "after {step_text}");
     }
-    assert_eq!(file.check().await.unwrap(), []);
+    assert_eq!(file.find_damage().await.unwrap(), []);
 }
 
 fn is_broken(change: &DocumentChange) -> bool {

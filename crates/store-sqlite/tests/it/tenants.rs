@@ -22,23 +22,23 @@ async fn two_tenants_with_the_same_names_never_meet() {
     store.apply(batch_for(&store, &mine, puts())).await.unwrap();
     let id = turn(0, StoredTurnStatus::Accepted).invocation;
     let (all, first) = (ItemRange::Numbers { from: 0, to: 9 }, TurnRowQuery::No(0));
-    assert_eq!(store.session(&theirs).await.unwrap(), None);
-    assert_eq!(store.items(&theirs, &all).await.unwrap(), []);
-    assert_eq!(store.turns(&theirs, &first).await.unwrap(), []);
-    assert_eq!(store.events(&theirs, 0, 9).await.unwrap(), []);
-    assert_eq!(store.session_of(&tenant("b"), &id).await.unwrap(), None);
+    assert_eq!(store.read_session(&theirs).await.unwrap(), None);
+    assert_eq!(store.read_items(&theirs, &all).await.unwrap(), []);
+    assert_eq!(store.read_turns(&theirs, &first).await.unwrap(), []);
+    assert_eq!(store.read_events(&theirs, 0, 9).await.unwrap(), []);
+    assert_eq!(store.find_session_of_invocation(&tenant("b"), &id).await.unwrap(), None);
     for query in [
         WaitRowQuery::Pending(theirs.clone()),
         WaitRowQuery::PendingOf(tenant("b"), 9),
         WaitRowQuery::SignalOf(tenant("b"), "approval".into(), 9),
         WaitRowQuery::Invocation(tenant("b"), invocation("inv")),
     ] {
-        assert_eq!(store.waits(&query).await.unwrap(), [], "{query:?}");
+        assert_eq!(store.read_waits(&query).await.unwrap(), [], "{query:?}");
     }
     store.apply(batch_for(&store, &theirs, puts())).await.unwrap();
-    assert_eq!(store.session_of(&tenant("b"), &id).await.unwrap(), Some(theirs.clone()));
+    assert_eq!(store.find_session_of_invocation(&tenant("b"), &id).await.unwrap(), Some(theirs.clone()));
     store.apply(batch_for(&store, &theirs, [RowMutation::Delete])).await.unwrap();
-    assert_eq!(store.items(&mine, &all).await.unwrap(), [item(0, "1")]);
-    assert_eq!(store.turns(&mine, &first).await.unwrap(), [turn(0, StoredTurnStatus::Accepted)]);
-    assert_eq!(store.sessions(&tenant("b"), None, 9).await.unwrap().sessions, []);
+    assert_eq!(store.read_items(&mine, &all).await.unwrap(), [item(0, "1")]);
+    assert_eq!(store.read_turns(&mine, &first).await.unwrap(), [turn(0, StoredTurnStatus::Accepted)]);
+    assert_eq!(store.read_session_page(&tenant("b"), None, 9).await.unwrap().sessions, []);
 }

@@ -361,37 +361,46 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn JournalMaintenance) -> Vec<St
         of_session(journal, &key, &mut read).await;
         for limit in limits {
             let (tenant, from) = (&key.tenant, Some(&key.session));
-            read.push(format!("{key:?} {limit}: {:?}", journal.sessions(tenant, from, limit).await.unwrap()));
+            read.push(format!(
+                "{key:?} {limit}: {:?}",
+                journal.read_session_page(tenant, from, limit).await.unwrap()
+            ));
             let past = Some((at(0), key.session.clone()));
             for past in [None, past.as_ref()] {
                 read.push(format!(
                     "{limit} {past:?}: {:?}",
-                    journal.recent(tenant, past, limit).await.unwrap()
+                    journal.read_recent_sessions(tenant, past, limit).await.unwrap()
                 ));
             }
             read.push(format!(
                 "{tenant} {limit}: {:?}",
-                journal.sessions(tenant, None, limit).await.unwrap()
+                journal.read_session_page(tenant, None, limit).await.unwrap()
             ));
             for no in [0, 2] {
                 let past = Some((key.clone(), no));
                 read.push(format!(
                     "{past:?} {limit}: {:?}",
-                    upkeep.ownerless(past.as_ref(), limit).await.unwrap()
+                    upkeep.read_ownerless_turns(past.as_ref(), limit).await.unwrap()
                 ));
             }
             let mut queries = vec![WaitRowQuery::PendingOf(key.tenant.clone(), limit)];
             queries.extend(NAMES.map(|it| WaitRowQuery::SignalOf(key.tenant.clone(), it.to_owned(), limit)));
             for query in queries {
-                read.push(format!("{query:?}: {:?}", journal.waits(&query).await.unwrap()));
+                read.push(format!("{query:?}: {:?}", journal.read_waits(&query).await.unwrap()));
             }
         }
     }
     for limit in limits {
-        read.push(format!("tenants {limit}: {:?}", upkeep.tenants(None, limit).await.unwrap()));
-        read.push(format!("ownerless {limit}: {:?}", upkeep.ownerless(None, limit).await.unwrap()));
+        read.push(format!("tenants {limit}: {:?}", upkeep.read_tenants(None, limit).await.unwrap()));
+        read.push(format!(
+            "ownerless {limit}: {:?}",
+            upkeep.read_ownerless_turns(None, limit).await.unwrap()
+        ));
         for until in [None, Some(at(i64::MIN)), Some(at(2)), Some(at(i64::MAX))] {
-            read.push(format!("due {until:?} {limit}: {:?}", upkeep.deadlines(until, limit).await.unwrap()));
+            read.push(format!(
+                "due {until:?} {limit}: {:?}",
+                upkeep.read_waits_by_deadline(until, limit).await.unwrap()
+            ));
         }
     }
     read
@@ -399,11 +408,11 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn JournalMaintenance) -> Vec<St
 
 async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<String>) {
     for of in [UsageRowQuery::Session(key.clone()), UsageRowQuery::Tenant(key.tenant.clone())] {
-        read.push(format!("{of:?}: {:?}", journal.usage(&of).await.unwrap()));
+        read.push(format!("{of:?}: {:?}", journal.read_model_usage(&of).await.unwrap()));
     }
-    read.push(format!("{key:?} mail: {:?}", journal.mail(key).await.unwrap()));
-    read.push(format!("{key:?}: {:?}", journal.session(key).await.unwrap()));
-    read.push(format!("{key:?} numbers: {:?}", journal.numbers(key).await.unwrap()));
+    read.push(format!("{key:?} mail: {:?}", journal.read_early_signals(key).await.unwrap()));
+    read.push(format!("{key:?}: {:?}", journal.read_session(key).await.unwrap()));
+    read.push(format!("{key:?} numbers: {:?}", journal.read_counters(key).await.unwrap()));
     let mut ranges =
         vec![ItemRange::Numbers { from: 1, to: 3 }, ItemRange::Numbers { from: 0, to: u64::MAX }];
     let mut turns = vec![TurnRowQuery::Open, TurnRowQuery::From { no: 1, limit: 2 }];
@@ -418,28 +427,31 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
         waits.push(WaitRowQuery::Signal(key.clone(), "a\0b\n".to_owned()));
         turns.push(TurnRowQuery::Key("a\0b\n".to_owned()));
         waits.push(WaitRowQuery::Invocation(key.tenant.clone(), of.clone()));
-        read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
-        read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
+        read.push(format!(
+            "{of} is of: {:?}",
+            journal.find_session_of_invocation(&key.tenant, &of).await.unwrap()
+        ));
+        read.push(format!("{of} stands: {:?}", journal.read_position(key, &of).await.unwrap()));
     }
     for no in [0, 1, 2, 3, FAR, i64::MAX as u64 - 1, u64::MAX] {
         ranges.push(ItemRange::Turn(no));
         turns.push(TurnRowQuery::No(no));
-        read.push(format!("{key:?} records {no}: {:?}", journal.records(key, no).await.unwrap()));
+        read.push(format!("{key:?} records {no}: {:?}", journal.read_turn_records(key, no).await.unwrap()));
         for limit in [0, 2, u64::MAX] {
             read.push(format!(
                 "{key:?} events {no} {limit}: {:?}",
-                journal.events(key, no, limit).await.unwrap()
+                journal.read_events(key, no, limit).await.unwrap()
             ));
         }
     }
     for range in ranges {
-        read.push(format!("{key:?} {range:?}: {:?}", journal.items(key, &range).await.unwrap()));
+        read.push(format!("{key:?} {range:?}: {:?}", journal.read_items(key, &range).await.unwrap()));
     }
     for query in turns {
-        read.push(format!("{key:?} {query:?}: {:?}", journal.turns(key, &query).await.unwrap()));
+        read.push(format!("{key:?} {query:?}: {:?}", journal.read_turns(key, &query).await.unwrap()));
     }
     for query in waits {
-        read.push(format!("{query:?}: {:?}", journal.waits(&query).await.unwrap()));
+        read.push(format!("{query:?}: {:?}", journal.read_waits(&query).await.unwrap()));
     }
 }
 

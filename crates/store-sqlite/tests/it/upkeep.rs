@@ -24,7 +24,7 @@ async fn ownerless_turns_are_those_without_outcome_of_an_earlier_fence_in_order(
         ];
         store.apply(batch_for(&store, &key_of(tenant, session), puts)).await.unwrap();
     }
-    assert_eq!(store.ownerless(None, 99).await.unwrap(), []);
+    assert_eq!(store.read_ownerless_turns(None, 99).await.unwrap(), []);
     store.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     let claimed = TurnRow { fence: store.fence(), ..open(0) };
@@ -32,10 +32,10 @@ async fn ownerless_turns_are_those_without_outcome_of_an_earlier_fence_in_order(
 
     let expected = [("a", "b", 0), ("a", "b", 2), ("a", "z", 2), ("b", "a", 0), ("b", "a", 2)]
         .map(|(tenant, session, no)| (key_of(tenant, session), open(no)));
-    assert_eq!(store.ownerless(None, 99).await.unwrap(), expected);
-    assert_eq!(store.ownerless(None, 2).await.unwrap(), expected[..2]);
+    assert_eq!(store.read_ownerless_turns(None, 99).await.unwrap(), expected);
+    assert_eq!(store.read_ownerless_turns(None, 2).await.unwrap(), expected[..2]);
     let past = (key_of("a", "b"), 2);
-    assert_eq!(store.ownerless(Some(&past), 2).await.unwrap(), expected[2..4]);
+    assert_eq!(store.read_ownerless_turns(Some(&past), 2).await.unwrap(), expected[2..4]);
     assert_eq!(store.fence(), FencingToken(fence.0 + 1));
 }
 
@@ -59,8 +59,8 @@ async fn deadlines_come_earliest_first_across_tenants() {
         (a, due(0, 20, StoredWaitStatus::Pending)),
         (b, due(0, 30, StoredWaitStatus::Pending)),
     ];
-    assert_eq!(store.deadlines(None, 99).await.unwrap(), expected);
-    assert_eq!(store.deadlines(Some(at(20)), 99).await.unwrap(), expected[..2]);
-    assert_eq!(store.deadlines(Some(at(19)), 99).await.unwrap(), expected[..1]);
-    assert_eq!(store.deadlines(None, 1).await.unwrap(), expected[..1]);
+    assert_eq!(store.read_waits_by_deadline(None, 99).await.unwrap(), expected);
+    assert_eq!(store.read_waits_by_deadline(Some(at(20)), 99).await.unwrap(), expected[..2]);
+    assert_eq!(store.read_waits_by_deadline(Some(at(19)), 99).await.unwrap(), expected[..1]);
+    assert_eq!(store.read_waits_by_deadline(None, 1).await.unwrap(), expected[..1]);
 }

@@ -54,7 +54,7 @@ async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
     assert_eq!(store.probe_write().await.unwrap_err().category(), "store_full");
     assert!(answered.len() > 3, "{} before the disk was full", answered.len());
     let all = ItemRange::Numbers { from: 0, to: u64::MAX };
-    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    assert_eq!(store.read_items(&key("s"), &all).await.unwrap(), answered);
     let no = answered.len() as u64;
     assert_eq!(add(no).await.unwrap_err().category(), "store_full");
 
@@ -62,10 +62,10 @@ async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
     store.probe_write().await.unwrap();
     add(no).await.unwrap();
     answered.push(item(no, &body));
-    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    assert_eq!(store.read_items(&key("s"), &all).await.unwrap(), answered);
     store.close().await;
     let store = SqliteStore::open(&path).await.unwrap();
-    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    assert_eq!(store.read_items(&key("s"), &all).await.unwrap(), answered);
     drop(store);
     drop(disk);
 }
@@ -80,7 +80,7 @@ async fn a_neighbour_that_holds_the_file_delays_and_then_refuses_nobody_for_ever
     assert_eq!(held.category(), "store_unavailable", "{held:?}");
     shell.execute_batch("ROLLBACK").unwrap();
     store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
 
     // A neighbour that reads delays the emptying of the log after a deletion, not the deletion.
     shell.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
@@ -158,9 +158,9 @@ async fn a_file_that_may_only_be_read_is_told_by_category() {
 async fn a_probe_commits_and_leaves_the_file_as_it_was() {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let (commits, fence) = (store.commits(), store.fence());
+    let (commits, fence) = (store.commit_count(), store.fence());
     store.probe_write().await.unwrap();
-    assert_eq!(store.commits(), commits + 1);
+    assert_eq!(store.commit_count(), commits + 1);
     // Each probe writes a page: nothing less shows that the disk takes one.
     let log = scratch.dir.path().join("store.db-wal");
     let before = std::fs::read(&log).unwrap();
@@ -168,7 +168,7 @@ async fn a_probe_commits_and_leaves_the_file_as_it_was() {
     assert_ne!(std::fs::read(&log).unwrap(), before);
     store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     store.close().await;
-    assert_eq!(SqliteStore::read_only(&scratch.path).await.unwrap().fence(), fence);
+    assert_eq!(SqliteStore::open_read_only(&scratch.path).await.unwrap().fence(), fence);
 }
 
 // Finding C11
@@ -206,5 +206,5 @@ async fn nothing_is_written_to_a_file_that_is_not_at_its_path_until_it_is_back()
         store.probe_write().await.unwrap();
     }
     store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
-    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    assert_eq!(store.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
 }

@@ -63,23 +63,23 @@ impl From<Error> for ObservedBreach {
 }
 
 /// Fails unless the value is the expected one.
-pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &T) -> Verdict {
-    ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
+pub(super) fn ensure_equal<T: PartialEq + fmt::Debug>(what: &str, found: &T, expected: &T) -> Verdict {
+    ensure_that(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
 /// Fails unless the condition holds.
-pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
+pub(super) fn ensure_that(holds: bool, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(ObservedBreach(what())) }
 }
 
 /// Fails unless the store refused the call.
-pub(super) fn refused<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
+pub(super) fn ensure_refused<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
     let is_refused = matches!(answer, Err(Error::Refused { .. }));
-    ensure(is_refused, || format!("{what}: expected store_refused, found {answer:?}"))
+    ensure_that(is_refused, || format!("{what}: expected store_refused, found {answer:?}"))
 }
 
 /// Fails unless the call ended with a write conflict.
-pub(super) fn conflict<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
+pub(super) fn ensure_conflict<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
     let is_conflict = matches!(answer, Err(Error::Conflict { .. }));
-    ensure(is_conflict, || format!("{what}: expected session_write_conflict, found {answer:?}"))
+    ensure_that(is_conflict, || format!("{what}: expected session_write_conflict, found {answer:?}"))
 }

@@ -8,16 +8,19 @@ use singletree_durable::{
 };
 
 use super::ContractStores;
-use super::bench::{StoreFactory, Verdict, refused, same};
-use super::rows::{apply, at, json, key, key_of, make, tenant};
+use super::bench::{StoreFactory, Verdict, ensure_equal, ensure_refused};
+use super::rows::{
+    apply_mutations, create_session, json_document, session_key, session_key_in_tenant, tenant_named,
+    time_at_millis,
+};
 
 /// Returns the name of a document of the suite's first tenant.
-fn named(kind: &str, id: &str) -> DocumentKey {
-    DocumentKey::new(tenant("tenant-a"), kind, id)
+fn document_key(kind: &str, id: &str) -> DocumentKey {
+    DocumentKey::new(tenant_named("tenant-a"), kind, id)
 }
 
-fn session(id: &str) -> SessionId {
-    key(id).session
+fn sample_session_id(id: &str) -> SessionId {
+    session_key(id).session
 }
 
 /// The content of a document without its name.
@@ -29,20 +32,20 @@ struct DocumentContent {
 }
 
 impl DocumentContent {
-    fn text(text: &str) -> Self {
-        Self { body: Some(json(text)), ..Self::default() }
+    fn from_json_text(text: &str) -> Self {
+        Self { body: Some(json_document(text)), ..Self::default() }
     }
 
-    fn of(session_id: &str) -> Self {
-        Self { session: Some(session(session_id)), ..Self::text("1") }
+    fn with_session(session_id: &str) -> Self {
+        Self { session: Some(sample_session_id(session_id)), ..Self::from_json_text("1") }
     }
 
-    fn until(millis: i64) -> Self {
-        Self { expires_at: Some(at(millis)), ..Self::text("1") }
+    fn with_expiry(millis: i64) -> Self {
+        Self { expires_at: Some(time_at_millis(millis)), ..Self::from_json_text("1") }
     }
 
-    fn put(self, key: &DocumentKey, expect: DocumentPrecondition) -> DocumentChange {
-        let body = self.body.unwrap_or_else(|| json("null"));
+    fn into_write_change(self, key: &DocumentKey, expect: DocumentPrecondition) -> DocumentChange {
+        let body = self.body.unwrap_or_else(|| json_document("null"));
         DocumentChange::Write {
             key: key.clone(),
             expect,
@@ -52,146 +55,193 @@ impl DocumentContent {
         }
     }
 
-    fn stored(self, key: &DocumentKey, version: u64) -> StoredDocument {
-        let body = self.body.unwrap_or_else(|| json("null"));
+    fn into_stored(self, key: &DocumentKey, version: u64) -> StoredDocument {
+        let body = self.body.unwrap_or_else(|| json_document("null"));
         StoredDocument { key: key.clone(), session: self.session, body, version, expires_at: self.expires_at }
     }
 }
 
-async fn write(stores: &ContractStores, key: &DocumentKey, said: DocumentContent) -> Result<()> {
-    stores.documents.change(vec![said.put(key, DocumentPrecondition::Any)]).await
+async fn write_document(stores: &ContractStores, key: &DocumentKey, said: DocumentContent) -> Result<()> {
+    stores.documents.change_documents(vec![said.into_write_change(key, DocumentPrecondition::Any)]).await
 }
 
-async fn remove(stores: &ContractStores, key: &DocumentKey, expect: DocumentPrecondition) -> Result<()> {
-    stores.documents.change(vec![DocumentChange::Remove { key: key.clone(), expect }]).await
+async fn remove_document(
+    stores: &ContractStores,
+    key: &DocumentKey,
+    expect: DocumentPrecondition,
+) -> Result<()> {
+    stores.documents.change_documents(vec![DocumentChange::Remove { key: key.clone(), expect }]).await
 }
 
 /// Checks the document that is stored under a name.
-async fn stands(
+async fn ensure_document(
     stores: &ContractStores,
     what: &str,
     key: &DocumentKey,
     expected: Option<StoredDocument>,
 ) -> Verdict {
-    same(what, &stores.documents.document(key).await?, &expected)
+    ensure_equal(what, &stores.documents.read_document(key).await?, &expected)
 }
 
-pub(super) async fn written(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_document_written(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let (plain, full) = (named("api_key", "a"), named("api_key", "é\n'"));
-    stands(&stores, "what was not written", &plain, None).await?;
-    write(&stores, &plain, DocumentContent::text(r#"{"a":[1,"x"]}"#)).await?;
+    let (plain, full) = (document_key("api_key", "a"), document_key("api_key", "é\n'"));
+    ensure_document(&stores, "what was not written", &plain, None).await?;
+    write_document(&stores, &plain, DocumentContent::from_json_text(r#"{"a":[1,"x"]}"#)).await?;
     let said = DocumentContent {
-        session: Some(session("s")),
-        expires_at: Some(at(-5)),
-        ..DocumentContent::text(r#""é\n""#)
+        session: Some(sample_session_id("s")),
+        expires_at: Some(time_at_millis(-5)),
+        ..DocumentContent::from_json_text(r#""é\n""#)
     };
-    write(&stores, &full, said.clone()).await?;
-    stands(
+    write_document(&stores, &full, said.clone()).await?;
+    ensure_document(
         &stores,
         "the plain one",
         &plain,
-        Some(DocumentContent::text(r#"{"a":[1,"x"]}"#).stored(&plain, 1)),
+        Some(DocumentContent::from_json_text(r#"{"a":[1,"x"]}"#).into_stored(&plain, 1)),
     )
     .await?;
-    stands(&stores, "the full one", &full, Some(said.stored(&full, 1))).await?;
-    stands(&stores, "another kind", &named("token", "a"), None).await
+    ensure_document(&stores, "the full one", &full, Some(said.into_stored(&full, 1))).await?;
+    ensure_document(&stores, "another kind", &document_key("token", "a"), None).await
 }
 
-pub(super) async fn replaced(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, it) = (bench.open().await?, named("k", "a"));
+pub(super) async fn check_document_replaced(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, it) = (bench.open().await?, document_key("k", "a"));
     let first = DocumentContent {
-        session: Some(session("s")),
-        expires_at: Some(at(9)),
-        ..DocumentContent::text("1")
+        session: Some(sample_session_id("s")),
+        expires_at: Some(time_at_millis(9)),
+        ..DocumentContent::from_json_text("1")
     };
-    write(&stores, &it, first).await?;
-    write(&stores, &it, DocumentContent::text("2")).await?;
-    stands(&stores, "the second", &it, Some(DocumentContent::text("2").stored(&it, 2))).await?;
+    write_document(&stores, &it, first).await?;
+    write_document(&stores, &it, DocumentContent::from_json_text("2")).await?;
+    ensure_document(
+        &stores,
+        "the second",
+        &it,
+        Some(DocumentContent::from_json_text("2").into_stored(&it, 2)),
+    )
+    .await?;
     // The new version has neither the session nor the expiry of the first.
-    same("what has expired", &stores.documents.expire(at(100), 10).await?, &0)?;
-    make(&stores, &key("s"), [RowMutation::Delete]).await?;
-    stores.documents.change(vec![DocumentContent::until(50).put(&it, DocumentPrecondition::Any); 2]).await?;
-    stands(&stores, "the fourth", &it, Some(DocumentContent::until(50).stored(&it, 4))).await
+    ensure_equal("what has expired", &stores.documents.expire_documents(time_at_millis(100), 10).await?, &0)?;
+    create_session(&stores, &session_key("s"), [RowMutation::Delete]).await?;
+    stores
+        .documents
+        .change_documents(vec![
+            DocumentContent::with_expiry(50)
+                .into_write_change(&it, DocumentPrecondition::Any);
+            2
+        ])
+        .await?;
+    ensure_document(&stores, "the fourth", &it, Some(DocumentContent::with_expiry(50).into_stored(&it, 4)))
+        .await
 }
 
-pub(super) async fn removed(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, it, other) = (bench.open().await?, named("k", "a"), named("k", "b"));
-    write(&stores, &it, DocumentContent::text("1")).await?;
-    write(&stores, &other, DocumentContent::text("2")).await?;
+pub(super) async fn check_document_removed(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, it, other) = (bench.open().await?, document_key("k", "a"), document_key("k", "b"));
+    write_document(&stores, &it, DocumentContent::from_json_text("1")).await?;
+    write_document(&stores, &other, DocumentContent::from_json_text("2")).await?;
     for _ in 0..2 {
-        remove(&stores, &it, DocumentPrecondition::Any).await?;
-        stands(&stores, "the removed one", &it, None).await?;
+        remove_document(&stores, &it, DocumentPrecondition::Any).await?;
+        ensure_document(&stores, "the removed one", &it, None).await?;
     }
-    stands(&stores, "the other", &other, Some(DocumentContent::text("2").stored(&other, 1))).await?;
+    ensure_document(
+        &stores,
+        "the other",
+        &other,
+        Some(DocumentContent::from_json_text("2").into_stored(&other, 1)),
+    )
+    .await?;
     // A document written after the removal is a new one.
-    write(&stores, &it, DocumentContent::text("3")).await?;
-    stands(&stores, "the new one", &it, Some(DocumentContent::text("3").stored(&it, 1))).await
+    write_document(&stores, &it, DocumentContent::from_json_text("3")).await?;
+    ensure_document(
+        &stores,
+        "the new one",
+        &it,
+        Some(DocumentContent::from_json_text("3").into_stored(&it, 1)),
+    )
+    .await
 }
 
-pub(super) async fn expected(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, it) = (bench.open().await?, named("k", "a"));
-    let put = |expect| stores.documents.change(vec![DocumentContent::text("1").put(&it, expect)]);
-    refused("version 1 of none", &put(DocumentPrecondition::Version(1)).await)?;
-    refused("version 0 of none", &put(DocumentPrecondition::Version(0)).await)?;
-    refused("removing version 1 of none", &remove(&stores, &it, DocumentPrecondition::Version(1)).await)?;
+pub(super) async fn check_document_preconditions(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, it) = (bench.open().await?, document_key("k", "a"));
+    let put = |expect| {
+        stores
+            .documents
+            .change_documents(vec![DocumentContent::from_json_text("1").into_write_change(&it, expect)])
+    };
+    ensure_refused("version 1 of none", &put(DocumentPrecondition::Version(1)).await)?;
+    ensure_refused("version 0 of none", &put(DocumentPrecondition::Version(0)).await)?;
+    ensure_refused(
+        "removing version 1 of none",
+        &remove_document(&stores, &it, DocumentPrecondition::Version(1)).await,
+    )?;
     put(DocumentPrecondition::Absent).await?;
-    refused("absent, of one", &put(DocumentPrecondition::Absent).await)?;
-    refused("removing what should be absent", &remove(&stores, &it, DocumentPrecondition::Absent).await)?;
+    ensure_refused("absent, of one", &put(DocumentPrecondition::Absent).await)?;
+    ensure_refused(
+        "removing what should be absent",
+        &remove_document(&stores, &it, DocumentPrecondition::Absent).await,
+    )?;
     put(DocumentPrecondition::Version(1)).await?;
     for version in [1, 3] {
-        refused("another version", &put(DocumentPrecondition::Version(version)).await)?;
-        refused(
+        ensure_refused("another version", &put(DocumentPrecondition::Version(version)).await)?;
+        ensure_refused(
             "removing another version",
-            &remove(&stores, &it, DocumentPrecondition::Version(version)).await,
+            &remove_document(&stores, &it, DocumentPrecondition::Version(version)).await,
         )?;
     }
-    remove(&stores, &it, DocumentPrecondition::Version(2)).await?;
+    remove_document(&stores, &it, DocumentPrecondition::Version(2)).await?;
     Ok(put(DocumentPrecondition::Absent).await?)
 }
 
-pub(super) async fn changes_whole(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, a, b) = (bench.open().await?, named("k", "a"), named("k", "b"));
+pub(super) async fn check_changes_whole(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, a, b) = (bench.open().await?, document_key("k", "a"), document_key("k", "b"));
     let unmet = vec![
-        DocumentContent::text("1").put(&a, DocumentPrecondition::Absent),
-        DocumentContent::text("1").put(&b, DocumentPrecondition::Version(1)),
+        DocumentContent::from_json_text("1").into_write_change(&a, DocumentPrecondition::Absent),
+        DocumentContent::from_json_text("1").into_write_change(&b, DocumentPrecondition::Version(1)),
     ];
-    refused("an expectation that does not hold", &stores.documents.change(unmet).await)?;
-    stands(&stores, "the first of changes that were refused", &a, None).await?;
+    ensure_refused("an expectation that does not hold", &stores.documents.change_documents(unmet).await)?;
+    ensure_document(&stores, "the first of changes that were refused", &a, None).await?;
     // Expectations are checked against the documents stored before the call.
     let both = vec![
-        DocumentContent::text("1").put(&a, DocumentPrecondition::Absent),
-        DocumentContent::text("2").put(&a, DocumentPrecondition::Absent),
-        DocumentContent::text("1").put(&b, DocumentPrecondition::Absent),
+        DocumentContent::from_json_text("1").into_write_change(&a, DocumentPrecondition::Absent),
+        DocumentContent::from_json_text("2").into_write_change(&a, DocumentPrecondition::Absent),
+        DocumentContent::from_json_text("1").into_write_change(&b, DocumentPrecondition::Absent),
         DocumentChange::Remove { key: b.clone(), expect: DocumentPrecondition::Any },
     ];
-    stores.documents.change(both).await?;
-    stands(&stores, "the last of two writes", &a, Some(DocumentContent::text("2").stored(&a, 2))).await?;
-    stands(&stores, "what was removed at once", &b, None).await?;
-    Ok(stores.documents.change(Vec::new()).await?)
+    stores.documents.change_documents(both).await?;
+    ensure_document(
+        &stores,
+        "the last of two writes",
+        &a,
+        Some(DocumentContent::from_json_text("2").into_stored(&a, 2)),
+    )
+    .await?;
+    ensure_document(&stores, "what was removed at once", &b, None).await?;
+    Ok(stores.documents.change_documents(Vec::new()).await?)
 }
 
-pub(super) async fn decided_once(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, it) = (bench.open().await?, named("token", "single-use"));
-    write(&stores, &it, DocumentContent::text("1")).await?;
+pub(super) async fn check_changes_decided_once(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, it) = (bench.open().await?, document_key("token", "single-use"));
+    write_document(&stores, &it, DocumentContent::from_json_text("1")).await?;
     let take = || {
-        stores.documents.change(vec![DocumentChange::Remove {
+        stores.documents.change_documents(vec![DocumentChange::Remove {
             key: it.clone(),
             expect: DocumentPrecondition::Version(1),
         }])
     };
     let answers = join_all((0..20).map(|_| take())).await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    same("how many took it", &won.len(), &1)?;
-    lost.iter().try_for_each(|it| refused("a late one", it))
+    ensure_equal("how many took it", &won.len(), &1)?;
+    lost.iter().try_for_each(|it| ensure_refused("a late one", it))
 }
 
-pub(super) async fn never_dropped(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_changes_never_dropped(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let put = |id: &str| {
-        stores
-            .documents
-            .change(vec![DocumentContent::text("1").put(&named("k", id), DocumentPrecondition::Any)])
+        stores.documents.change_documents(vec![
+            DocumentContent::from_json_text("1")
+                .into_write_change(&document_key("k", id), DocumentPrecondition::Any),
+        ])
     };
     drop(put("a"));
     let mut polled = put("b");
@@ -199,28 +249,28 @@ pub(super) async fn never_dropped(bench: &dyn StoreFactory) -> Verdict {
     drop(polled);
     // Changes land in order: when this one is answered, the earlier ones have landed.
     put("c").await?;
-    same("the documents", &ids(&stores, "k", None, 9).await?, &vec!["a", "b", "c"])
+    ensure_equal("the documents", &read_document_ids(&stores, "k", None, 9).await?, &vec!["a", "b", "c"])
 }
 
-async fn ids(
+async fn read_document_ids(
     stores: &ContractStores,
     kind: &str,
     past: Option<&str>,
     limit: u64,
 ) -> Result<Vec<&'static str>> {
     const KNOWN: [&str; 6] = ["", "a", "aa", "b", "c", "é"];
-    let found = stores.documents.documents(&tenant("tenant-a"), kind, past, limit).await?;
+    let found = stores.documents.read_documents(&tenant_named("tenant-a"), kind, past, limit).await?;
     let known = |it: &StoredDocument| KNOWN.iter().find(|known| **known == it.key.id).copied();
     Ok(found.iter().map(|item| known(item).unwrap_or("another")).collect())
 }
 
-pub(super) async fn paged(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_documents_paged(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     for id in ["b", "a", "é", "aa"] {
-        write(&stores, &named("k", id), DocumentContent::text("1")).await?;
+        write_document(&stores, &document_key("k", id), DocumentContent::from_json_text("1")).await?;
     }
     for (kind, id) in [("j", "z"), ("kk", "a"), ("l", "a"), ("", "a")] {
-        write(&stores, &named(kind, id), DocumentContent::text("1")).await?;
+        write_document(&stores, &document_key(kind, id), DocumentContent::from_json_text("1")).await?;
     }
     for (past, limit, expected) in [
         (None, 100, vec!["a", "aa", "b", "é"]),
@@ -230,120 +280,145 @@ pub(super) async fn paged(bench: &dyn StoreFactory) -> Verdict {
         (Some("é"), 9, vec![]),
         (None, 0, vec![]),
     ] {
-        same(&format!("{limit} past {past:?}"), &ids(&stores, "k", past, limit).await?, &expected)?;
+        ensure_equal(
+            &format!("{limit} past {past:?}"),
+            &read_document_ids(&stores, "k", past, limit).await?,
+            &expected,
+        )?;
     }
     Ok(())
 }
 
-pub(super) async fn expired(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_documents_expired(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let others = DocumentKey::new(tenant("tenant-b"), "k", "x");
-    for (key, until) in [(named("k", "a"), 30), (named("j", "a"), 10), (others.clone(), 20)] {
-        write(&stores, &key, DocumentContent::until(until)).await?;
+    let others = DocumentKey::new(tenant_named("tenant-b"), "k", "x");
+    for (key, until) in [(document_key("k", "a"), 30), (document_key("j", "a"), 10), (others.clone(), 20)] {
+        write_document(&stores, &key, DocumentContent::with_expiry(until)).await?;
     }
-    write(&stores, &named("k", "b"), DocumentContent::text("1")).await?;
-    let expire = |before, limit| stores.documents.expire(at(before), limit);
-    same("what ended before the first", &expire(10, 9).await?, &0)?;
-    same("the first two, one by one", &(expire(30, 1).await?, expire(30, 9).await?), &(1, 1))?;
-    stands(&stores, "another tenant's", &others, None).await?;
-    same("what is left of the kind", &ids(&stores, "k", None, 9).await?, &vec!["a", "b"])?;
-    same("the rest", &expire(i64::MAX, 9).await?, &1)?;
-    same("what never ends", &ids(&stores, "k", None, 9).await?, &vec!["b"])
+    write_document(&stores, &document_key("k", "b"), DocumentContent::from_json_text("1")).await?;
+    let expire = |before, limit| stores.documents.expire_documents(time_at_millis(before), limit);
+    ensure_equal("what ended before the first", &expire(10, 9).await?, &0)?;
+    ensure_equal("the first two, one by one", &(expire(30, 1).await?, expire(30, 9).await?), &(1, 1))?;
+    ensure_document(&stores, "another tenant's", &others, None).await?;
+    ensure_equal(
+        "what is left of the kind",
+        &read_document_ids(&stores, "k", None, 9).await?,
+        &vec!["a", "b"],
+    )?;
+    ensure_equal("the rest", &expire(i64::MAX, 9).await?, &1)?;
+    ensure_equal("what never ends", &read_document_ids(&stores, "k", None, 9).await?, &vec!["b"])
 }
 
-pub(super) async fn durable(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, it, gone) = (bench.open().await?, named("k", "a"), named("k", "b"));
-    let blob = super::blobs::blob("1");
-    write(&stores, &it, DocumentContent::until(7)).await?;
-    write(&stores, &it, DocumentContent::until(8)).await?;
-    write(&stores, &gone, DocumentContent::text("1")).await?;
-    remove(&stores, &gone, DocumentPrecondition::Any).await?;
-    stores.documents.keep_blob(&key("s"), blob.clone()).await?;
+pub(super) async fn check_documents_durable(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, it, gone) = (bench.open().await?, document_key("k", "a"), document_key("k", "b"));
+    let blob = super::blobs::sample_blob("1");
+    write_document(&stores, &it, DocumentContent::with_expiry(7)).await?;
+    write_document(&stores, &it, DocumentContent::with_expiry(8)).await?;
+    write_document(&stores, &gone, DocumentContent::from_json_text("1")).await?;
+    remove_document(&stores, &gone, DocumentPrecondition::Any).await?;
+    stores.documents.keep_blob(&session_key("s"), blob.clone()).await?;
     let stores = bench.reopen(stores).await?;
-    stands(&stores, "the document", &it, Some(DocumentContent::until(8).stored(&it, 2))).await?;
-    stands(&stores, "the removed one", &gone, None).await?;
-    let found = stores.documents.blob(&key("s"), &blob.digest).await?;
-    same("the blob", &found, &Some(blob))
+    ensure_document(&stores, "the document", &it, Some(DocumentContent::with_expiry(8).into_stored(&it, 2)))
+        .await?;
+    ensure_document(&stores, "the removed one", &gone, None).await?;
+    let found = stores.documents.read_blob(&session_key("s"), &blob.digest).await?;
+    ensure_equal("the blob", &found, &Some(blob))
 }
 
-pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_documents_tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let in_b = |id: &str| DocumentKey::new(tenant("tenant-b"), "k", id);
-    let b: TenantId = tenant("tenant-b");
-    write(&stores, &named("k", "a"), DocumentContent::of("s")).await?;
-    stands(&stores, "another's", &in_b("a"), None).await?;
-    same("another's kind", &stores.documents.documents(&b, "k", None, 9).await?, &vec![])?;
-    write(&stores, &in_b("a"), DocumentContent::of("s")).await?;
-    stands(&stores, "its own", &in_b("a"), Some(DocumentContent::of("s").stored(&in_b("a"), 1))).await?;
-    let blob = super::blobs::blob("1");
-    stores.documents.keep_blob(&key("s"), blob.clone()).await?;
-    let (a_s, b_s) = (key("s"), key_of("tenant-b", "s"));
-    same("another's blob", &stores.documents.blob(&b_s, &blob.digest).await?, &None)?;
-    same("its bytes", &stores.documents.blob_bytes(&b_s).await?, &0)?;
-    make(&stores, &b_s, [RowMutation::Delete]).await?;
-    remove(&stores, &in_b("a"), DocumentPrecondition::Any).await?;
-    stands(
+    let in_b = |id: &str| DocumentKey::new(tenant_named("tenant-b"), "k", id);
+    let b: TenantId = tenant_named("tenant-b");
+    write_document(&stores, &document_key("k", "a"), DocumentContent::with_session("s")).await?;
+    ensure_document(&stores, "another's", &in_b("a"), None).await?;
+    ensure_equal("another's kind", &stores.documents.read_documents(&b, "k", None, 9).await?, &vec![])?;
+    write_document(&stores, &in_b("a"), DocumentContent::with_session("s")).await?;
+    ensure_document(
         &stores,
-        "the first's",
-        &named("k", "a"),
-        Some(DocumentContent::of("s").stored(&named("k", "a"), 1)),
+        "its own",
+        &in_b("a"),
+        Some(DocumentContent::with_session("s").into_stored(&in_b("a"), 1)),
     )
     .await?;
-    same("the first's blob", &stores.documents.blob(&a_s, &blob.digest).await?, &Some(blob))
+    let blob = super::blobs::sample_blob("1");
+    stores.documents.keep_blob(&session_key("s"), blob.clone()).await?;
+    let (a_s, b_s) = (session_key("s"), session_key_in_tenant("tenant-b", "s"));
+    ensure_equal("another's blob", &stores.documents.read_blob(&b_s, &blob.digest).await?, &None)?;
+    ensure_equal("its bytes", &stores.documents.count_blob_bytes(&b_s).await?, &0)?;
+    create_session(&stores, &b_s, [RowMutation::Delete]).await?;
+    remove_document(&stores, &in_b("a"), DocumentPrecondition::Any).await?;
+    ensure_document(
+        &stores,
+        "the first's",
+        &document_key("k", "a"),
+        Some(DocumentContent::with_session("s").into_stored(&document_key("k", "a"), 1)),
+    )
+    .await?;
+    ensure_equal("the first's blob", &stores.documents.read_blob(&a_s, &blob.digest).await?, &Some(blob))
 }
 
-pub(super) async fn of_session(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_documents_of_session(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let (of_s, of_t, moved, free) = (named("k", "a"), named("k", "b"), named("k", "c"), named("k", "aa"));
-    write(&stores, &of_s, DocumentContent::of("s")).await?;
-    write(&stores, &of_t, DocumentContent::of("t")).await?;
-    write(&stores, &moved, DocumentContent::of("s")).await?;
-    write(&stores, &moved, DocumentContent::of("t")).await?;
-    write(&stores, &free, DocumentContent::text("1")).await?;
-    make(&stores, &key("s"), []).await?;
-    apply(&stores, &key("s"), [RowMutation::Delete]).await?;
-    same("what is left", &ids(&stores, "k", None, 9).await?, &vec!["aa", "b", "c"])?;
+    let (of_s, of_t, moved, free) =
+        (document_key("k", "a"), document_key("k", "b"), document_key("k", "c"), document_key("k", "aa"));
+    write_document(&stores, &of_s, DocumentContent::with_session("s")).await?;
+    write_document(&stores, &of_t, DocumentContent::with_session("t")).await?;
+    write_document(&stores, &moved, DocumentContent::with_session("s")).await?;
+    write_document(&stores, &moved, DocumentContent::with_session("t")).await?;
+    write_document(&stores, &free, DocumentContent::from_json_text("1")).await?;
+    create_session(&stores, &session_key("s"), []).await?;
+    apply_mutations(&stores, &session_key("s"), [RowMutation::Delete]).await?;
+    ensure_equal("what is left", &read_document_ids(&stores, "k", None, 9).await?, &vec!["aa", "b", "c"])?;
     // Also for a session that never existed. Another promise states that such a batch succeeds.
-    drop(apply(&stores, &key("t"), [RowMutation::Delete]).await);
-    same("what is left then", &ids(&stores, "k", None, 9).await?, &vec!["aa"])
+    drop(apply_mutations(&stores, &session_key("t"), [RowMutation::Delete]).await);
+    ensure_equal("what is left then", &read_document_ids(&stores, "k", None, 9).await?, &vec!["aa"])
 }
 
-pub(super) async fn of_batch(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, s, it) = (bench.open().await?, key("s"), named("k", "a"));
+pub(super) async fn check_document_of_batch(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, s, it) = (bench.open().await?, session_key("s"), document_key("k", "a"));
     let put = |text: &str, millis: Option<i64>| RowMutation::Document {
         kind: "k".to_owned(),
         id: "a".to_owned(),
-        body: json(text),
-        expires_at: millis.map(at),
+        body: json_document(text),
+        expires_at: millis.map(time_at_millis),
         outlives: false,
     };
-    let said = |text: &str| DocumentContent { session: Some(session("s")), ..DocumentContent::text(text) };
-    make(&stores, &s, [put("1", Some(5))]).await?;
-    let first = DocumentContent { expires_at: Some(at(5)), ..said("1") };
-    stands(&stores, "the first", &it, Some(first.stored(&it, 1))).await?;
-    apply(&stores, &s, [put("2", None)]).await?;
-    stands(&stores, "the second", &it, Some(said("2").stored(&it, 2))).await?;
-    remove(&stores, &it, DocumentPrecondition::Version(2)).await?;
-    apply(&stores, &s, [put("4", None), RowMutation::Delete]).await?;
-    stands(&stores, "of a session that is deleted", &it, None).await
+    let said = |text: &str| DocumentContent {
+        session: Some(sample_session_id("s")),
+        ..DocumentContent::from_json_text(text)
+    };
+    create_session(&stores, &s, [put("1", Some(5))]).await?;
+    let first = DocumentContent { expires_at: Some(time_at_millis(5)), ..said("1") };
+    ensure_document(&stores, "the first", &it, Some(first.into_stored(&it, 1))).await?;
+    apply_mutations(&stores, &s, [put("2", None)]).await?;
+    ensure_document(&stores, "the second", &it, Some(said("2").into_stored(&it, 2))).await?;
+    remove_document(&stores, &it, DocumentPrecondition::Version(2)).await?;
+    apply_mutations(&stores, &s, [put("4", None), RowMutation::Delete]).await?;
+    ensure_document(&stores, "of a session that is deleted", &it, None).await
 }
 
-pub(super) async fn of_batch_outlives(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, s) = (bench.open().await?, key("s"));
+pub(super) async fn check_document_outlives(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, s) = (bench.open().await?, session_key("s"));
     let put = |id: &str| RowMutation::Document {
         kind: "k".to_owned(),
         id: id.to_owned(),
-        body: json("1"),
-        expires_at: Some(at(5)),
+        body: json_document("1"),
+        expires_at: Some(time_at_millis(5)),
         outlives: true,
     };
-    let said = DocumentContent { expires_at: Some(at(5)), ..DocumentContent::text("1") };
-    make(&stores, &s, [put("a")]).await?;
-    apply(&stores, &s, [RowMutation::Delete, put("b")]).await?;
+    let said =
+        DocumentContent { expires_at: Some(time_at_millis(5)), ..DocumentContent::from_json_text("1") };
+    create_session(&stores, &s, [put("a")]).await?;
+    apply_mutations(&stores, &s, [RowMutation::Delete, put("b")]).await?;
     for id in ["a", "b"] {
-        let it = named("k", id);
-        stands(&stores, id, &it, Some(DocumentContent { session: None, ..said.clone() }.stored(&it, 1)))
-            .await?;
+        let it = document_key("k", id);
+        ensure_document(
+            &stores,
+            id,
+            &it,
+            Some(DocumentContent { session: None, ..said.clone() }.into_stored(&it, 1)),
+        )
+        .await?;
     }
     Ok(())
 }

@@ -4,46 +4,57 @@ use singletree_durable::{
     PausedInvocation, RowMutation, SessionRow, SessionSnapshot, StoredTurnStatus, TurnRow,
 };
 
-use super::bench::{StoreFactory, Verdict, same};
-use super::rows::{apply, counters, ended, field, head, key, mail, make, position, record, turn, wait};
+use super::bench::{StoreFactory, Verdict, ensure_equal};
+use super::rows::{
+    apply_mutations, create_session, make_counters, sample_early_signal, sample_ended_turn, sample_field,
+    sample_head, sample_position, sample_record, sample_turn, sample_wait, session_key,
+};
 
-pub(super) async fn agrees(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_dossier_agrees(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let suspended = TurnRow { status: StoredTurnStatus::Suspended, ..ended(1) };
-    let (waiting, gone) = (key("waiting"), key("gone"));
+    let suspended = TurnRow { status: StoredTurnStatus::Suspended, ..sample_ended_turn(1) };
+    let (waiting, gone) = (session_key("waiting"), session_key("gone"));
     let rows = [
         RowMutation::Turn(suspended.clone()),
-        RowMutation::Turn(turn(2)),
-        RowMutation::Wait(wait(1)),
-        RowMutation::Position(position("inv", "1")),
-        RowMutation::Record(record(1, "call", "1")),
-        RowMutation::Mail(mail("early", "1")),
-        RowMutation::Field(field("a", "1")),
+        RowMutation::Turn(sample_turn(2)),
+        RowMutation::Wait(sample_wait(1)),
+        RowMutation::Position(sample_position("inv", "1")),
+        RowMutation::Record(sample_record(1, "call", "1")),
+        RowMutation::Mail(sample_early_signal("early", "1")),
+        RowMutation::Field(sample_field("a", "1")),
     ];
-    make(&stores, &waiting, [RowMutation::Counters(counters(3, 0, 0, 2))]).await?;
+    create_session(&stores, &waiting, [RowMutation::Counters(make_counters(3, 0, 0, 2))]).await?;
     for row in rows {
-        apply(&stores, &waiting, [row]).await?;
+        apply_mutations(&stores, &waiting, [row]).await?;
     }
-    make(&stores, &gone, [RowMutation::Counters(counters(3, 4, 5, 6))]).await?;
-    apply(&stores, &gone, [RowMutation::Delete]).await?;
-    let numbers = counters(3, 0, 0, 2);
-    let fields = vec![field("a", "1")];
-    let session = SessionRow { key: waiting.clone(), head: head(1), counters: numbers, fields };
+    create_session(&stores, &gone, [RowMutation::Counters(make_counters(3, 4, 5, 6))]).await?;
+    apply_mutations(&stores, &gone, [RowMutation::Delete]).await?;
+    let numbers = make_counters(3, 0, 0, 2);
+    let fields = vec![sample_field("a", "1")];
+    let session = SessionRow { key: waiting.clone(), head: sample_head(1), counters: numbers, fields };
     let paused = PausedInvocation {
         turn: suspended,
-        position: position("inv", "1"),
-        records: vec![record(1, "call", "1")],
+        position: sample_position("inv", "1"),
+        records: vec![sample_record(1, "call", "1")],
     };
     let expected = SessionSnapshot {
         session: Some(session),
         numbers,
-        pending: vec![wait(1)],
-        mail: vec![mail("early", "1")],
-        open: vec![turn(2)],
+        pending: vec![sample_wait(1)],
+        mail: vec![sample_early_signal("early", "1")],
+        open: vec![sample_turn(2)],
         paused: Some(paused),
     };
-    same("of a session that waits", &stores.journal.dossier(&waiting).await?, &expected)?;
-    let left = SessionSnapshot { numbers: counters(3, 4, 5, 6), ..SessionSnapshot::default() };
-    same("of a deleted session", &stores.journal.dossier(&gone).await?, &left)?;
-    same("of none", &stores.journal.dossier(&key("none")).await?, &SessionSnapshot::default())
+    ensure_equal(
+        "of a session that waits",
+        &stores.journal.read_session_snapshot(&waiting).await?,
+        &expected,
+    )?;
+    let left = SessionSnapshot { numbers: make_counters(3, 4, 5, 6), ..SessionSnapshot::default() };
+    ensure_equal("of a deleted session", &stores.journal.read_session_snapshot(&gone).await?, &left)?;
+    ensure_equal(
+        "of none",
+        &stores.journal.read_session_snapshot(&session_key("none")).await?,
+        &SessionSnapshot::default(),
+    )
 }

@@ -2,30 +2,30 @@
 
 use singletree_durable::{ItemRange, JsonDocument, ListItemRow, RowMutation};
 
-use super::bench::{StoreFactory, Verdict, same};
-use super::rows::{item, key, make, place};
+use super::bench::{StoreFactory, Verdict, ensure_equal};
+use super::rows::{create_session, item_placement, sample_item, session_key};
 
-pub(super) async fn items_by_bytes(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, s) = (bench.open().await?, key("s"));
+pub(super) async fn check_items_by_bytes(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, s) = (bench.open().await?, session_key("s"));
     // Each item has ten bytes; four of the second item's bytes are in its side record.
     let row = |no: u64| {
-        let placement = Some(place("list", 0, no));
+        let placement = Some(item_placement("list", 0, no));
         match no {
             1 => ListItemRow {
                 placement,
                 body: JsonDocument::from_text("\"1234\""),
                 side: Some(JsonDocument::from_text("1234")),
-                ..item(no)
+                ..sample_item(no)
             },
             _ => ListItemRow {
                 placement,
                 body: JsonDocument::from_text("\"12345678\""),
                 side: None,
-                ..item(no)
+                ..sample_item(no)
             },
         }
     };
-    make(&stores, &s, [0, 1, 2, 3, 4].map(|no| RowMutation::Item(row(no)))).await?;
+    create_session(&stores, &s, [0, 1, 2, 3, 4].map(|no| RowMutation::Item(row(no)))).await?;
     let after =
         |from, limit, bytes| ItemRange::Page { field: "list".to_owned(), generation: 0, from, limit, bytes };
     let before = |before, limit, bytes| ItemRange::PageBefore {
@@ -52,9 +52,9 @@ pub(super) async fn items_by_bytes(bench: &dyn StoreFactory) -> Verdict {
         (before(0, 100, 1000), vec![]),
         (before(4, 0, 1000), vec![]),
     ] {
-        let found = stores.journal.items(&s, &range).await?;
+        let found = stores.journal.read_items(&s, &range).await?;
         let expected: Vec<_> = expected.into_iter().map(row).collect();
-        same(&format!("items of {range:?}"), &found, &expected)?;
+        ensure_equal(&format!("items of {range:?}"), &found, &expected)?;
     }
     Ok(())
 }

@@ -4,144 +4,148 @@ use futures_util::future::join_all;
 use singletree_durable::{PausedRecord, PausedStatus, Result};
 
 use super::ContractStores;
-use super::bench::{StoreFactory, Verdict, same};
-use super::rows::{invocation, json, tenant};
+use super::bench::{StoreFactory, Verdict, ensure_equal};
+use super::rows::{invocation_named, json_document, tenant_named};
 
-fn record(status: PausedStatus, body: &str) -> PausedRecord {
-    PausedRecord { status, body: json(body) }
+fn paused_record(status: PausedStatus, body: &str) -> PausedRecord {
+    PausedRecord { status, body: json_document(body) }
 }
 
-fn suspended() -> PausedRecord {
-    record(PausedStatus::Suspended, r#"{"cursor":["a"]}"#)
+fn suspended_record() -> PausedRecord {
+    paused_record(PausedStatus::Suspended, r#"{"cursor":["a"]}"#)
 }
 
-async fn save(stores: &ContractStores, name: &str, record: &PausedRecord) -> Result<()> {
-    stores.paused.save(&tenant("tenant-a"), &invocation(name), record).await
+async fn save_paused_record(stores: &ContractStores, name: &str, record: &PausedRecord) -> Result<()> {
+    stores.paused.save(&tenant_named("tenant-a"), &invocation_named(name), record).await
 }
 
-async fn load(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
-    stores.paused.load(&tenant("tenant-a"), &invocation(name)).await
+async fn load_paused_record(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
+    stores.paused.load(&tenant_named("tenant-a"), &invocation_named(name)).await
 }
 
-async fn claim(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
-    stores.paused.claim(&tenant("tenant-a"), &invocation(name)).await
+async fn claim_paused_record(stores: &ContractStores, name: &str) -> Result<Option<PausedRecord>> {
+    stores.paused.claim(&tenant_named("tenant-a"), &invocation_named(name)).await
 }
 
-async fn close(stores: &ContractStores, name: &str, status: PausedStatus) -> Result<()> {
-    stores.paused.close(&tenant("tenant-a"), &invocation(name), status).await
+async fn close_paused_record(stores: &ContractStores, name: &str, status: PausedStatus) -> Result<()> {
+    stores.paused.close(&tenant_named("tenant-a"), &invocation_named(name), status).await
 }
 
-async fn delete(stores: &ContractStores, name: &str) -> Result<()> {
-    stores.paused.delete(&tenant("tenant-a"), &invocation(name)).await
+async fn delete_paused_record(stores: &ContractStores, name: &str) -> Result<()> {
+    stores.paused.delete(&tenant_named("tenant-a"), &invocation_named(name)).await
 }
 
 const STATUSES: [PausedStatus; 4] =
     [PausedStatus::Suspended, PausedStatus::Resuming, PausedStatus::Completed, PausedStatus::Errored];
 
-pub(super) async fn loads(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_loads(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     for (name, status) in ["a", "b", "c", "d"].into_iter().zip(STATUSES) {
-        let record = record(status, &format!("{name:?}"));
-        same("an absent record", &load(&stores, name).await?, &None)?;
-        save(&stores, name, &record).await?;
-        same("the record", &load(&stores, name).await?, &Some(record))?;
+        let record = paused_record(status, &format!("{name:?}"));
+        ensure_equal("an absent record", &load_paused_record(&stores, name).await?, &None)?;
+        save_paused_record(&stores, name, &record).await?;
+        ensure_equal("the record", &load_paused_record(&stores, name).await?, &Some(record))?;
     }
     Ok(())
 }
 
-pub(super) async fn overwrites(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_overwrites(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let other = record(PausedStatus::Completed, "2");
-    for record in [suspended(), other, suspended()] {
-        save(&stores, "inv", &record).await?;
-        same("the record", &load(&stores, "inv").await?, &Some(record))?;
+    let other = paused_record(PausedStatus::Completed, "2");
+    for record in [suspended_record(), other, suspended_record()] {
+        save_paused_record(&stores, "inv", &record).await?;
+        ensure_equal("the record", &load_paused_record(&stores, "inv").await?, &Some(record))?;
     }
     Ok(())
 }
 
-pub(super) async fn claimed(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_claimed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    save(&stores, "inv", &suspended()).await?;
-    save(&stores, "other", &suspended()).await?;
-    same("the claimed record", &claim(&stores, "inv").await?, &Some(suspended()))?;
-    let resuming = PausedRecord { status: PausedStatus::Resuming, ..suspended() };
-    same("the record after", &load(&stores, "inv").await?, &Some(resuming))?;
-    same("the other record", &load(&stores, "other").await?, &Some(suspended()))
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
+    save_paused_record(&stores, "other", &suspended_record()).await?;
+    ensure_equal(
+        "the claimed record",
+        &claim_paused_record(&stores, "inv").await?,
+        &Some(suspended_record()),
+    )?;
+    let resuming = PausedRecord { status: PausedStatus::Resuming, ..suspended_record() };
+    ensure_equal("the record after", &load_paused_record(&stores, "inv").await?, &Some(resuming))?;
+    ensure_equal("the other record", &load_paused_record(&stores, "other").await?, &Some(suspended_record()))
 }
 
-pub(super) async fn claim_refused(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_claim_refused(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    same("a claim of nothing", &claim(&stores, "none").await?, &None)?;
-    same("nothing", &load(&stores, "none").await?, &None)?;
+    ensure_equal("a claim of nothing", &claim_paused_record(&stores, "none").await?, &None)?;
+    ensure_equal("nothing", &load_paused_record(&stores, "none").await?, &None)?;
     for (name, status) in
         [("a", PausedStatus::Resuming), ("b", PausedStatus::Completed), ("c", PausedStatus::Errored)]
     {
-        save(&stores, name, &record(status, "1")).await?;
-        same("a claim", &claim(&stores, name).await?, &None)?;
-        let found = load(&stores, name).await?.map(|it| it.status == status);
-        same("whether the status is as it was", &found, &Some(true))?;
+        save_paused_record(&stores, name, &paused_record(status, "1")).await?;
+        ensure_equal("a claim", &claim_paused_record(&stores, name).await?, &None)?;
+        let found = load_paused_record(&stores, name).await?.map(|it| it.status == status);
+        ensure_equal("whether the status is as it was", &found, &Some(true))?;
     }
     Ok(())
 }
 
-pub(super) async fn claimed_once(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_claimed_once(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    save(&stores, "inv", &suspended()).await?;
-    let (of, name) = (tenant("tenant-a"), invocation("inv"));
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
+    let (of, name) = (tenant_named("tenant-a"), invocation_named("inv"));
     let answers = join_all((0..20).map(|_| stores.paused.claim(&of, &name))).await;
     let answers = answers.into_iter().collect::<Result<Vec<_>>>()?;
-    same("how many claims won", &answers.iter().flatten().count(), &1)
+    ensure_equal("how many claims won", &answers.iter().flatten().count(), &1)
 }
 
-pub(super) async fn closed(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_closed(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    save(&stores, "inv", &suspended()).await?;
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
     for status in [PausedStatus::Completed, PausedStatus::Suspended, PausedStatus::Resuming] {
-        close(&stores, "inv", status).await?;
-        let expected = PausedRecord { status, ..suspended() };
-        same("the record", &load(&stores, "inv").await?, &Some(expected))?;
+        close_paused_record(&stores, "inv", status).await?;
+        let expected = PausedRecord { status, ..suspended_record() };
+        ensure_equal("the record", &load_paused_record(&stores, "inv").await?, &Some(expected))?;
     }
     Ok(())
 }
 
-pub(super) async fn close_absent(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_close_absent(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    close(&stores, "inv", PausedStatus::Completed).await?;
-    same("the record", &load(&stores, "inv").await?, &None)
+    close_paused_record(&stores, "inv", PausedStatus::Completed).await?;
+    ensure_equal("the record", &load_paused_record(&stores, "inv").await?, &None)
 }
 
-pub(super) async fn deleted(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_deleted(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    save(&stores, "inv", &suspended()).await?;
-    save(&stores, "other", &suspended()).await?;
-    delete(&stores, "inv").await?;
-    same("the deleted record", &load(&stores, "inv").await?, &None)?;
-    same("whether the other is there", &load(&stores, "other").await?.is_some(), &true)
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
+    save_paused_record(&stores, "other", &suspended_record()).await?;
+    delete_paused_record(&stores, "inv").await?;
+    ensure_equal("the deleted record", &load_paused_record(&stores, "inv").await?, &None)?;
+    ensure_equal("whether the other is there", &load_paused_record(&stores, "other").await?.is_some(), &true)
 }
 
-pub(super) async fn delete_idempotent(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_delete_twice(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    delete(&stores, "inv").await?;
-    save(&stores, "inv", &suspended()).await?;
-    delete(&stores, "inv").await?;
-    Ok(delete(&stores, "inv").await?)
+    delete_paused_record(&stores, "inv").await?;
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
+    delete_paused_record(&stores, "inv").await?;
+    Ok(delete_paused_record(&stores, "inv").await?)
 }
 
-pub(super) async fn tenants_apart(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_tenants_apart(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    let (paused, of, name) = (&stores.paused, tenant("tenant-b"), invocation("inv"));
-    save(&stores, "inv", &suspended()).await?;
-    same("the other's record", &paused.load(&of, &name).await?, &None)?;
-    same("the other's claim", &paused.claim(&of, &name).await?, &None)?;
-    paused.save(&of, &name, &record(PausedStatus::Suspended, "2")).await?;
+    let (paused, of, name) = (&stores.paused, tenant_named("tenant-b"), invocation_named("inv"));
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
+    ensure_equal("the other's record", &paused.load(&of, &name).await?, &None)?;
+    ensure_equal("the other's claim", &paused.claim(&of, &name).await?, &None)?;
+    paused.save(&of, &name, &paused_record(PausedStatus::Suspended, "2")).await?;
     paused.close(&of, &name, PausedStatus::Resuming).await?;
     paused.delete(&of, &name).await?;
-    same("the record", &load(&stores, "inv").await?, &Some(suspended()))
+    ensure_equal("the record", &load_paused_record(&stores, "inv").await?, &Some(suspended_record()))
 }
 
-pub(super) async fn durable(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_paused_durable(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    save(&stores, "inv", &suspended()).await?;
+    save_paused_record(&stores, "inv", &suspended_record()).await?;
     let stores = bench.reopen(stores).await?;
-    same("the record", &load(&stores, "inv").await?, &Some(suspended()))
+    ensure_equal("the record", &load_paused_record(&stores, "inv").await?, &Some(suspended_record()))
 }

@@ -38,7 +38,7 @@ impl FaultyStoreFactory {
         Self { bench, broken, memo: Arc::default() }
     }
 
-    fn wrap(&self, stores: ContractStores, before: Option<FencingToken>) -> ContractStores {
+    fn wrap_stores(&self, stores: ContractStores, before: Option<FencingToken>) -> ContractStores {
         let trick = ClauseFault { broken: self.broken, memo: self.memo.clone() };
         ContractStores {
             upkeep: Arc::new(FaultyMaintenance { inner: stores.upkeep, trick: trick.clone() }),
@@ -60,10 +60,10 @@ impl FaultyStoreFactory {
         }
     }
 
-    async fn open_again(&self, old: ContractStores) -> Result<ContractStores> {
+    async fn reopen_stores(&self, old: ContractStores) -> Result<ContractStores> {
         let fence = old.journal.fence();
         let stores = self.bench.reopen(old).await?;
-        let made = std::mem::take(&mut lock(&self.memo).made);
+        let made = std::mem::take(&mut lock_unpoisoned(&self.memo).made);
         if self.broken == Some(ContractClause::Durable) {
             for key in made {
                 let mut loss = Batch::new(key, stores.journal.fence());
@@ -72,23 +72,23 @@ impl FaultyStoreFactory {
             }
         }
         if self.broken == Some(ContractClause::DocumentsDurable) {
-            let documents = std::mem::take(&mut lock(&self.memo).documents).into_keys();
+            let documents = std::mem::take(&mut lock_unpoisoned(&self.memo).documents).into_keys();
             let lose = |key| DocumentChange::Remove { key, expect: DocumentPrecondition::Any };
-            stores.documents.change(documents.map(lose).collect()).await?;
+            stores.documents.change_documents(documents.map(lose).collect()).await?;
         }
-        lock(&self.memo).is_reopened = true;
-        Ok(self.wrap(stores, Some(fence)))
+        lock_unpoisoned(&self.memo).is_reopened = true;
+        Ok(self.wrap_stores(stores, Some(fence)))
     }
 }
 
 impl StoreFactory for FaultyStoreFactory {
     fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
-        *lock(&self.memo) = StoreCallHistory::default();
-        Box::pin(async { Ok(self.wrap(self.bench.open().await?, None)) })
+        *lock_unpoisoned(&self.memo) = StoreCallHistory::default();
+        Box::pin(async { Ok(self.wrap_stores(self.bench.open().await?, None)) })
     }
 
     fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
-        Box::pin(self.open_again(old))
+        Box::pin(self.reopen_stores(old))
     }
 
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
@@ -96,12 +96,12 @@ impl StoreFactory for FaultyStoreFactory {
     }
 }
 
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns an error that no correct store returns.
-fn sabotage() -> Error {
+fn sabotage_error() -> Error {
     Error::Unavailable { doing: "work while it is sabotaged", source: "sabotage".into() }
 }
 
@@ -114,17 +114,17 @@ struct ClauseFault {
 
 impl ClauseFault {
     /// Counts a call as in flight until the returned guard is dropped.
-    fn enter(&self) -> PendingStoreCall {
-        self.memo().in_flight += 1;
+    fn begin_call(&self) -> PendingStoreCall {
+        self.lock_history().in_flight += 1;
         PendingStoreCall { trick: self.clone(), is_done: false }
     }
 
-    fn breaks(&self, clause: ContractClause) -> bool {
+    fn breaks_clause(&self, clause: ContractClause) -> bool {
         self.broken == Some(clause)
     }
 
-    fn memo(&self) -> MutexGuard<'_, StoreCallHistory> {
-        lock(&self.memo)
+    fn lock_history(&self) -> MutexGuard<'_, StoreCallHistory> {
+        lock_unpoisoned(&self.memo)
     }
 }
 
@@ -137,13 +137,13 @@ struct PendingStoreCall {
 
 impl PendingStoreCall {
     fn is_alone(&self) -> bool {
-        self.trick.memo().in_flight == 1
+        self.trick.lock_history().in_flight == 1
     }
 }
 
 impl Drop for PendingStoreCall {
     fn drop(&mut self) {
-        let mut memo = self.trick.memo();
+        let mut memo = self.trick.lock_history();
         memo.in_flight -= 1;
         memo.is_torn |= !self.is_done;
     }
@@ -200,40 +200,44 @@ struct FaultyMaintenance {
 }
 
 impl JournalMaintenance for FaultyMaintenance {
-    fn ownerless<'a>(
+    fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
         Box::pin(async move {
-            let past = past.filter(|_| !self.trick.breaks(ContractClause::OwnerlessPaged));
-            let mut rows = self.inner.ownerless(past, limit).await?;
-            if self.trick.breaks(ContractClause::OwnerlessFound) && rows.len() > 1 {
+            let past = past.filter(|_| !self.trick.breaks_clause(ContractClause::OwnerlessPaged));
+            let mut rows = self.inner.read_ownerless_turns(past, limit).await?;
+            if self.trick.breaks_clause(ContractClause::OwnerlessFound) && rows.len() > 1 {
                 rows.pop();
             }
             Ok(rows)
         })
     }
 
-    fn deadlines<'a>(
+    fn read_waits_by_deadline<'a>(
         &'a self,
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         Box::pin(async move {
-            let until = until.filter(|_| !self.trick.breaks(ContractClause::DeadlinesUntil));
-            let mut rows = self.inner.deadlines(until, limit).await?;
-            if self.trick.breaks(ContractClause::DeadlinesOrdered) {
+            let until = until.filter(|_| !self.trick.breaks_clause(ContractClause::DeadlinesUntil));
+            let mut rows = self.inner.read_waits_by_deadline(until, limit).await?;
+            if self.trick.breaks_clause(ContractClause::DeadlinesOrdered) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+    fn read_tenants<'a>(
+        &'a self,
+        past: Option<&'a TenantId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<TenantId>>> {
         Box::pin(async move {
-            let past = past.filter(|_| !self.trick.breaks(ContractClause::TenantsListed));
-            self.inner.tenants(past, limit).await
+            let past = past.filter(|_| !self.trick.breaks_clause(ContractClause::TenantsListed));
+            self.inner.read_tenants(past, limit).await
         })
     }
 }

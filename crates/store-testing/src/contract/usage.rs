@@ -3,41 +3,67 @@
 use singletree_durable::{Result, RowMutation, SessionKey, UsageRow, UsageRowQuery};
 
 use super::ContractStores;
-use super::bench::{StoreFactory, Verdict, same};
-use super::rows::{apply, head, key, key_of, make, tenant, used};
+use super::bench::{StoreFactory, Verdict, ensure_equal};
+use super::rows::{
+    apply_mutations, create_session, sample_head, sample_usage, session_key, session_key_in_tenant,
+    tenant_named,
+};
 
-async fn of_session(stores: &ContractStores, key: &SessionKey) -> Result<Vec<UsageRow>> {
-    stores.journal.usage(&UsageRowQuery::Session(key.clone())).await
+async fn read_session_usage(stores: &ContractStores, key: &SessionKey) -> Result<Vec<UsageRow>> {
+    stores.journal.read_model_usage(&UsageRowQuery::Session(key.clone())).await
 }
 
-async fn of_whole_tenant(stores: &ContractStores, name: &str) -> Result<Vec<UsageRow>> {
-    stores.journal.usage(&UsageRowQuery::Tenant(tenant(name))).await
+async fn read_tenant_usage(stores: &ContractStores, name: &str) -> Result<Vec<UsageRow>> {
+    stores.journal.read_model_usage(&UsageRowQuery::Tenant(tenant_named(name))).await
 }
 
-pub(super) async fn adds(bench: &dyn StoreFactory) -> Verdict {
-    let (stores, s, t) = (bench.open().await?, key("s"), key("t"));
-    same("nobody's use", &of_session(&stores, &s).await?, &vec![])?;
-    make(&stores, &s, [RowMutation::Usage(used("b", 1))]).await?;
-    apply(&stores, &s, [RowMutation::Usage(used("a", 2)), RowMutation::Usage(used("b", 3))]).await?;
-    make(&stores, &t, [RowMutation::Usage(used("b", 7))]).await?;
-    same("the use", &of_session(&stores, &s).await?, &vec![used("a", 2), used("b", 4)])?;
-    apply(&stores, &s, [RowMutation::Delete]).await?;
-    same("a deleted session's use", &of_session(&stores, &s).await?, &vec![])?;
+pub(super) async fn check_usage_adds(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, s, t) = (bench.open().await?, session_key("s"), session_key("t"));
+    ensure_equal("nobody's use", &read_session_usage(&stores, &s).await?, &vec![])?;
+    create_session(&stores, &s, [RowMutation::Usage(sample_usage("b", 1))]).await?;
+    apply_mutations(
+        &stores,
+        &s,
+        [RowMutation::Usage(sample_usage("a", 2)), RowMutation::Usage(sample_usage("b", 3))],
+    )
+    .await?;
+    create_session(&stores, &t, [RowMutation::Usage(sample_usage("b", 7))]).await?;
+    ensure_equal(
+        "the use",
+        &read_session_usage(&stores, &s).await?,
+        &vec![sample_usage("a", 2), sample_usage("b", 4)],
+    )?;
+    apply_mutations(&stores, &s, [RowMutation::Delete]).await?;
+    ensure_equal("a deleted session's use", &read_session_usage(&stores, &s).await?, &vec![])?;
     // A session that is created again has no usage.
-    apply(&stores, &s, [RowMutation::Head(head(1))]).await?;
-    same("the use of a session made anew", &of_session(&stores, &s).await?, &vec![])?;
-    same("another's use", &of_session(&stores, &t).await?, &vec![used("b", 7)])
+    apply_mutations(&stores, &s, [RowMutation::Head(sample_head(1))]).await?;
+    ensure_equal("the use of a session made anew", &read_session_usage(&stores, &s).await?, &vec![])?;
+    ensure_equal("another's use", &read_session_usage(&stores, &t).await?, &vec![sample_usage("b", 7)])
 }
 
-pub(super) async fn of_tenant(bench: &dyn StoreFactory) -> Verdict {
+pub(super) async fn check_usage_of_tenant(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
-    make(&stores, &key("s"), [RowMutation::Usage(used("b", 1))]).await?;
-    make(&stores, &key("t"), [RowMutation::Usage(used("b", 2)), RowMutation::Usage(used("a", 5))]).await?;
-    make(&stores, &key_of("tenant-b", "s"), [RowMutation::Usage(used("b", 9))]).await?;
-    let all = vec![used("a", 5), used("b", 3)];
-    same("the tenant's use", &of_whole_tenant(&stores, "tenant-a").await?, &all)?;
-    apply(&stores, &key("t"), [RowMutation::Delete]).await?;
-    same("the use after a deletion", &of_whole_tenant(&stores, "tenant-a").await?, &all)?;
-    same("another tenant's", &of_whole_tenant(&stores, "tenant-b").await?, &vec![used("b", 9)])?;
-    same("nobody's", &of_whole_tenant(&stores, "tenant-c").await?, &vec![])
+    create_session(&stores, &session_key("s"), [RowMutation::Usage(sample_usage("b", 1))]).await?;
+    create_session(
+        &stores,
+        &session_key("t"),
+        [RowMutation::Usage(sample_usage("b", 2)), RowMutation::Usage(sample_usage("a", 5))],
+    )
+    .await?;
+    create_session(
+        &stores,
+        &session_key_in_tenant("tenant-b", "s"),
+        [RowMutation::Usage(sample_usage("b", 9))],
+    )
+    .await?;
+    let all = vec![sample_usage("a", 5), sample_usage("b", 3)];
+    ensure_equal("the tenant's use", &read_tenant_usage(&stores, "tenant-a").await?, &all)?;
+    apply_mutations(&stores, &session_key("t"), [RowMutation::Delete]).await?;
+    ensure_equal("the use after a deletion", &read_tenant_usage(&stores, "tenant-a").await?, &all)?;
+    ensure_equal(
+        "another tenant's",
+        &read_tenant_usage(&stores, "tenant-b").await?,
+        &vec![sample_usage("b", 9)],
+    )?;
+    ensure_equal("nobody's", &read_tenant_usage(&stores, "tenant-c").await?, &vec![])
 }

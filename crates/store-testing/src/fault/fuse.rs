@@ -19,12 +19,12 @@ impl WriteCountdown {
         Self { n, land, calls: AtomicU64::new(0) }
     }
 
-    pub(super) fn fired(&self) -> bool {
+    pub(super) fn has_fired(&self) -> bool {
         self.calls.load(Ordering::SeqCst) >= self.n
     }
 
     /// Makes a write or fails it. `write` is called during this call or never, so that the order of calls is kept.
-    pub(super) fn guard<'a, T: Send + 'a>(
+    pub(super) fn guard_write<'a, T: Send + 'a>(
         &self,
         write: impl FnOnce() -> BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
@@ -38,12 +38,12 @@ impl WriteCountdown {
                 // The result is ignored: the process counts as dead.
                 drop(landing.await);
             }
-            Err(dead())
+            Err(dead_process_error())
         })
     }
 }
 
 /// Returns the error of every write after the failure.
-pub(super) fn dead() -> Error {
+pub(super) fn dead_process_error() -> Error {
     Error::Unavailable { doing: "write", source: "the process died here".into() }
 }

@@ -9,19 +9,19 @@ use super::FaultInjectingStore;
 impl<S: Journal + ?Sized> JournalLayer for FaultInjectingStore<S> {
     type Journal = S;
 
-    fn journal(&self) -> &S {
+    fn inner_journal(&self) -> &S {
         &self.inner
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        self.fuse.guard(|| self.inner.apply(batch))
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        self.fuse.guard_write(|| self.inner.apply(batch))
     }
 }
 
 impl<S: Journal + JournalMaintenance + ?Sized> MaintenanceLayer for FaultInjectingStore<S> {
     type Maintenance = S;
 
-    fn maintenance(&self) -> &S {
+    fn inner_maintenance(&self) -> &S {
         &self.inner
     }
 }

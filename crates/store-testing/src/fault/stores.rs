@@ -21,11 +21,11 @@ impl<S: SessionStore + ?Sized> SessionStore for FaultInjectingStore<S> {
         record: &'a SessionRecord,
         expected: ExpectedVersion,
     ) -> BoxFuture<'a, Result<RecordVersion>> {
-        self.fuse.guard(|| self.inner.save(key, record, expected))
+        self.fuse.guard_write(|| self.inner.save(key, record, expected))
     }
 
     fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
-        self.fuse.guard(|| self.inner.delete(key))
+        self.fuse.guard_write(|| self.inner.delete(key))
     }
 
     fn list<'a>(
@@ -44,7 +44,7 @@ impl<S: PausedStore + ?Sized> PausedStore for FaultInjectingStore<S> {
         invocation: &'a InvocationId,
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
-        self.fuse.guard(|| self.inner.save(tenant, invocation, record))
+        self.fuse.guard_write(|| self.inner.save(tenant, invocation, record))
     }
 
     fn load<'a>(
@@ -60,7 +60,7 @@ impl<S: PausedStore + ?Sized> PausedStore for FaultInjectingStore<S> {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.fuse.guard(|| self.inner.claim(tenant, invocation))
+        self.fuse.guard_write(|| self.inner.claim(tenant, invocation))
     }
 
     fn close<'a>(
@@ -69,10 +69,10 @@ impl<S: PausedStore + ?Sized> PausedStore for FaultInjectingStore<S> {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        self.fuse.guard(|| self.inner.close(tenant, invocation, status))
+        self.fuse.guard_write(|| self.inner.close(tenant, invocation, status))
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        self.fuse.guard(|| self.inner.delete(tenant, invocation))
+        self.fuse.guard_write(|| self.inner.delete(tenant, invocation))
     }
 }

@@ -48,9 +48,9 @@ const WRITES: u64 = 12;
 /// Makes one write of each kind, in sequence. Returns how many succeeded, and whether the n-th was reached.
 async fn drive(store: &MemoryStore, n: u64, land: FailedWriteEffect) -> (u64, bool) {
     let journal = FaultInjectingStore::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
-    let sessions = journal.beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);
-    let paused = journal.beside(Arc::new(store.clone()) as Arc<dyn PausedStore>);
-    let documents = journal.beside(Arc::new(store.clone()) as Arc<dyn DocumentStore>);
+    let sessions = journal.wrap_beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);
+    let paused = journal.wrap_beside(Arc::new(store.clone()) as Arc<dyn PausedStore>);
+    let documents = journal.wrap_beside(Arc::new(store.clone()) as Arc<dyn DocumentStore>);
     let (key, inv) = (key(), invocation());
     let body = JsonDocument::from_text("1");
     let suspended = PausedRecord { status: PausedStatus::Suspended, body: body.clone() };
@@ -76,8 +76,8 @@ async fn drive(store: &MemoryStore, n: u64, land: FailedWriteEffect) -> (u64, bo
         paused.claim(&key.tenant, &inv).await.map(drop),
         paused.close(&key.tenant, &inv, PausedStatus::Completed).await,
         paused.delete(&key.tenant, &inv).await,
-        documents.change(vec![put]).await,
-        documents.expire(at(9), 9).await.map(drop),
+        documents.change_documents(vec![put]).await,
+        documents.expire_documents(at(9), 9).await.map(drop),
         documents.keep_blob(&key, blob).await,
         journal.apply(batch(&journal, [RowMutation::Delete])).await,
     ];
@@ -95,9 +95,9 @@ fn document() -> DocumentKey {
 /// Returns the contents of a store after each number of writes: version, paused status, whether the document exists,
 /// bytes of blobs.
 async fn held(store: &MemoryStore) -> (Option<u64>, Option<PausedStatus>, bool, u64) {
-    let written = store.document(&document()).await.unwrap().is_some();
-    let bytes = store.blob_bytes(&key()).await.unwrap();
-    let session = store.session(&key()).await.unwrap();
+    let written = store.read_document(&document()).await.unwrap().is_some();
+    let bytes = store.count_blob_bytes(&key()).await.unwrap();
+    let session = store.read_session(&key()).await.unwrap();
     let paused = PausedStore::load(store, &key().tenant, &invocation()).await.unwrap();
     (session.map(|it| it.head.version), paused.map(|it| it.status), written, bytes)
 }

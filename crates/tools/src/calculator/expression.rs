@@ -14,21 +14,21 @@ const BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 64;
 
 /// Computes an expression.
-pub(super) fn evaluate(text: &str) -> Result<f64, String> {
+pub(super) fn evaluate_expression(text: &str) -> Result<f64, String> {
     if text.len() > BYTES_MAX {
         return Err(format!("the expression is longer than {BYTES_MAX} bytes"));
     }
     let mut reader = ExpressionParser { text, at: 0, depth: 0 };
-    let value = reader.sum()?;
-    match reader.peek() {
+    let value = reader.evaluate_sum()?;
+    match reader.peek_nonspace_char() {
         None => Ok(value),
-        Some(found) => Err(reader.unexpected(found)),
+        Some(found) => Err(reader.unexpected_char_error(found)),
     }
 }
 
 /// Writes a value with 15 significant digits: enough for every decimal that went in, and short of
 /// the digits that binary fractions add.
-pub(super) fn format(value: f64) -> String {
+pub(super) fn format_number(value: f64) -> String {
     let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);
     let size = rounded.abs();
     if size == 0.0 {
@@ -47,25 +47,25 @@ struct ExpressionParser<'a> {
 }
 
 impl ExpressionParser<'_> {
-    fn sum(&mut self) -> Result<f64, String> {
-        let mut value = self.product()?;
-        while let Some(sign @ ('+' | '-')) = self.peek() {
+    fn evaluate_sum(&mut self) -> Result<f64, String> {
+        let mut value = self.evaluate_product()?;
+        while let Some(sign @ ('+' | '-')) = self.peek_nonspace_char() {
             self.at += 1;
-            let right = self.product()?;
-            value = finite(if sign == '+' { value + right } else { value - right })?;
+            let right = self.evaluate_product()?;
+            value = require_finite(if sign == '+' { value + right } else { value - right })?;
         }
         Ok(value)
     }
 
-    fn product(&mut self) -> Result<f64, String> {
-        let mut value = self.unary()?;
-        while let Some(sign @ ('*' | '/' | '%')) = self.peek() {
+    fn evaluate_product(&mut self) -> Result<f64, String> {
+        let mut value = self.evaluate_unary()?;
+        while let Some(sign @ ('*' | '/' | '%')) = self.peek_nonspace_char() {
             self.at += 1;
-            let right = self.unary()?;
+            let right = self.evaluate_unary()?;
             if sign != '*' && right == 0.0 {
                 return Err("division by zero".to_owned());
             }
-            value = finite(match sign {
+            value = require_finite(match sign {
                 '*' => value * right,
                 '/' => value / right,
                 _ => value % right,
@@ -74,63 +74,63 @@ impl ExpressionParser<'_> {
         Ok(value)
     }
 
-    fn unary(&mut self) -> Result<f64, String> {
-        match self.peek() {
+    fn evaluate_unary(&mut self) -> Result<f64, String> {
+        match self.peek_nonspace_char() {
             Some('-') => {
                 self.at += 1;
-                self.nested(Self::unary).map(|nested| -nested)
+                self.evaluate_nested(Self::evaluate_unary).map(|nested| -nested)
             }
             Some('+') => {
                 self.at += 1;
-                self.nested(Self::unary)
+                self.evaluate_nested(Self::evaluate_unary)
             }
-            Some(_) | None => self.power(),
+            Some(_) | None => self.evaluate_power(),
         }
     }
 
-    fn power(&mut self) -> Result<f64, String> {
-        let base = self.atom()?;
-        if self.peek() != Some('^') {
+    fn evaluate_power(&mut self) -> Result<f64, String> {
+        let base = self.evaluate_operand()?;
+        if self.peek_nonspace_char() != Some('^') {
             return Ok(base);
         }
         self.at += 1;
-        let exponent = self.nested(Self::unary)?;
+        let exponent = self.evaluate_nested(Self::evaluate_unary)?;
         if base == 0.0 && exponent < 0.0 {
             return Err("division by zero".to_owned());
         }
-        finite(base.powf(exponent))
+        require_finite(base.powf(exponent))
     }
 
-    fn atom(&mut self) -> Result<f64, String> {
-        match self.peek() {
+    fn evaluate_operand(&mut self) -> Result<f64, String> {
+        match self.peek_nonspace_char() {
             Some('(') => {
                 self.at += 1;
-                let value = self.nested(Self::sum)?;
-                match self.peek() {
+                let value = self.evaluate_nested(Self::evaluate_sum)?;
+                match self.peek_nonspace_char() {
                     Some(')') => {
                         self.at += 1;
                         Ok(value)
                     }
-                    Some(found) => Err(self.unexpected(found)),
+                    Some(found) => Err(self.unexpected_char_error(found)),
                     None => Err("a closing parenthesis is missing".to_owned()),
                 }
             }
-            Some('0'..='9' | '.') => self.number(),
-            Some(found) => Err(self.unexpected(found)),
+            Some('0'..='9' | '.') => self.parse_number(),
+            Some(found) => Err(self.unexpected_char_error(found)),
             None => Err("the expression ends where a number should be".to_owned()),
         }
     }
 
-    fn number(&mut self) -> Result<f64, String> {
+    fn parse_number(&mut self) -> Result<f64, String> {
         let rest = &self.text[self.at..];
         let end = rest.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(rest.len());
         let digits = &rest[..end];
         let value: f64 = digits.parse().map_err(|_| format!("{digits:?} is no number"))?;
         self.at += end;
-        finite(value)
+        require_finite(value)
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
+    fn evaluate_nested(&mut self, read: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
         if self.depth == DEPTH_MAX {
             return Err(format!("the expression nests deeper than {DEPTH_MAX}"));
         }
@@ -141,18 +141,18 @@ impl ExpressionParser<'_> {
     }
 
     /// Skips space and returns the next character.
-    fn peek(&mut self) -> Option<char> {
+    fn peek_nonspace_char(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
         self.text[self.at..].chars().next()
     }
 
-    fn unexpected(&self, found: char) -> String {
+    fn unexpected_char_error(&self, found: char) -> String {
         format!("{found:?} at position {} is not expected", self.at + 1)
     }
 }
 
-fn finite(value: f64) -> Result<f64, String> {
+fn require_finite(value: f64) -> Result<f64, String> {
     if value.is_nan() {
         Err("the result is not a real number".to_owned())
     } else if value.is_infinite() {

@@ -22,7 +22,7 @@ impl AllowedHostsTransport {
         Self { inner, hosts }
     }
 
-    fn check(&self, url: &str) -> Result<()> {
+    fn check_allowed_host(&self, url: &str) -> Result<()> {
         let url = Url::parse(url).map_err(|error| Error::Request { problem: error.to_string() })?;
         // Read as it will be called: in lower case, and by the ASCII form of its letters.
         let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
@@ -38,7 +38,7 @@ impl AllowedHostsTransport {
 
 impl Transport for AllowedHostsTransport {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
-        match self.check(&request.url) {
+        match self.check_allowed_host(&request.url) {
             Ok(()) => self.inner.send(request),
             Err(error) => async { Err(error) }.boxed(),
         }
@@ -76,7 +76,7 @@ mod tests {
             ("https://1.10.0.0.1", false),
             ("nothing", false),
         ] {
-            assert_eq!(allowed.check(url).is_ok(), goes, "{url}");
+            assert_eq!(allowed.check_allowed_host(url).is_ok(), goes, "{url}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Bytes of a stated type as text.
 
 /// Reads bytes as text, if their type is one of text in an encoding that we know. Without a type, UTF-8 is text.
-pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
+pub(super) fn decode_text(kind: &str, bytes: &[u8]) -> Option<String> {
     let kind = kind.to_ascii_lowercase();
     let (essence, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
     let essence = essence.trim();
     let stated = essence.contains('/');
-    if stated && !is_text(essence) {
+    if stated && !is_textual_type(essence) {
         return None;
     }
     let charset = parameters.split(';').find_map(|part| part.trim().strip_prefix("charset="));
@@ -15,17 +15,17 @@ pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
         Some("iso-8859-1" | "latin1" | "windows-1252") => {
             bytes.iter().map(|byte| char::from(*byte)).collect()
         }
-        None | Some("utf-8" | "utf8" | "us-ascii") if stated => match utf8_up_to_a_cut(bytes) {
+        None | Some("utf-8" | "utf8" | "us-ascii") if stated => match decode_utf8_prefix(bytes) {
             Some(text) => text.to_owned(),
             None => String::from_utf8_lossy(bytes).into_owned(),
         },
-        None => utf8_up_to_a_cut(bytes)?.to_owned(),
+        None => decode_utf8_prefix(bytes)?.to_owned(),
         Some(_) => return None,
     };
-    Some(shown(&text))
+    Some(strip_control_chars(&text))
 }
 
-fn is_text(essence: &str) -> bool {
+fn is_textual_type(essence: &str) -> bool {
     const KINDS: [&str; 7] = [
         "application/json",
         "application/xml",
@@ -42,7 +42,7 @@ fn is_text(essence: &str) -> bool {
 }
 
 /// Reads UTF-8 whose last character may be cut.
-fn utf8_up_to_a_cut(bytes: &[u8]) -> Option<&str> {
+fn decode_utf8_prefix(bytes: &[u8]) -> Option<&str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
         Err(error) if error.error_len().is_none() => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
@@ -51,7 +51,7 @@ fn utf8_up_to_a_cut(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Removes characters that would control a terminal or change the direction of writing.
-fn shown(text: &str) -> String {
+fn strip_control_chars(text: &str) -> String {
     let hidden = |it: char| matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let keep = |it: &char| matches!(it, '\n' | '\t') || !(it.is_control() || hidden(*it));
     text.chars().filter(keep).collect()
@@ -81,7 +81,7 @@ mod tests {
             ("text/plain", "\u{1b}[31mred\u{202e}left\0".as_bytes(), Some("[31mredleft")),
         ];
         for (kind, bytes, expected) in table {
-            assert_eq!(decoded(kind, bytes).as_deref(), expected, "{kind} {bytes:?}");
+            assert_eq!(decode_text(kind, bytes).as_deref(), expected, "{kind} {bytes:?}");
         }
     }
 }

@@ -57,7 +57,7 @@ fn toolbox_over<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>, seconds: u
         Arc::new(HttpGet::new().expect("valid")),
         Arc::new(OutboxTool::new(store.clone()).expect("valid")),
     ];
-    tools.extend(Notes::new(store.clone()).tools().expect("valid"));
+    tools.extend(Notes::new(store.clone()).build_tools().expect("valid"));
     Toolbox::new(tools, ToolLimits::standard()).expect("no duplicate")
 }
 
@@ -70,7 +70,7 @@ async fn check(toolbox: &Toolbox, name: &str, arguments: Value, expected: &str) 
 }
 
 async fn check_in(origin: &CallOrigin, toolbox: &Toolbox, name: &str, arguments: Value, expected: &str) {
-    let output = toolbox.call_in(&call(name, arguments.clone()), &key(0), Some(origin)).await;
+    let output = toolbox.call_with_origin(&call(name, arguments.clone()), &key(0), Some(origin)).await;
     assert_eq!(output.text, expected, "{name} {arguments}");
     assert_eq!(output.success, output.category.is_none(), "{name} {arguments}");
 }
@@ -91,7 +91,7 @@ fn each_tool_says_what_it_may_change_and_how_it_recovers() {
         .definitions()
         .iter()
         .map(|it| {
-            let tool = toolbox.get(it.name()).expect("it is defined");
+            let tool = toolbox.find_tool(it.name()).expect("it is defined");
             (it.name().to_owned(), tool.effect(), tool.on_unknown_outcome())
         })
         .collect();
@@ -178,8 +178,9 @@ async fn a_message_is_handed_to_the_store_under_the_key_of_its_call() {
     let message = json!({"to": "ada@example.com", "body": "Hello"});
     let other = json!({"to": "bob", "subject": "Re", "body": "Changed"});
     for (index, message) in [(0, &message), (0, &message), (0, &other), (1, &other)] {
-        let output =
-            toolbox.call_in(&call("send_message", message.clone()), &key(index), Some(&origin)).await;
+        let output = toolbox
+            .call_with_origin(&call("send_message", message.clone()), &key(index), Some(&origin))
+            .await;
         assert_eq!(output, Output::text(format!("Sent to {}.", message["to"].as_str().expect("text"))));
     }
     let kept = store.messages.lock().expect("whole").clone();

@@ -48,7 +48,7 @@ impl Transport for Web {
 }
 
 async fn get(transport: Arc<dyn Transport>, url: &str) -> Output {
-    let tool = HttpGet::over(transport).expect("a tool");
+    let tool = HttpGet::with_transport(transport).expect("a tool");
     assert_eq!((tool.effect(), tool.on_unknown_outcome()), (Effect::Read, Recovery::Rerun));
     run(tool, url).await
 }
@@ -92,7 +92,7 @@ async fn a_host_that_was_not_named_is_not_asked() {
         ("http://notexample.test/", "notexample.test"),
         ("http://example.test.evil.test/", "example.test.evil.test"),
     ] {
-        let output = run(HttpGet::only(["Example.test"]).expect("a tool"), url).await;
+        let output = run(HttpGet::with_allowed_hosts(["Example.test"]).expect("a tool"), url).await;
         assert_eq!(output, denied(host), "{url}");
     }
 }

@@ -56,7 +56,7 @@ impl Toolset for Set {
         self.name
     }
 
-    fn tools(&self) -> BoxFuture<'_, Offer> {
+    fn offer_tools(&self) -> BoxFuture<'_, Offer> {
         let tools = self.tools.lock().expect("whole").clone();
         let gone = || Error::Unavailable { problem: "out of reach".to_owned(), source: None };
         async move { tools.ok_or_else(gone) }.boxed()
@@ -68,20 +68,20 @@ fn names(toolbox: &Toolbox) -> Vec<String> {
 }
 
 fn missing(toolbox: &Toolbox) -> Vec<(String, String)> {
-    toolbox.missing().iter().map(|it| (it.set.clone(), it.error.to_string())).collect()
+    toolbox.unavailable_toolsets().iter().map(|it| (it.set.clone(), it.error.to_string())).collect()
 }
 
 #[tokio::test]
 async fn the_tools_are_those_of_the_moment_and_one_set_takes_no_other_with_it() {
     let (one, two) = (Set::new("one", Some(&["b", "c"])), Set::new("two", None));
     let live = LiveToolbox::new(fixed(&["a"]), [one.clone() as Arc<dyn Toolset>, two.clone()]);
-    let before = live.now().await;
+    let before = live.current_toolbox().await;
     assert_eq!(names(&before), ["a", "b", "c"]);
     assert_eq!(missing(&before), [("two".to_owned(), "out of reach".to_owned())]);
 
     two.has(Some(&["d", "a", "c"]));
     one.has(Some(&["c"]));
-    let after = live.now().await;
+    let after = live.current_toolbox().await;
     assert_eq!(names(&after), ["a", "c", "d"]);
     let twice = |name: &str| ("two".to_owned(), format!("there are two tools named {name:?}"));
     assert_eq!(missing(&after), [twice("a"), twice("c")]);
@@ -95,21 +95,21 @@ async fn as_long_as_nothing_changes_nothing_is_made() {
     let set = Set::new("one", Some(&["b"]));
     let live = LiveToolbox::new(fixed(&["a"]), [set.clone() as Arc<dyn Toolset>]);
     let same = |one: &Toolbox, two: &Toolbox| Arc::ptr_eq(&one.definitions(), &two.definitions());
-    let first = live.now().await;
-    assert!(same(&first, &live.clone().now().await));
+    let first = live.current_toolbox().await;
+    assert!(same(&first, &live.clone().current_toolbox().await));
     set.has(None);
-    assert!(!same(&first, &live.now().await));
+    assert!(!same(&first, &live.current_toolbox().await));
     set.has(Some(&["b"]));
-    assert!(!same(&first, &live.now().await));
+    assert!(!same(&first, &live.current_toolbox().await));
 }
 
 // The effects of a set's tools are unknown before the set is asked: it counts as dangerous until then.
 #[test]
 fn sets_count_as_dangerous_where_effects_are_asked_before_the_start() {
     let live = LiveToolbox::from(fixed(&["a"]));
-    assert_eq!(live.effects(), [Effect::Read]);
+    assert_eq!(live.possible_effects(), [Effect::Read]);
     let live = LiveToolbox::new(fixed(&["a"]), [Set::new("one", None) as Arc<dyn Toolset>]);
-    assert_eq!(live.effects(), [Effect::Read, Effect::Destructive]);
+    assert_eq!(live.possible_effects(), [Effect::Read, Effect::Destructive]);
 }
 
 // INV-12
@@ -129,7 +129,7 @@ async fn so_many_run_at_once_and_results_come_in_the_order_of_the_calls() {
             index
         }
     };
-    let results = toolbox.in_order((0..10).map(work)).await;
+    let results = toolbox.run_in_order((0..10).map(work)).await;
     assert_eq!(results, (0..10).collect::<Vec<_>>());
     assert_eq!(most.load(Ordering::SeqCst), 3);
 }

@@ -75,11 +75,11 @@ fn two_tools_of_one_name_are_refused() {
 #[test]
 fn an_unknown_effect_counts_as_dangerous() {
     for (word, dangerous) in [("read", false), ("local", false), ("safe_write", false)] {
-        assert_eq!(Effect::declared(word).is_dangerous(), dangerous, "{word}");
-        assert_eq!(Effect::declared(word).as_str(), word);
+        assert_eq!(Effect::from_declared_word(word).is_dangerous(), dangerous, "{word}");
+        assert_eq!(Effect::from_declared_word(word).as_str(), word);
     }
-    assert_eq!(Effect::declared("other"), Effect::declared("destructive"));
-    assert!(Effect::declared("").is_dangerous());
+    assert_eq!(Effect::from_declared_word("other"), Effect::from_declared_word("destructive"));
+    assert!(Effect::from_declared_word("").is_dangerous());
 }
 
 // D20: the clock of the test is paused, so that the limit passes at once.
@@ -133,8 +133,8 @@ async fn a_long_output_is_cut_between_characters_and_says_so() {
 #[test]
 fn a_call_can_be_checked_without_running_it() {
     let toolbox = toolbox(Effect::Destructive);
-    assert!(toolbox.check(&call("work", json!({"what": "panic"}))).is_ok());
-    let error = toolbox.check(&call("work", json!({"what": "sing"}))).expect_err("refused");
+    assert!(toolbox.check_call(&call("work", json!({"what": "panic"}))).is_ok());
+    let error = toolbox.check_call(&call("work", json!({"what": "sing"}))).expect_err("refused");
     assert_eq!(
         error.to_string(),
         "the arguments do not fit the schema: \

@@ -104,10 +104,9 @@ impl Tool for LoadTool {
                 LoadToolKind::Effect | LoadToolKind::Risky => {
                     let text = format!("did {}", happened.key);
                     let written = tokio::task::spawn_blocking(move || append_effect(&log, &happened)).await;
-                    written
-                        .map_err(std::io::Error::other)
-                        .and_then(|written| written)
-                        .map_err(|error| Error::failed_by("the effect could not be logged", error))?;
+                    written.map_err(std::io::Error::other).and_then(|written| written).map_err(|error| {
+                        Error::failed_with_source("the effect could not be logged", error)
+                    })?;
                     Ok(Output::text(text))
                 }
             }

@@ -31,12 +31,12 @@ async fn is_under_way(store: &ReportingStore) -> singletree_durable::Result<bool
     let tenant = TenantId::single();
     let mut from = None;
     loop {
-        let page = store.sessions(&tenant, from.as_ref(), PAGE).await?;
+        let page = store.read_session_page(&tenant, from.as_ref(), PAGE).await?;
         for session in page.sessions {
             let key = session.key;
-            let open = store.turns(&key, &TurnRowQuery::Open).await?;
+            let open = store.read_turns(&key, &TurnRowQuery::Open).await?;
             let runs = open.iter().any(|item| item.kind != StoredTurnKind::Message);
-            if runs || (!open.is_empty() && store.waits(&WaitRowQuery::Pending(key)).await?.is_empty()) {
+            if runs || (!open.is_empty() && store.read_waits(&WaitRowQuery::Pending(key)).await?.is_empty()) {
                 return Ok(true);
             }
         }

@@ -58,11 +58,11 @@ fn turn_of_batch(batch: &Batch) -> Option<u64> {
 impl JournalLayer for ReportingStore {
     type Journal = dyn Journal;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         self.journal.as_ref()
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let n = self.commits.fetch_add(1, Ordering::Relaxed);
         let (phase, turn, session) =
             (BatchPurpose::from_batch(&batch), turn_of_batch(&batch), batch.key.session.to_string());
@@ -88,7 +88,7 @@ impl JournalLayer for ReportingStore {
 impl MaintenanceLayer for ReportingStore {
     type Maintenance = dyn JournalMaintenance;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         self.upkeep.as_ref()
     }
 }

@@ -57,7 +57,7 @@ where
         state: &'a Snapshot,
         next: Next<'a>,
     ) -> BoxFuture<'a, std::result::Result<StateUpdate, NodeError>> {
-        Box::pin(async move { Ok((self.function)(state.view::<S>()?, next).await?.into()) })
+        Box::pin(async move { Ok((self.function)(state.typed_view::<S>()?, next).await?.into()) })
     }
 
     fn name(&self) -> &str {

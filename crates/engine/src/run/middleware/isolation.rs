@@ -41,19 +41,19 @@ pub struct FailureIsolation {
 impl FailureIsolation {
     /// Isolates with a fixed update. The name says which place of the application degrades; it is in each event.
     pub fn new(event_name: &str, degraded: impl Into<StateUpdate>) -> Self {
-        Self::with(event_name, DegradedUpdate::Fixed(degraded.into()))
+        Self::with_degraded_update(event_name, DegradedUpdate::Fixed(degraded.into()))
     }
 
     /// Isolates with an update made from the state with which the failed chain began. Where making it fails, that is
     /// the node's failure.
-    pub fn by(
+    pub fn single_node(
         event_name: &str,
         degraded: impl Fn(&Snapshot) -> Result<StateUpdate, NodeError> + Send + Sync + 'static,
     ) -> Self {
-        Self::with(event_name, DegradedUpdate::By(Arc::new(degraded)))
+        Self::with_degraded_update(event_name, DegradedUpdate::By(Arc::new(degraded)))
     }
 
-    fn with(event_name: &str, degraded: DegradedUpdate) -> Self {
+    fn with_degraded_update(event_name: &str, degraded: DegradedUpdate) -> Self {
         Self { event_name: event_name.into(), degraded, catch: None, predicate: None, on_caught: None }
     }
 
@@ -82,8 +82,8 @@ impl FailureIsolation {
         self
     }
 
-    fn catches(&self, error: &NodeError) -> bool {
-        let category = || error.fault().category();
+    fn catches_error(&self, error: &NodeError) -> bool {
+        let category = || error.as_node_fault().category();
         let named = |wanted: &Vec<String>| {
             category().is_some_and(|category| wanted.iter().any(|name| name == category))
         };
@@ -100,14 +100,14 @@ impl Middleware for FailureIsolation {
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let error = match next.run(state).await {
-                Err(error) if self.catches(&error) => error,
+                Err(error) if self.catches_error(&error) => error,
                 returned => return returned,
             };
             let degraded = match &self.degraded {
                 DegradedUpdate::Fixed(update) => update.clone(),
                 DegradedUpdate::By(derive) => derive(state)?,
             };
-            next.isolated(&self.event_name, state, &degraded, &error);
+            next.report_isolated_failure(&self.event_name, state, &degraded, &error);
             if let Some(hear) = &self.on_caught {
                 hear(&error).await?;
             }
@@ -115,9 +115,9 @@ impl Middleware for FailureIsolation {
         })
     }
 
-    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
+    fn bind_to_site(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         if self.event_name.is_empty() {
-            let message = format!("a failure isolation at '{}' has no event name", site.name());
+            let message = format!("a failure isolation at '{}' has no event name", site.surrounded_name());
             return Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message });
         }
         let (MiddlewareSite::Instance { node, collect_field: Some(field) }, DegradedUpdate::Fixed(update)) =
@@ -125,7 +125,7 @@ impl Middleware for FailureIsolation {
         else {
             return Ok(None);
         };
-        if update.entries().any(|(name, _)| name == *field) {
+        if update.iter_entries().any(|(name, _)| name == *field) {
             return Ok(None);
         }
         let message = format!(

@@ -17,15 +17,16 @@ use crate::plan::problem::{GraphProblem, GraphProblemKind};
 const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "provider_model_not_loaded"];
 
 /// Checks whether an error is worth another attempt: its category is transient, or its node marked it so
-/// ([`NodeError::transient`]).
+/// ([`NodeError::mark_transient`]).
 ///
 /// The function looks at the error and, where that is a wrapper of the engine's, at the error directly inside; never
 /// deeper, since failures further in are retried further in. A failed branch is as transient as the failure inside it.
 /// A policy that wants more walks the chain with [`NodeError::classify`].
 #[must_use]
-pub fn is_transient(error: &NodeError) -> bool {
+pub fn is_transient_error(error: &NodeError) -> bool {
     // The wrapper of a failed branch is skipped for the failure inside it (pipeline-utilities §11.9).
-    let mut links = classify::links(error.fault()).skip_while(classify::BorrowedErrorLink::is_branch);
+    let mut links = classify::walk_error_links(error.as_node_fault())
+        .skip_while(classify::BorrowedErrorLink::wraps_branch_failure);
     let direct = match links.next() {
         Some(wrapper) if wrapper.carrier => links.next(),
         other => other,
@@ -58,12 +59,12 @@ pub enum RetryBackoff {
 
 impl RetryBackoff {
     /// Makes a backoff of a function of the number of the attempt that failed, from 0.
-    pub fn by(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+    pub fn single_node(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(wait))
     }
 
     /// Returns the wait after an attempt; `fraction` is drawn where there is jitter.
-    fn wait(&self, attempt: u32, fraction: impl FnOnce() -> f64) -> Duration {
+    fn wait_after_attempt(&self, attempt: u32, fraction: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Jittered { base, cap } => {
                 let doubled = 2_u32.checked_pow(attempt).and_then(|factor| base.checked_mul(factor));
@@ -114,7 +115,7 @@ impl Retry {
     /// Makes a retry of three attempts, for errors that are transient ([`is_transient`]), with the default backoff.
     #[must_use]
     pub fn new() -> Self {
-        let classifier: Classifier = Arc::new(|error, _| is_transient(error));
+        let classifier: Classifier = Arc::new(|error, _| is_transient_error(error));
         Self { max_attempts: 3, classifier, backoff: RetryBackoff::default(), on_retry: None }
     }
 
@@ -161,38 +162,38 @@ impl Middleware for Retry {
         mut next: Next<'a>,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let mut attempt = next.first_attempt();
+            let mut attempt = next.first_attempt_number();
             loop {
-                let error = match next.attempt(attempt, state).await {
+                let error = match next.run_attempt(attempt, state).await {
                     Ok(update) => return Ok(update),
                     Err(error) => error,
                 };
-                next.settle();
+                next.settle_attempt();
                 if attempt.saturating_add(1) >= self.max_attempts || !(self.classifier)(&error, state) {
                     return Err(error);
                 }
                 if let Some(hear) = &self.on_retry {
                     hear(&error, attempt).await?;
                 }
-                let wait = self.backoff.wait(attempt, || next.fraction());
+                let wait = self.backoff.wait_after_attempt(attempt, || next.draw_fraction());
                 // The shortest wait of a timer is longer than none.
                 if !wait.is_zero() {
-                    next.sleep(wait).await;
+                    next.sleep_for(wait).await;
                 }
                 attempt += 1;
             }
         })
     }
 
-    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
+    fn bind_to_site(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         if self.max_attempts == 0 {
-            let message = format!("a retry at '{}' has no attempt at all", site.name());
+            let message = format!("a retry at '{}' has no attempt at all", site.surrounded_name());
             return Err(GraphProblem { kind: GraphProblemKind::InvalidDeclaration, message });
         }
         Ok(None)
     }
 
-    fn reattempts(&self) -> bool {
+    fn numbers_attempts(&self) -> bool {
         true
     }
 }

@@ -62,17 +62,17 @@ pub struct Timing {
 
 impl Timing {
     /// Makes a timing for one site, under this name in its records.
-    pub fn of<F, Fut>(node: &str, on_complete: F) -> Self
+    pub fn for_node<F, Fut>(node: &str, on_complete: F) -> Self
     where
         F: Fn(TimingRecord) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), NodeError>> + Send + 'static,
     {
-        Self { node: Some(node.into()), ..Self::each(on_complete) }
+        Self { node: Some(node.into()), ..Self::for_each_site(on_complete) }
     }
 
     /// Makes a timing that takes the name of each site at which it stands, when the graph is compiled: the form for a
     /// whole graph.
-    pub fn each<F, Fut>(on_complete: F) -> Self
+    pub fn for_each_site<F, Fut>(on_complete: F) -> Self
     where
         F: Fn(TimingRecord) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), NodeError>> + Send + 'static,
@@ -96,9 +96,9 @@ impl Middleware for Timing {
         mut next: Next<'a>,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let started = self.clock.elapsed();
+            let started = self.clock.elapsed_since_origin();
             let returned = next.run(state).await;
-            let duration_ms = self.clock.elapsed().saturating_sub(started).as_secs_f64() * 1e3;
+            let duration_ms = self.clock.elapsed_since_origin().saturating_sub(started).as_secs_f64() * 1e3;
             let (outcome, exception_category) = match &returned {
                 Ok(_) => (TimedOutcome::Success, None),
                 Err(error) => (TimedOutcome::Exception, error.category().map(str::to_owned)),
@@ -110,7 +110,7 @@ impl Middleware for Timing {
         })
     }
 
-    fn place(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
+    fn bind_to_site(&self, site: &MiddlewareSite<'_>) -> Result<Option<Arc<dyn Middleware>>, GraphProblem> {
         match (site, &self.node) {
             (MiddlewareSite::Graph { node }, Some(name)) if *node != name.as_ref() => {
                 let message = format!(
@@ -120,7 +120,7 @@ impl Middleware for Timing {
             }
             (_, Some(_)) => Ok(None),
             (site, None) => {
-                let bound = Self { node: Some(site.name().into()), ..self.clone() };
+                let bound = Self { node: Some(site.surrounded_name().into()), ..self.clone() };
                 Ok(Some(Arc::new(bound)))
             }
         }

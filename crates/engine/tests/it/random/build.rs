@@ -30,7 +30,7 @@ impl Clock for Still {
 }
 
 impl MonotonicClock for Still {
-    fn elapsed(&self) -> Duration {
+    fn elapsed_since_origin(&self) -> Duration {
         Duration::ZERO
     }
 }
@@ -51,7 +51,7 @@ impl Numbered {
 }
 
 impl IdGenerator for Numbered {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         Self::id(self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -99,11 +99,11 @@ fn retry(attempts: u32, jitters: bool) -> Retry {
 }
 
 fn isolation(id: u32, turns: bool) -> FailureIsolation {
-    FailureIsolation::by("isolated", move |state| Ok(degraded(id, turns, &View::of(state)).update()))
+    FailureIsolation::single_node("isolated", move |state| Ok(degraded(id, turns, &View::of(state)).update()))
 }
 
 fn timing() -> Timing {
-    Timing::each(|_| ready(Ok(()))).clock(Arc::new(Still))
+    Timing::for_each_site(|_| ready(Ok(()))).clock(Arc::new(Still))
 }
 
 /// Loses the update of the inner part of the chain.

@@ -25,7 +25,7 @@ const GRAPHS: usize = 8;
 struct Scribe(Arc<Mutex<String>>);
 
 impl Observer for Scribe {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         let (identity, at) = match event {
             GraphEvent::Node(it) => (&it.identity, it.at),
             GraphEvent::FailureIsolated(it) => (&it.identity, it.at),

@@ -19,7 +19,7 @@ const BOUND: u64 = 150;
 fn with(record: CheckpointRecord, change: impl FnOnce(&mut GraphCursor)) -> CheckpointRecord {
     let mut cursor: GraphCursor = record.cursor.as_ref().unwrap().decode().unwrap();
     change(&mut cursor);
-    CheckpointRecord { cursor: Some(JsonDocument::of(&cursor).unwrap()), ..record }
+    CheckpointRecord { cursor: Some(JsonDocument::from_serializable(&cursor).unwrap()), ..record }
 }
 
 /// Stands before a node again that had been left.
@@ -58,7 +58,7 @@ fn enters_a_subgraph_again(record: CheckpointRecord) -> CheckpointRecord {
 fn forgets_an_instance(mut record: CheckpointRecord) -> CheckpointRecord {
     let all = record.fan_out_progress.iter_mut().flat_map(|it| &mut it.instances);
     for instance in all.filter(|it| it.state == InstanceState::Completed).take(1) {
-        *instance = singletree_durable::InstanceProgress::at(InstanceState::NotStarted);
+        *instance = singletree_durable::InstanceProgress::with_state(InstanceState::NotStarted);
     }
     record
 }

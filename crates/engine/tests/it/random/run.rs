@@ -74,7 +74,7 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn observe<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
+    fn observe_event<'a>(&'a self, event: &'a GraphEvent) -> BoxFuture<'a, Result<(), BoxError>> {
         if let GraphEvent::Node(event) = event {
             let event = self.damage.map_or_else(|| event.clone(), |it| it(event.clone()));
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(event);
@@ -201,7 +201,7 @@ impl End {
 fn failed(error: &Error) -> End {
     End::Failed {
         category: error.derived_category().to_owned(),
-        node: error.place().map(|it| it.node.to_string()),
-        recoverable: error.state().map(state),
+        node: error.node_location().map(|it| it.node.to_string()),
+        recoverable: error.recoverable_state().map(state),
     }
 }

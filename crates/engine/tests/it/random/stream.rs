@@ -63,11 +63,12 @@ pub(crate) fn check(stretch: &Stretch, expected: Expected<'_>) -> Result<u64, St
             }
             AttemptPhase::Completed | AttemptPhase::Suspended => {
                 let Some(started) = open.remove(&at) else { return wrong("it is not open") };
-                if place_of(started) != place_of(event) || !started.pre_state.same(&event.pre_state) {
+                if place_of(started) != place_of(event) || !started.pre_state.is_same_state(&event.pre_state)
+                {
                     return wrong(&format!("what started was {}", shown(started)));
                 }
                 if event.phase == AttemptPhase::Completed
-                    && event.post_state().is_some() == event.error().is_some()
+                    && event.post_state().is_some() == event.attempt_error().is_some()
                 {
                     return wrong("it has one of a state and an error");
                 }
@@ -164,7 +165,9 @@ fn performed(stretch: &Stretch, ends: &BTreeMap<Attempt, &NodeEvent>) -> Result<
         let again = noted.contains_key(&(note.step, note.attempt + 1));
         let fits = match note.ended {
             Some(Ended::Done) => end.post_state().is_some(),
-            Some(Ended::Failed) => end.phase == AttemptPhase::Completed && (end.error().is_some() || !again),
+            Some(Ended::Failed) => {
+                end.phase == AttemptPhase::Completed && (end.attempt_error().is_some() || !again)
+            }
             Some(Ended::Asked(_)) => end.phase == AttemptPhase::Suspended,
             None => false,
         };

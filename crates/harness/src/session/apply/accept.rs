@@ -35,10 +35,10 @@ pub(crate) struct AcceptedMessage<'a> {
     pub(crate) subject: Option<SubjectId>,
 }
 
-pub(crate) fn accept(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>) -> TurnRow {
+pub(crate) fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>) -> TurnRow {
     if !accepted.exists {
         writing.require(BatchPrecondition::SessionAbsent);
-        writing.put(RowMutation::Head(new_head(
+        writing.add_mutation(RowMutation::Head(new_session_head(
             writing,
             accepted.agent,
             accepted.policy,
@@ -83,19 +83,25 @@ pub(crate) fn accept(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>) 
         outcome: None,
         retries: accepted.retried.map(|retried| retried.turn),
     };
-    let author = TurnIdentity { no, id: row.id() };
+    let author = TurnIdentity { no, id: row.turn_id() };
     let AcceptedMessage { body, side, .. } = accepted;
     if let Some(item) = item {
-        writing.put(RowMutation::Item(ListItemRow { no: item, turn: no, placement: None, body, side }));
+        writing.add_mutation(RowMutation::Item(ListItemRow {
+            no: item,
+            turn: no,
+            placement: None,
+            body,
+            side,
+        }));
     }
-    writing.put(RowMutation::Turn(row.clone()));
+    writing.add_mutation(RowMutation::Turn(row.clone()));
     let what = ChatEventKind::TurnAccepted { message: item.map(|_| accepted.message) };
-    writing.event(&author, item, None, what);
+    writing.add_event(&author, item, None, what);
     row
 }
 
 /// Makes the head of a session that begins.
-pub(crate) fn new_head(
+pub(crate) fn new_session_head(
     writing: &BatchBuilder,
     agent: &Agent,
     policy: TurnPromptPolicy,

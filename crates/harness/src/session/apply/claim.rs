@@ -12,7 +12,7 @@ use crate::session::batch::{BatchBuilder, TurnIdentity};
 use crate::session::{PendingAnswer, WaitChange};
 
 /// Makes the row of the turn that the end of a wait starts.
-pub(crate) fn next_row(
+pub(crate) fn next_turn_row(
     writing: &mut BatchBuilder,
     suspended: &TurnRow,
     wait: &WaitRow,
@@ -43,26 +43,26 @@ pub(crate) fn next_row(
 ///
 /// # Errors
 /// `chat_signal_expired` for an answer at or after the deadline, by the time that the transition records (D37).
-pub(crate) fn claim(
+pub(crate) fn claim_wait(
     writing: &mut BatchBuilder,
     row: &TurnRow,
     wait: &WaitRow,
     answering: &PendingAnswer,
 ) -> Result<WaitRow, Error> {
-    if !answering.expired && is_due(wait, writing.now) {
+    if !answering.expired && is_wait_due(wait, writing.now) {
         return Err(Error::SignalExpired { signal: wait.signal.clone() });
     }
     writing.require(BatchPrecondition::Wait { no: wait.no, status: StoredWaitStatus::Pending });
-    Ok(consume(writing, row, wait, answering))
+    Ok(consume_wait(writing, row, wait, answering))
 }
 
 /// Tells whether the deadline of a wait has come.
-pub(crate) fn is_due(wait: &WaitRow, now: Timestamp) -> bool {
+pub(crate) fn is_wait_due(wait: &WaitRow, now: Timestamp) -> bool {
     wait.deadline.is_some_and(|deadline| deadline <= now)
 }
 
 /// Writes that a wait is answered, and the turn that this starts.
-pub(crate) fn consume(
+pub(crate) fn consume_wait(
     writing: &mut BatchBuilder,
     row: &TurnRow,
     wait: &WaitRow,
@@ -78,33 +78,33 @@ pub(crate) fn consume(
         ended_at: Some(writing.now),
         ..wait.clone()
     };
-    writing.put(RowMutation::Wait(consumed.clone()));
+    writing.add_mutation(RowMutation::Wait(consumed.clone()));
     writing.landed.wait = WaitChange::Ends;
-    writing.put(RowMutation::Turn(row.clone()));
-    let author = TurnIdentity { no: row.no, id: row.id() };
-    signal_event(writing, &author, &consumed);
+    writing.add_mutation(RowMutation::Turn(row.clone()));
+    let author = TurnIdentity { no: row.no, id: row.turn_id() };
+    announce_wait_end(writing, &author, &consumed);
     consumed
 }
 
 /// Tells how a wait ended.
-pub(crate) fn signal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
-    tell(writing, author, wait, how_ended(wait.status));
+pub(crate) fn announce_wait_end(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
+    write_signal_event(writing, author, wait, name_wait_end(wait.status));
 }
 
 /// Tells that an early signal cannot end its wait, which goes on.
-pub(crate) fn refusal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
-    tell(writing, author, wait, "refused");
+pub(crate) fn announce_signal_refusal(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
+    write_signal_event(writing, author, wait, "refused");
 }
 
-fn tell(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow, how: &'static str) {
+fn write_signal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow, how: &'static str) {
     let from = wait.answered_by.clone();
     let body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
     let what = ChatEventKind::SignalReceived { wait: wait.no, signal: wait.signal.clone(), how, from };
-    writing.event(author, None, Some(JsonDocument::from(&body)), what);
+    writing.add_event(author, None, Some(JsonDocument::from(&body)), what);
 }
 
 /// Returns the word for how a wait ended.
-fn how_ended(status: StoredWaitStatus) -> &'static str {
+fn name_wait_end(status: StoredWaitStatus) -> &'static str {
     match status {
         StoredWaitStatus::Pending | StoredWaitStatus::Consumed => "consumed",
         StoredWaitStatus::Cancelled => "cancelled",

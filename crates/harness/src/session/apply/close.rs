@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use singletree_durable::{BatchPrecondition, RowMutation, StoredWaitStatus, WaitRow};
 
-use super::claim::signal_event;
+use super::claim::announce_wait_end;
 use crate::Error;
-use crate::calls::{ClosingAnswer, closings};
+use crate::calls::{ClosingAnswer, make_closing_messages};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::session::WaitChange;
 use crate::session::batch::BatchBuilder;
@@ -16,7 +16,7 @@ use crate::stopped_run::StoppedRun;
 
 /// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends,
 /// `stopped` the session as the wait found it.
-pub(crate) fn close(
+pub(crate) fn close_wait(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     (mut ended, stopped): (WaitRow, &StoppedRun),
@@ -25,11 +25,11 @@ pub(crate) fn close(
     writing.require(BatchPrecondition::Wait { no: ended.no, status: StoredWaitStatus::Pending });
     ended.ended_by = Some(turning.row.no);
     ended.ended_at = Some(writing.now);
-    writing.put(RowMutation::Wait(ended.clone()));
+    writing.add_mutation(RowMutation::Wait(ended.clone()));
     writing.landed.wait = WaitChange::Ends;
     writing.landed.invalidates = true;
-    signal_event(writing, &turning.author(), &ended);
-    let committed = turning.committed();
+    announce_wait_end(writing, &turning.turn_identity(), &ended);
+    let committed = turning.committed_history();
     let (status, reason) = match ended.status {
         // Only a wait for an approval can be denied.
         StoredWaitStatus::Expired if ended.action.is_some() => ("denied", "expired"),
@@ -38,19 +38,19 @@ pub(crate) fn close(
             ("cancelled", "cancelled")
         }
     };
-    let closed = closings(&committed, &turning.records, ClosingAnswer { status, reason });
+    let closed = make_closing_messages(&committed, &turning.records, ClosingAnswer { status, reason });
     let has_closed = !closed.is_empty();
-    let history = committed.append(closed);
-    errored.retry_safe &= !turning.effects.any();
-    if turning.effects.any() {
-        turning.mark_stopped(writing, stopped, &history, &errored);
+    let history = committed.append_items(closed);
+    errored.retry_safe &= !turning.effects.is_intended();
+    if turning.effects.is_intended() {
+        turning.mark_stopped_message(writing, stopped, &history, &errored);
     }
     if has_closed {
-        turning.announce(writing, &history)?;
+        turning.announce_messages(writing, &history)?;
         turning.write_history(writing, &history)?;
     }
-    let recorded = turning.failure(&errored);
+    let recorded = turning.failure_record(&errored);
     let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
-    turning.write_end(writing, &recorded, outcome.clone())?;
+    turning.write_turn_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)
 }

@@ -9,29 +9,29 @@ use crate::Error;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn};
 use crate::record::{OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::session::batch::BatchBuilder;
-use crate::session::turn::{TurnState, history, messages_from};
+use crate::session::turn::{TurnState, history_of_state, messages_from};
 
-pub(crate) fn finish(
+pub(crate) fn complete_turn(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     state: &Snapshot,
     session: Option<&SessionState>,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
-    let messages = history(state);
-    turning.announce(writing, &messages)?;
+    let messages = history_of_state(state);
+    turning.announce_messages(writing, &messages)?;
     if let Some(session) = session {
         turning.write_session(writing, session)?;
     }
-    let answer = AnswerEnd::of(&turning.sides, messages.len());
+    let answer = AnswerEnd::from_side_records(&turning.sides, messages.len());
     let outcome = Arc::new(ChatTurnOutcome::Completed(CompletedTurn {
-        turn: turning.row.id(),
+        turn: turning.row.turn_id(),
         replies: messages_from(&messages, turning.marks.boundary)?,
         final_state: Some(state.clone()),
         path: turning.path,
         answer,
     }));
-    let recorded = OutcomeRecord::Completed(ReplyRange { answer, ..turning.tail(messages.len()) });
-    turning.write_end(writing, &recorded, outcome.clone())?;
+    let recorded = OutcomeRecord::Completed(ReplyRange { answer, ..turning.reply_range(messages.len()) });
+    turning.write_turn_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)
 }

@@ -9,7 +9,7 @@ use singletree_engine::Item;
 use crate::Error;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
-use crate::record::message;
+use crate::record::decode_message;
 use crate::session::batch::{BatchBuilder, ItemMetadata, ItemNumbering, TurnIdentity};
 use crate::turn_id::{MessageId, TurnId};
 
@@ -28,14 +28,14 @@ pub(crate) struct ForkSource<'a> {
 }
 
 /// Returns the number of messages of a stored session, and the generation of their rows.
-pub(crate) fn history_of(row: &SessionRow) -> Option<(u64, u64)> {
+pub(crate) fn find_history_list(row: &SessionRow) -> Option<(u64, u64)> {
     row.fields.iter().find(|field| field.name == HISTORY).and_then(|field| match field.value {
         FieldValue::List { generation, len, .. } => Some((generation, len)),
         FieldValue::Value(_) => None,
     })
 }
 
-pub(crate) fn fork(writing: &mut BatchBuilder, forking: ForkSource<'_>) -> Result<(), Error> {
+pub(crate) fn write_session_fork(writing: &mut BatchBuilder, forking: ForkSource<'_>) -> Result<(), Error> {
     let ForkSource { source, offset, bytes, closings, name } = forking;
     let from = &source.key.session;
     writing.require(BatchPrecondition::SessionAbsent);
@@ -49,7 +49,7 @@ pub(crate) fn fork(writing: &mut BatchBuilder, forking: ForkSource<'_>) -> Resul
     writing.counters.items = writing.counters.items.max(source.counters.items);
     let author = TurnIdentity { no: writing.counters.turns, id: TurnId::new(name, 0) };
     writing.counters.turns += 1;
-    writing.put(RowMutation::Head(SessionHead {
+    writing.add_mutation(RowMutation::Head(SessionHead {
         // Above every generation of rows, as in the source.
         version: source.head.version + 1,
         parent: Some(ParentSession { session: from.clone(), offset }),
@@ -57,25 +57,25 @@ pub(crate) fn fork(writing: &mut BatchBuilder, forking: ForkSource<'_>) -> Resul
         updated_at: writing.now,
         ..source.head.clone()
     }));
-    let (generation, len) = history_of(source).unwrap_or_default();
+    let (generation, len) = find_history_list(source).unwrap_or_default();
     inherit_fields(writing, source, offset == len);
     let own = closings.len() as u64;
     if offset + own > 0 {
-        let bytes = closings.iter().fold(bytes, |sum, it| sum + it.text().map_or(0, str::len) as u64);
+        let bytes = closings.iter().fold(bytes, |sum, it| sum + it.json_text().map_or(0, str::len) as u64);
         let value = FieldValue::List { generation, len: offset + own, bytes };
-        writing.put(RowMutation::Field(FieldRow { name: HISTORY.to_owned(), value }));
+        writing.add_mutation(RowMutation::Field(FieldRow { name: HISTORY.to_owned(), value }));
     }
     // Also where nothing is copied: the first message in the fork may name a blob of the other session.
     inherit_list(writing, from, HISTORY, (generation, offset));
-    told(writing, &author, from, offset);
-    close(writing, &author, (generation, offset), &closings)
+    write_fork_event(writing, &author, from, offset);
+    close_open_calls(writing, &author, (generation, offset), &closings)
 }
 
 /// At the head all other fields are carried along. Their earlier values are not stored: before the head they begin
 /// anew.
 fn inherit_fields(writing: &mut BatchBuilder, source: &SessionRow, at_head: bool) {
     for field in source.fields.iter().filter(|field| at_head && field.name != HISTORY) {
-        writing.put(RowMutation::Field(field.clone()));
+        writing.add_mutation(RowMutation::Field(field.clone()));
         if let FieldValue::List { generation, len, .. } = field.value
             && len > 0
         {
@@ -86,17 +86,17 @@ fn inherit_fields(writing: &mut BatchBuilder, source: &SessionRow, at_head: bool
 
 fn inherit_list(writing: &mut BatchBuilder, from: &SessionId, field: &str, (generation, len): (u64, u64)) {
     let (from, field) = (from.clone(), field.to_owned());
-    writing.put(RowMutation::Inherit { from, field, generation, len });
+    writing.add_mutation(RowMutation::Inherit { from, field, generation, len });
 }
 
-fn told(writing: &mut BatchBuilder, author: &TurnIdentity, from: &SessionId, offset: u64) {
+fn write_fork_event(writing: &mut BatchBuilder, author: &TurnIdentity, from: &SessionId, offset: u64) {
     let body = serde_json::json!({ "parent": from, "offset": offset, "turn": author.id });
     let what = ChatEventKind::SessionForked { parent: from.clone(), offset };
-    writing.event(author, None, Some(JsonDocument::from(&body)), what);
+    writing.add_event(author, None, Some(JsonDocument::from(&body)), what);
 }
 
 /// Closes the calls that are open at the cut, so that the next turn finds a history that a provider accepts (INV-6).
-fn close(
+fn close_open_calls(
     writing: &mut BatchBuilder,
     author: &TurnIdentity,
     (generation, offset): (u64, u64),
@@ -105,11 +105,12 @@ fn close(
     let mut numbers = ItemNumbering::default();
     for (k, item) in (0..).zip(closings) {
         let placement = Some(ItemPlacement { field: HISTORY.to_owned(), generation, seq: offset + k });
-        let no = writing.new_item(author, item, ItemMetadata { placement, side: None }, &mut numbers)?;
+        let no =
+            writing.write_new_item(author, item, ItemMetadata { placement, side: None }, &mut numbers)?;
         let body = serde_json::json!({ "k": k, "turn": author.id });
-        let (id, message) = (MessageId { turn: author.id.clone(), k }, message(item)?);
+        let (id, message) = (MessageId { turn: author.id.clone(), k }, decode_message(item)?);
         let what = ChatEventKind::MessageAppended { id, message, side: None };
-        writing.event(author, Some(no), Some(JsonDocument::from(&body)), what);
+        writing.add_event(author, Some(no), Some(JsonDocument::from(&body)), what);
     }
     Ok(())
 }

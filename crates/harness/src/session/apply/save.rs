@@ -9,7 +9,7 @@ use crate::history::HISTORY;
 use crate::session::batch::BatchBuilder;
 use crate::session::turn::TurnState;
 
-pub(crate) fn save(
+pub(crate) fn save_session(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     session: &SessionState,
@@ -18,7 +18,7 @@ pub(crate) fn save(
     writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     let messages = session.fields.iter().find(|(name, _)| name.as_ref() == HISTORY);
     if let Some(messages) = messages.and_then(|(_, slot)| slot.as_list().cloned()) {
-        turning.announce(writing, &messages)?;
+        turning.announce_messages(writing, &messages)?;
     }
     turning.write_session(writing, session)?;
     // A run that began again after this would add messages that the history has already: it goes on here instead.

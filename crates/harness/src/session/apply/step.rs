@@ -6,26 +6,26 @@ use singletree_durable::{
 use singletree_engine::{Descriptor, Item, RunProgress};
 
 use crate::Error;
-use crate::calls::{EffectIntent, is_intent};
+use crate::calls::{EffectIntent, is_intent_record};
 use crate::made;
 use crate::position::{FrameEncoder, StoredPosition};
 use crate::session::batch::BatchBuilder;
-use crate::session::turn::{TurnState, history};
+use crate::session::turn::{TurnState, history_of_state};
 use crate::steer::SteeredPosition;
-use crate::stored::corrupt;
+use crate::stored::store_corrupt_error;
 use crate::usage::TurnModelUsage;
 
-pub(crate) fn step(
+pub(crate) fn write_completed_step(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     progress: &RunProgress,
 ) -> Result<(), Error> {
     writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
     if let Some(state) = progress.frames.first() {
-        turning.announce(writing, &history(state))?;
+        turning.announce_messages(writing, &history_of_state(state))?;
     }
     if !turning.records.is_empty() {
-        writing.put(RowMutation::DropRecords { turn: turning.row.no });
+        writing.add_mutation(RowMutation::DropRecords { turn: turning.row.no });
         turning.records.clear();
     }
     write_position(writing, turning, progress, None)
@@ -38,10 +38,10 @@ pub(crate) fn write_position(
     progress: &RunProgress,
     descriptor: Option<Descriptor>,
 ) -> Result<(), Error> {
-    let author = turning.author();
+    let author = turning.turn_identity();
     let (names, numbers) = (&turning.names, &mut turning.numbers);
     let mut encoder = FrameEncoder { author: &author, stored: &turning.stored, names, numbers };
-    let frames = encoder.frames(writing, &progress.frames)?;
+    let frames = encoder.encode_frames(writing, &progress.frames)?;
     // Whoever runs it may have another version of the graph than who accepted the turn.
     let own = progress.frames.first().map(|frame| frame.schema().version());
     let schema_version = own.filter(|own| *own != turning.head.schema_version).map(str::to_owned);
@@ -53,7 +53,7 @@ pub(crate) fn write_position(
         marks: turning.marks,
         spent: turning.spent,
         used: if descriptor.is_some() { TurnModelUsage::default() } else { turning.used.clone() },
-        effects: turning.effects.any(),
+        effects: turning.effects.is_intended(),
         taken: turning
             .taken
             .iter()
@@ -64,31 +64,37 @@ pub(crate) fn write_position(
         descriptor,
     };
     let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
-    let body = position.to_json()?;
-    turning.bounds.position(body.as_str())?;
-    writing.put(RowMutation::Position(PositionRow { invocation, turn, body }));
+    let body = position.to_json_document()?;
+    turning.bounds.check_position(body.as_str())?;
+    writing.add_mutation(RowMutation::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
-    turning.making.inside = made::inside(&progress.cursor);
+    turning.making.inside = made::entered_outer_node(&progress.cursor);
     Ok(())
 }
 
 /// A node records one fact before it goes on (D7).
-pub(crate) fn record(
+pub(crate) fn record_fact(
     writing: &mut BatchBuilder,
     turning: &mut TurnState,
     (name, fact): (&str, &Item),
     progress: Option<&RunProgress>,
 ) -> Result<(), Error> {
     writing.require(BatchPrecondition::Turn { no: turning.row.no, status: StoredTurnStatus::Accepted });
-    let text = fact.text().map_err(|error| corrupt(format!("the record '{name}'"), Some(error.into())))?;
+    let text = fact
+        .json_text()
+        .map_err(|error| store_corrupt_error(format!("the record '{name}'"), Some(error.into())))?;
     // The stored records were encoded when they were inserted.
-    let held: usize = turning.records.values().map(|record| record.text().map_or(0, str::len)).sum();
-    turning.bounds.record(text, held)?;
+    let held: usize = turning.records.values().map(|record| record.json_text().map_or(0, str::len)).sum();
+    turning.bounds.check_record(text, held)?;
     let body = JsonDocument::from_text(text);
-    writing.put(RowMutation::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
+    writing.add_mutation(RowMutation::Record(RecordRow {
+        turn: turning.row.no,
+        name: name.to_owned(),
+        body,
+    }));
     turning.records.insert(name.to_owned(), fact.clone());
-    if is_intent(name) {
+    if is_intent_record(name) {
         turning.effects = EffectIntent::Intended;
     }
     // A run that began anew would not look for records: from the first one on it goes on at its node.

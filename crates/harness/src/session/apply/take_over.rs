@@ -11,16 +11,16 @@ const NOBODY: FencingToken = FencingToken(0);
 
 /// Returns the row as it is stored then. `may_have_run` says whether it may have been running in another process; that
 /// is a death of it, unless that process has left it.
-pub(crate) fn take_over(writing: &mut BatchBuilder, row: &TurnRow, may_have_run: bool) -> TurnRow {
+pub(crate) fn take_over_turn(writing: &mut BatchBuilder, row: &TurnRow, may_have_run: bool) -> TurnRow {
     writing.require(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
     let deaths = row.deaths + u32::from(may_have_run && row.fence != NOBODY);
     let taken = TurnRow { fence: writing.batch.fence, deaths, ..row.clone() };
-    writing.put(RowMutation::Turn(taken.clone()));
+    writing.add_mutation(RowMutation::Turn(taken.clone()));
     taken
 }
 
 /// Writes that a turn has no owner any more.
-pub(crate) fn leave(batch: &mut Batch, row: TurnRow) {
+pub(crate) fn clear_turn_owner(batch: &mut Batch, row: TurnRow) {
     batch.requires.push(BatchPrecondition::Turn { no: row.no, status: StoredTurnStatus::Accepted });
     batch.put(RowMutation::Turn(TurnRow { fence: NOBODY, ..row }));
 }

@@ -29,7 +29,7 @@ struct Caller {
 }
 
 impl CallerHandle for Caller {
-    fn is_same(&self, other: &Self) -> bool {
+    fn is_same_turn(&self, other: &Self) -> bool {
         self.number == other.number
     }
 
@@ -44,7 +44,7 @@ impl CallerHandle for Caller {
 
 fn caller(number: u64) -> Caller {
     let key = Some((format!("key {number}"), String::new()));
-    Caller { number, turn: Some(row(number).id()), key }
+    Caller { number, turn: Some(row(number).turn_id()), key }
 }
 
 fn row(no: u64) -> TurnRow {
@@ -134,7 +134,7 @@ fn stored(pending: Option<WaitRow>) -> SessionSnapshot {
 /// A state that was read from an empty store.
 fn loaded() -> SessionState<Caller> {
     let mut state = SessionState::new(&Arc::default());
-    assert!(state.load(stored(None), 0, true));
+    assert!(state.load_snapshot(stored(None), 0, true));
     state
 }
 
@@ -147,7 +147,7 @@ fn accept_all(state: &mut SessionState<Caller>, numbers: impl IntoIterator<Item 
 }
 
 fn next(state: &mut SessionState<Caller>, policy: WhileSuspended) -> QueueDecision<Caller> {
-    state.next_turn(|_| policy)
+    state.decide_next_turn(|_| policy)
 }
 
 /// Runs the next turn, and returns its number.
@@ -159,7 +159,7 @@ fn run(state: &mut SessionState<Caller>) -> Option<u64> {
 }
 
 fn land(state: &mut SessionState<Caller>, wait: WaitChange) {
-    let counters = state.counters();
+    let counters = state.next_numbers();
     state.begin_commit(&batch([]), counters, true);
     let change = LandedChange { invalidates: true, wait, ..LandedChange::default() };
     assert!(state.commit_landed(change).ended.is_empty());
@@ -176,9 +176,9 @@ fn messages_run_one_at_a_time_in_the_order_of_acceptance_once_they_are_durable()
     state.settle_message(0, true);
     assert_eq!(run(&mut state), Some(0));
     assert_eq!(run(&mut state), None, "one runs");
-    state.release_turn();
+    state.release_turn_slot();
     assert_eq!(run(&mut state), Some(1));
-    state.release_turn();
+    state.release_turn_slot();
     assert_eq!(run(&mut state), None, "the third one is not durable");
 }
 
@@ -187,9 +187,9 @@ fn messages_run_one_at_a_time_in_the_order_of_acceptance_once_they_are_durable()
 fn a_message_that_was_not_accepted_leaves_the_queue_and_frees_its_key() {
     let mut state = loaded();
     state.append_turn(message(0, false));
-    assert_eq!(state.turn_of_key("key 0"), Some(caller(0)));
+    assert_eq!(state.find_turn_by_key("key 0"), Some(caller(0)));
     assert_eq!(state.settle_message(0, false), Some(caller(0)));
-    assert_eq!((state.turn_of_key("key 0"), state.queue_len()), (None, 0));
+    assert_eq!((state.find_turn_by_key("key 0"), state.count_waiting_turns()), (None, 0));
     assert_eq!(state.settle_message(0, true), None);
 }
 
@@ -206,8 +206,8 @@ fn the_end_of_a_wait_goes_before_the_messages_behind_it_and_is_taken_once() {
     assert_eq!(state.queue_answer(caller(9), answer(3)), Some(caller(8)), "also while it runs");
     land(&mut state, WaitChange::Ends);
     assert_eq!(state.begin_answer(3), None);
-    state.release_turn();
-    assert_eq!((run(&mut state), state.release_turn()), (Some(0), ()));
+    state.release_turn_slot();
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(0), ()));
     assert_eq!(run(&mut state), Some(1));
 }
 
@@ -220,7 +220,7 @@ fn a_message_behind_a_wait_is_queued_refused_or_supersedes_it_as_its_agent_says(
         accept_all(&mut state, [0]);
         let decided = next(&mut state, policy);
         assert!(format!("{decided:?}").starts_with(expect), "{decided:?}");
-        assert_eq!(state.queue_len(), left, "{expect}");
+        assert_eq!(state.count_waiting_turns(), left, "{expect}");
     };
     check(WhileSuspended::Queue, "Nothing", 1);
     check(WhileSuspended::Reject, "Refuse", 0);
@@ -235,8 +235,8 @@ fn after_a_failed_commit_nothing_is_decided_before_the_store_was_read() {
     accept_all(&mut state, [0]);
     state.commit_failed();
     assert!(matches!(next(&mut state, WhileSuspended::Queue), QueueDecision::Load));
-    let changes = state.changes();
-    assert!(state.load(stored(None), changes, true));
+    let changes = state.change_count();
+    assert!(state.load_snapshot(stored(None), changes, true));
     assert_eq!(run(&mut state), Some(0));
 }
 
@@ -244,34 +244,34 @@ fn after_a_failed_commit_nothing_is_decided_before_the_store_was_read() {
 #[test]
 fn a_read_that_began_before_a_commit_was_sent_or_has_landed_is_stale() {
     let mut state = loaded();
-    let before = state.changes();
+    let before = state.change_count();
     let counters = Counters { events: 4, ..Counters::default() };
     assert!(state.begin_commit(&batch([RowMutation::Delete]), counters, true), "it changes the state");
-    state.delete_session();
+    state.begin_deletion();
     assert!(state.has_commits_in_flight());
-    assert!(!state.load(stored(Some(wait(0))), before, true));
-    assert_eq!((state.head(), state.wait()), (None, None));
+    assert!(!state.load_snapshot(stored(Some(wait(0))), before, true));
+    assert_eq!((state.session_head(), state.pending_wait()), (None, None));
     state.commit_settled();
     assert!(!state.has_commits_in_flight());
     // Data that was read before the commit is not held.
     assert!(!state.hold_fields_read(Vec::new(), before));
-    assert!(state.fields().is_none());
-    let now = state.changes();
+    assert!(state.held_fields().is_none());
+    let now = state.change_count();
     assert!(state.hold_fields_read(Vec::new(), now));
-    assert_eq!(state.counters().events, 4);
-    assert!(state.load(stored(None), now, true));
-    assert_eq!(state.counters().events, 4, "numbers never fall");
+    assert_eq!(state.next_numbers().events, 4);
+    assert!(state.load_snapshot(stored(None), now, true));
+    assert_eq!(state.next_numbers().events, 4, "numbers never fall");
 }
 
 #[test]
 fn a_turn_that_is_accepted_changes_no_state_that_is_read() {
     let mut state = loaded();
-    let before = state.changes();
+    let before = state.change_count();
     let counters = Counters { turns: 1, ..Counters::default() };
     assert!(!state.begin_commit(&batch([RowMutation::Turn(row(0))]), counters, true));
     assert_eq!(state.commit_landed(LandedChange::default()).resumes, None);
-    assert_eq!((state.changes(), state.has_commits_in_flight()), (before, false));
-    assert_eq!(state.counters(), counters);
+    assert_eq!((state.change_count(), state.has_commits_in_flight()), (before, false));
+    assert_eq!(state.next_numbers(), counters);
 }
 
 // D10
@@ -279,15 +279,15 @@ fn a_turn_that_is_accepted_changes_no_state_that_is_read() {
 fn a_turn_that_is_being_cancelled_is_found_until_that_is_recorded_and_returns_when_it_is_not() {
     let mut state = loaded();
     accept_all(&mut state, 0..3);
-    let taken = state.take_queued(&row(1).id()).unwrap();
-    assert_eq!(state.turn(&row(1).id()), Some(caller(1)));
+    let taken = state.take_queued_turn(&row(1).turn_id()).unwrap();
+    assert_eq!(state.find_turn(&row(1).turn_id()), Some(caller(1)));
     assert!(!state.is_queue_settled(), "a deletion waits for it");
-    state.cancelling_ended(&caller(1), Some(taken));
-    assert_eq!((run(&mut state), state.release_turn()), (Some(0), ()));
-    assert_eq!((run(&mut state), state.release_turn()), (Some(1), ()), "it has its place again");
-    state.take_queued(&row(2).id()).unwrap();
-    state.cancelling_ended(&caller(2), None);
-    assert_eq!(state.turn(&row(2).id()), None);
+    state.record_cancel_end(&caller(1), Some(taken));
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(0), ()));
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(1), ()), "it has its place again");
+    state.take_queued_turn(&row(2).turn_id()).unwrap();
+    state.record_cancel_end(&caller(2), None);
+    assert_eq!(state.find_turn(&row(2).turn_id()), None);
     assert!(state.is_queue_settled());
 }
 
@@ -296,11 +296,11 @@ fn a_turn_that_is_being_cancelled_is_found_until_that_is_recorded_and_returns_wh
 fn a_message_does_not_overtake_one_whose_cancelling_may_fail() {
     let mut state = loaded();
     accept_all(&mut state, 0..3);
-    let first = state.take_queued(&row(0).id()).unwrap();
+    let first = state.take_queued_turn(&row(0).turn_id()).unwrap();
     assert_eq!(run(&mut state), None);
-    state.cancelling_ended(&caller(0), Some(first));
-    state.take_queued(&row(2).id()).unwrap();
-    assert_eq!((run(&mut state), state.release_turn()), (Some(0), ()), "a later one holds nothing up");
+    state.record_cancel_end(&caller(0), Some(first));
+    state.take_queued_turn(&row(2).turn_id()).unwrap();
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(0), ()), "a later one holds nothing up");
     assert_eq!(run(&mut state), Some(1));
 }
 
@@ -310,7 +310,7 @@ fn a_message_on_its_way_is_not_taken_to_be_cancelled_before_its_row_is_there() {
     state.append_turn(message(0, false));
     assert!(state.take_next_accepted().is_none());
     // By its id it can be taken: whoever knows the id has read the row.
-    let taken = state.take_queued(&row(0).id()).unwrap();
+    let taken = state.take_queued_turn(&row(0).turn_id()).unwrap();
     assert!(matches!(taken.work, QueuedWork::Message { committed: true, .. }));
 }
 
@@ -328,19 +328,23 @@ fn messages_that_steer_are_offered_taken_by_a_commit_and_returned_when_it_fails(
     };
     assert!(numbers(state.offer_steering("another agent").0).is_empty());
     assert_eq!(numbers(state.offer_steering("agent").0), [1, 2]);
-    assert_eq!(state.queue_len(), 3, "they count until they are taken");
+    assert_eq!(state.count_waiting_turns(), 3, "they count until they are taken");
     let steered = |no| SteeredMessage { row: row(no), position: 5, side: None };
     assert_eq!(state.take_steering(&[steered(2)]), [caller(2)]);
-    assert_eq!(state.cancellable_turn(&row(2).id()), Some(caller(0)), "it ends with the turn that took it");
+    assert_eq!(
+        state.find_cancellable_turn(&row(2).turn_id()),
+        Some(caller(0)),
+        "it ends with the turn that took it"
+    );
     state.return_steering(&[steered(2)]);
-    assert_eq!(numbers(state.offers()), [1, 2]);
+    assert_eq!(numbers(state.offered_messages()), [1, 2]);
     assert_eq!(state.take_steering(&[steered(1)]), [caller(1)]);
     assert_eq!(state.offer_steering("agent").1, 6, "places behind the last one that was taken");
     let outcome = Arc::new(crate::outcome::ChatTurnOutcome::Errored(errored()));
     let change = LandedChange { ended: vec![(1, outcome.clone())], ..LandedChange::default() };
     assert_eq!(state.commit_landed(change).ended, [(caller(1), outcome)]);
-    state.release_turn();
-    assert_eq!((run(&mut state), state.release_turn()), (Some(2), ()), "what was not taken has a turn");
+    state.release_turn_slot();
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(2), ()), "what was not taken has a turn");
     assert_eq!(run(&mut state), Some(3));
 }
 
@@ -352,7 +356,7 @@ fn errored() -> crate::outcome::ErroredTurn {
         replies: &replies,
         diagnostic_bytes: limits.diagnostic_bytes,
     }
-    .errored(Some(row(0).id()), &crate::Error::Cancelled)
+    .make_errored_turn(Some(row(0).turn_id()), &crate::Error::Cancelled)
 }
 
 // D33
@@ -361,9 +365,12 @@ fn a_process_that_stops_leaves_accepted_turns_and_keeps_those_whose_acceptance_i
     let mut state = loaded();
     accept_all(&mut state, [0]);
     state.append_turn(message(1, false));
-    state.leave_queue();
-    assert_eq!((state.turn(&row(0).id()), state.turn(&row(1).id())), (None, Some(caller(1))));
-    assert!(state.leaves_turns());
+    state.leave_queued_turns();
+    assert_eq!(
+        (state.find_turn(&row(0).turn_id()), state.find_turn(&row(1).turn_id())),
+        (None, Some(caller(1)))
+    );
+    assert!(state.has_unfinished_turns());
 }
 
 #[test]
@@ -379,14 +386,14 @@ fn memory_is_freed_only_while_no_turn_waits_or_runs() {
         fields: vec![singletree_durable::FieldRow { name: "field".into(), value }],
         counters: Counters::default(),
     });
-    assert!(state.load(snapshot, 0, true));
+    assert!(state.load_snapshot(snapshot, 0, true));
     assert!(held.load(Ordering::Relaxed) > 0);
     accept_all(&mut state, [0]);
-    state.free_memory();
+    state.free_cached_rows();
     assert!(held.load(Ordering::Relaxed) > 0);
     assert_eq!(run(&mut state), Some(0));
-    state.release_turn();
-    state.free_memory();
+    state.release_turn_slot();
+    state.free_cached_rows();
     assert_eq!(held.load(Ordering::Relaxed), 0);
-    assert_eq!(state.head().map(|head| head.version), Some(1), "the head stays");
+    assert_eq!(state.session_head().map(|head| head.version), Some(1), "the head stays");
 }

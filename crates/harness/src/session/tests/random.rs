@@ -82,14 +82,14 @@ impl World {
     }
 
     fn accept(&mut self) {
-        if !self.state.is_known() || self.state.queue_len() > 6 {
+        if !self.state.is_known() || self.state.count_waiting_turns() > 6 {
             return;
         }
         let no = self.next_message;
         self.next_message += 1;
         self.places.insert(no, Place::Sent);
         self.state.append_turn(message(no, false));
-        let counters = Counters { turns: no + 1, ..self.state.counters() };
+        let counters = Counters { turns: no + 1, ..self.state.next_numbers() };
         self.state.begin_commit(&batch([RowMutation::Turn(row(no))]), counters, true);
         self.sent.push(Sent::Accept(no));
         self.count("accepted");
@@ -114,7 +114,7 @@ impl World {
             Sent::OfTurn(change, ends) => self.settle_turn(change, ends, fails),
             Sent::Cancel(queued) => {
                 let no = queued.handle.number;
-                self.state.cancelling_ended(&caller(no), fails.then_some(*queued));
+                self.state.record_cancel_end(&caller(no), fails.then_some(*queued));
                 self.places.insert(no, if fails { Place::Accepted } else { Place::Ended });
             }
         }
@@ -125,7 +125,7 @@ impl World {
         if fails {
             // Another commit ends the turn; this one had no effect.
             self.sent.push(Sent::OfTurn(WaitChange::None, true));
-            self.state.begin_commit(&batch([RowMutation::Head(head(1))]), self.state.counters(), true);
+            self.state.begin_commit(&batch([RowMutation::Head(head(1))]), self.state.next_numbers(), true);
             return;
         }
         match &wait {
@@ -143,7 +143,7 @@ impl World {
                 self.places.insert(no, Place::Ended);
             }
             self.runs_answer = None;
-            self.state.release_turn();
+            self.state.release_turn_slot();
             self.count("ended");
         }
     }
@@ -160,7 +160,7 @@ impl World {
                     if self.state.begin_answer(answer.wait).is_none() {
                         // The wait has ended: the answer is refused.
                         self.runs_answer = None;
-                        self.state.release_turn();
+                        self.state.release_turn_slot();
                         self.count("late answers");
                     }
                 }
@@ -179,26 +179,26 @@ impl World {
     /// Sends the commit by which the running turn ends: completed, suspended, or with its wait answered.
     fn end_turn(&mut self) {
         let is_free = !self.sent.iter().any(|sent| matches!(sent, Sent::OfTurn(..)));
-        if self.state.running().is_none() || !is_free {
+        if self.state.running_turn().is_none() || !is_free {
             return;
         }
         let suspends = self.draw(3) == 0 && self.runs_answer.is_none();
         let (change, counters) = if self.runs_answer.is_some() {
-            (WaitChange::Ends, self.state.counters())
+            (WaitChange::Ends, self.state.next_numbers())
         } else if suspends {
             let no = self.next_wait;
             self.next_wait += 1;
             self.count("suspended");
-            (WaitChange::Begins(wait(no).into()), Counters { waits: no + 1, ..self.state.counters() })
+            (WaitChange::Begins(wait(no).into()), Counters { waits: no + 1, ..self.state.next_numbers() })
         } else {
-            (WaitChange::None, self.state.counters())
+            (WaitChange::None, self.state.next_numbers())
         };
         self.state.begin_commit(&batch([RowMutation::Head(head(1))]), counters, true);
         self.sent.push(Sent::OfTurn(change, true));
     }
 
     fn answer_wait(&mut self) {
-        let Some(wait) = self.state.wait().map(|wait| wait.no) else { return };
+        let Some(wait) = self.state.pending_wait().map(|wait| wait.no) else { return };
         let number = 1_000_000 + wait;
         if self.state.queue_answer(caller(number), answer(wait)).is_none() {
             self.count("answered");
@@ -215,7 +215,7 @@ impl World {
         if !is_open {
             return;
         }
-        if let Some(queued) = self.state.take_queued(&row(no).id()) {
+        if let Some(queued) = self.state.take_queued_turn(&row(no).turn_id()) {
             self.sent.push(Sent::Cancel(queued.into()));
             self.count("cancelled");
         }
@@ -226,17 +226,17 @@ impl World {
         if self.state.has_commits_in_flight() || self.state.is_known() {
             return;
         }
-        let before = self.state.changes();
+        let before = self.state.change_count();
         let mut snapshot = stored(self.stored_wait.map(wait));
         snapshot.numbers.waits = self.next_wait;
-        assert!(self.state.load(snapshot, before, true));
+        assert!(self.state.load_snapshot(snapshot, before, true));
         self.count("read");
     }
 
     fn check(&self) {
         // INV-2, INV-8: a message that was accepted and has not ended is found by its id.
         for (no, place) in &self.places {
-            let is_found = self.state.turn(&row(*no).id()).is_some();
+            let is_found = self.state.find_turn(&row(*no).turn_id()).is_some();
             assert_eq!(is_found, *place != Place::Ended, "message {no} is {place:?}");
         }
         // INV-1: at most one turn runs, and messages began in the order of acceptance.

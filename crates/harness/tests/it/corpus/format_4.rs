@@ -76,7 +76,7 @@ fn recording(door: &Door) -> Graph<Talk> {
     let speak = |cx: Ctx<Talk>| async move {
         let turn = TurnContext::of(&cx).unwrap();
         let sides = turn.side_records();
-        sides.note(cx.state().messages.len(), "speaker", "first");
+        sides.set_side_value(cx.state().messages.len(), "speaker", "first");
         Ok(says("begun"))
     };
     let door = door.clone();
@@ -109,7 +109,7 @@ pub(super) fn chat(store: &SqliteStore, door: &Door) -> Chat {
     builder
         .agent(Agent::new("commanded", &commanded()))
         .audit(Duration::from_secs(3600))
-        .notices(NoticeSettings::new().of(TenantId::single(), NoticeType::ALL))
+        .notices(NoticeSettings::new().with_tenant_types(TenantId::single(), NoticeType::ALL))
         .open(store.clone())
         .unwrap()
 }
@@ -234,23 +234,23 @@ pub(super) async fn check(corpus: &Path, store: &SqliteStore, chat: &Chat) {
     sessions(chat, store).await;
 
     let tenant = TenantId::single();
-    let kept = store.documents(&tenant, Notice::KIND, None, 99).await.unwrap();
-    let told = |document| Notice::read(document).unwrap().session.as_str() == "answered";
+    let kept = store.read_documents(&tenant, Notice::KIND, None, 99).await.unwrap();
+    let told = |document| Notice::from_document(document).unwrap().session.as_str() == "answered";
     assert!(kept.iter().any(told));
-    let kept = store.documents(&tenant, AuditRecord::KIND, None, 99).await.unwrap();
+    let kept = store.read_documents(&tenant, AuditRecord::KIND, None, 99).await.unwrap();
     let actions: Vec<String> =
-        kept.iter().map(|document| AuditRecord::read(document).unwrap().action).collect();
+        kept.iter().map(|document| AuditRecord::from_document(document).unwrap().action).collect();
     assert!(actions.iter().any(|action| action == "signal.answered"), "{actions:?}");
     assert!(actions.iter().any(|action| action == "session.deleted"), "{actions:?}");
-    assert_eq!(store.blob(&name("owned"), "d2").await.unwrap(), Some(blob()));
-    let total = store.blob_account(&tenant, "key-2").await.unwrap();
+    assert_eq!(store.read_blob(&name("owned"), "d2").await.unwrap(), Some(blob()));
+    let total = store.read_blob_totals(&tenant, "key-2").await.unwrap();
     assert_eq!((total.tenant_bytes, total.holder_bytes), (5, 2));
     for (invocation, record) in STATUSES.map(paused) {
         assert_eq!(PausedStore::load(store, &tenant, &invocation).await.unwrap(), Some(record));
     }
     let loaded = Checkpointer::load(store, &tenant, &checkpoint().invocation_id).await.unwrap();
     assert_eq!(loaded, Some(checkpoint()));
-    let list = ErasureList::read(ErasureList::path_beside(corpus)).unwrap();
+    let list = ErasureList::read_from_file(ErasureList::path_beside(corpus)).unwrap();
     assert!(list.erased_at(&ErasedName::Session(name("erased"))).is_some());
     let revoked = ErasedName::Key(tenant, "key-1".into());
     assert_eq!(list.erased_at(&revoked), Some(Timestamp::from_millis(5)));
@@ -259,7 +259,8 @@ pub(super) async fn check(corpus: &Path, store: &SqliteStore, chat: &Chat) {
 
 async fn sessions(chat: &Chat, store: &SqliteStore) {
     let turn = chat.newest_turn("left").await.unwrap().unwrap();
-    let row = store.turns(&name("left"), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap().remove(0);
+    let row =
+        store.read_turns(&name("left"), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap().remove(0);
     assert_eq!(row.deaths, 2, "the two processes that made the file");
     let outcome = chat.turn(&turn.id).await.unwrap().outcome().await;
     assert_eq!(line(outcome.as_ref()), "completed 3.1 [a:begun, a:ended]");
@@ -270,7 +271,7 @@ async fn sessions(chat: &Chat, store: &SqliteStore) {
     assert_eq!(history(&chat.of(other()), "talk").await, ["u:elsewhere", "a:hello"]);
     assert_eq!(history(chat, "commanded").await, ["u:do it", "a:do it"]);
     assert!(history(chat, "erased").await.is_empty());
-    let owned = store.session(&name("owned")).await.unwrap().unwrap();
+    let owned = store.read_session(&name("owned")).await.unwrap().unwrap();
     assert_eq!(owned.head.subject, Some(subject("ann")));
     let retried = chat.newest_turn("retried").await.unwrap().unwrap();
     let failed = chat.failed_turns("retried", 0..9, 9).await.unwrap();
@@ -278,9 +279,9 @@ async fn sessions(chat: &Chat, store: &SqliteStore) {
 
     let mut ends = Vec::new();
     for session in ["answered", "given up", "expired"] {
-        let turns = store.turns(&name(session), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap();
+        let turns = store.read_turns(&name(session), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap();
         let waits = WaitRowQuery::Invocation(TenantId::single(), turns[0].invocation.clone());
-        ends.extend(store.waits(&waits).await.unwrap().into_iter().map(|(_, wait)| wait.status));
+        ends.extend(store.read_waits(&waits).await.unwrap().into_iter().map(|(_, wait)| wait.status));
     }
     assert_eq!(ends, [StoredWaitStatus::Consumed, StoredWaitStatus::Cancelled, StoredWaitStatus::Expired]);
     let refused = chat.answer(at("waiting", "ok"), approve(true)).await.unwrap_err();

@@ -93,7 +93,7 @@ fn thinking_that_anthropic_signed_goes_back_as_it_came() {
         signed("hm"),
         ContentBlock::RedactedThinking { data: "b64==".to_owned() },
         ContentBlock::RedactedThinking { data: "thinking-signature:s2".to_owned() },
-        ContentBlock::text_of("yes"),
+        ContentBlock::from_text("yes"),
     ];
     let wire = json!([{"role": "assistant", "content": [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
@@ -130,7 +130,7 @@ fn what_only_another_provider_can_have_made_is_stripped() {
 fn thinking_at_the_end_of_a_message_is_not_sent_because_anthropic_refuses_it() {
     check_messages(vec![ChatMessage::assistant(vec![signed("cut")])], json!([]));
     let redacted = ContentBlock::RedactedThinking { data: "blob".to_owned() };
-    let blocks = vec![signed("hm"), ContentBlock::text_of("So"), signed("cut"), redacted];
+    let blocks = vec![signed("hm"), ContentBlock::from_text("So"), signed("cut"), redacted];
     let wire = json!([{"role": "assistant", "content": [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "text", "text": "So"},
@@ -141,7 +141,7 @@ fn thinking_at_the_end_of_a_message_is_not_sent_because_anthropic_refuses_it() {
 #[test]
 fn blank_text_of_the_model_is_not_sent_because_anthropic_refuses_it() {
     check_messages(vec![ChatMessage::assistant(" \n")], json!([]));
-    let blocks = vec![ContentBlock::text_of("\n\n"), ContentBlock::text_of("b")];
+    let blocks = vec![ContentBlock::from_text("\n\n"), ContentBlock::from_text("b")];
     let wire = json!([{"role": "assistant", "content": [{"type": "text", "text": "b"}]}]);
     check_messages(vec![ChatMessage::assistant(blocks)], wire);
     let asks = ChatMessage::assistant("\n").with_tool_calls([call("a")]);
@@ -165,7 +165,7 @@ fn images_lose_their_detail_and_nothing_else() {
     let blocks = vec![
         image(ImageContentSource::Inline { base64_data: "aGk=".to_owned() }, Some("image/png")),
         image(ImageContentSource::Url { url: "https://example.com/x.png".to_owned() }, None),
-        ContentBlock::text_of("?"),
+        ContentBlock::from_text("?"),
     ];
     let wire = json!([{"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},

@@ -82,7 +82,7 @@ fn thinking_keeps_its_signature_and_its_place_also_when_its_text_is_withheld() {
         ContentBlock::Thinking { text: "hm".to_owned(), signature: Some("s1".to_owned()) },
         ContentBlock::RedactedThinking { data: "blob".to_owned() },
         ContentBlock::RedactedThinking { data: "thinking-signature:s2".to_owned() },
-        ContentBlock::text_of("Yes."),
+        ContentBlock::from_text("Yes."),
     ];
     check(content, "end_turn", ChatMessage::assistant(blocks), ModelFinishReason::Stop);
 }
@@ -167,7 +167,7 @@ fn what_is_no_answer_is_an_invalid_response() {
 fn read_answer(content: Value, stop_reason: &str) -> Result<Response> {
     let request = asked().with_response_schema(schema());
     let composed = compose(&request, OLD).unwrap();
-    AnthropicMapping.read_response(body(content, stop_reason), &composed)?.validated(&request)
+    AnthropicMapping.read_response(body(content, stop_reason), &composed)?.validate_against(&request)
 }
 
 // spec: llm-provider §8.2.5.1

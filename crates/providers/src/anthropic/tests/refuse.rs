@@ -45,7 +45,7 @@ fn every_status_has_its_category_and_the_servers_own_words() {
             body: Some(&body),
             retry_after: wait,
         });
-        assert_eq!((error.category(), error.status()), (category, Some(status)), "{status} {kind}");
+        assert_eq!((error.category(), error.http_status()), (category, Some(status)), "{status} {kind}");
         assert_eq!((error.to_string().as_str(), error.retry_after()), (message, wait), "{status} {kind}");
     }
 }

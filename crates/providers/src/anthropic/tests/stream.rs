@@ -209,7 +209,7 @@ fn the_structured_answer_is_the_same_whole_or_in_pieces() {
     for content in [vec![answer.clone()], vec![json!({"type": "text", "text": "So:"}), answer]] {
         let response = play(&composed, &stream(&content, "tool_use", 2)).unwrap();
         assert_eq!(response, AnthropicMapping.read_response(whole(&content, "tool_use"), &composed).unwrap());
-        assert_eq!(response.validated(&request).unwrap().parsed, Some(json!({"value": 42})));
+        assert_eq!(response.validate_against(&request).unwrap().parsed, Some(json!({"value": 42})));
     }
     let spaced =
         [vec![start(), open(0, content_of_answer())], vec![argues(0, "{ \"value\" : 42 }"), close(0)]]
@@ -219,7 +219,7 @@ fn the_structured_answer_is_the_same_whole_or_in_pieces() {
     let cut = [vec![start(), open(0, content_of_answer())], vec![argues(0, "{\"val"), close(0)]].concat();
     let response = play(&composed, &[cut, ends("max_tokens").to_vec()].concat()).unwrap();
     assert_eq!(response.message, ChatMessage::assistant("{\"val"));
-    assert_eq!(response.validated(&request).unwrap_err().category(), "structured_output_invalid");
+    assert_eq!(response.validate_against(&request).unwrap_err().category(), "structured_output_invalid");
 }
 
 fn content_of_answer() -> Value {

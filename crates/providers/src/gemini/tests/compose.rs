@@ -110,7 +110,7 @@ fn what_only_anthropic_can_have_made_is_stripped() {
         ContentBlock::RedactedThinking { data: "blob".to_owned() },
     ];
     check_contents(vec![ChatMessage::assistant(foreign.clone())], json!([]));
-    let blocks = [foreign, vec![ContentBlock::text_of("Yes.")]].concat();
+    let blocks = [foreign, vec![ContentBlock::from_text("Yes.")]].concat();
     check_contents(
         vec![ChatMessage::assistant(blocks)],
         json!([{"role": "model", "parts": [{"text": "Yes."}]}]),

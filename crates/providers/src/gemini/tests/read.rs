@@ -107,7 +107,7 @@ fn a_blocked_prompt_is_filtered_content() {
     let usage = TokenUsage { prompt_tokens: Some(5), ..TokenUsage::default() };
     let message = ChatMessage::assistant(MessageContent::Text(String::new()));
     assert_eq!(response, Response::new(message, ModelFinishReason::ContentFilter, usage, body));
-    assert_eq!(response.validated(&asked()).unwrap_err().category(), "provider_invalid_response");
+    assert_eq!(response.validate_against(&asked()).unwrap_err().category(), "provider_invalid_response");
 }
 
 // spec: llm-provider §7 (malformed usage counter)

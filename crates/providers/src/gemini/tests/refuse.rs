@@ -38,7 +38,7 @@ fn every_status_has_its_category_and_the_servers_own_words() {
                 body: Some(&body),
                 retry_after: None,
             });
-            assert_eq!((error.category(), error.status()), (category, Some(status)), "{status} {name}");
+            assert_eq!((error.category(), error.http_status()), (category, Some(status)), "{status} {name}");
             assert_eq!(error.to_string(), message);
         }
     }

@@ -104,7 +104,7 @@ fn calls_of_one_id_are_two_calls_and_no_message() {
     let call = json!({"functionCall": {"name": "t", "id": "a", "args": {}}});
     let response = played(&stream(&[call.clone(), call], "STOP", 1, 1, false)).unwrap();
     assert_eq!(response.message.tool_calls.len(), 2);
-    assert_eq!(response.validated(&asked()).unwrap_err().category(), "provider_invalid_response");
+    assert_eq!(response.validate_against(&asked()).unwrap_err().category(), "provider_invalid_response");
 }
 
 fn any_part() -> impl Strategy<Value = Value> {

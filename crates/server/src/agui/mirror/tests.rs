@@ -37,15 +37,15 @@ fn whatever_a_client_has_it_ends_with_exactly_what_there_is() {
             let has: Vec<_> = (0..len).map(|at| choices[n / choices.len().pow(at) % choices.len()]).collect();
             for end in 0..=all.len() {
                 let posted = held(&has.iter().map(|it| (*it, "user", *it)).collect::<Vec<_>>());
-                let mut mirror = ClientMessageList::of(&posted);
-                let events = mirror.restate(all[..end].to_vec());
+                let mut mirror = ClientMessageList::from_posted(&posted);
+                let events = mirror.build_snapshots(all[..end].to_vec());
                 assert!(events.len() <= 2);
                 let mut client: Vec<_> = has.iter().map(|it| (*it).to_owned()).collect();
                 for event in &events {
                     client = apply(&client, &ids(event));
                 }
                 assert_eq!(client, texts[..end], "{has:?}");
-                assert!(mirror.has(&all[..end], true));
+                assert!(mirror.has_messages(&all[..end], true));
             }
         }
     }
@@ -55,7 +55,7 @@ fn whatever_a_client_has_it_ends_with_exactly_what_there_is() {
 fn a_client_is_in_step_when_it_has_the_same_and_nothing_else() {
     let messages = [user("a", "one"), user("b", "two")];
     let check = |posted: &[(&str, &str, &str)], all: bool, expect: bool| {
-        assert_eq!(has(&held(posted), &messages, all), expect, "{posted:?}");
+        assert_eq!(has_equal_messages(&held(posted), &messages, all), expect, "{posted:?}");
     };
     let (a, b) = (("a", "user", "one"), ("b", "user", "two"));
     check(&[a, b], true, true);
@@ -84,15 +84,15 @@ fn a_picture_is_the_clients_own_where_the_text_beside_it_is_the_same() {
         { "type": "text", "text": "see" },
         { "type": "image", "source": { "type": "data", "value": "AA==", "mimeType": "image/png" } } ] });
     let posted: Vec<Held> = vec![serde_json::from_value(theirs.clone()).unwrap()];
-    assert!(has(&posted, std::slice::from_ref(&ours), true));
+    assert!(has_equal_messages(&posted, std::slice::from_ref(&ours), true));
     let mut messages = [ours, user("b", "two")];
-    with_own_copies(&posted, &mut messages);
+    replace_by_client_copies(&posted, &mut messages);
     assert_eq!(serde_json::to_value(&messages[0]).unwrap(), theirs);
 }
 
 #[test]
 fn what_is_no_message_is_none() {
     let odd: Vec<Held> = vec![serde_json::from_value(json!({ "id": 7, "role": ["user"] })).unwrap()];
-    assert!(!has(&odd, &[user("a", "one")], true));
-    assert_eq!(ClientMessageList::of(&odd).restate(vec![user("a", "one")]).len(), 1);
+    assert!(!has_equal_messages(&odd, &[user("a", "one")], true));
+    assert_eq!(ClientMessageList::from_posted(&odd).build_snapshots(vec![user("a", "one")]).len(), 1);
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use singletree_durable::{SubjectId, Timestamp};
 
 use super::TokenPolicy;
-use crate::caller::{Caller, Scope, tenant};
+use crate::caller::{Caller, Scope, parse_tenant_name};
 use crate::problem::{RequestProblem, RequestProblemKind};
 
 /// Bytes of the longest subject: it stands in audits and beside answers.
@@ -20,72 +20,81 @@ pub(super) struct TokenClaims(Map<String, Value>);
 
 impl TokenClaims {
     /// Returns who shows the token, if it is believed at this time.
-    pub(super) fn caller(&self, policy: &TokenPolicy, now: Timestamp) -> Result<Caller, RequestProblem> {
-        self.check_time(policy.leeway, now)?;
+    pub(super) fn authenticate_caller(
+        &self,
+        policy: &TokenPolicy,
+        now: Timestamp,
+    ) -> Result<Caller, RequestProblem> {
+        self.check_lifetime(policy.leeway, now)?;
         if self.is_id_token() {
-            return Err(invalid(
+            return Err(invalid_token(
                 "it is an ID token: it tells a client who signed in, and gives access to nothing",
             ));
         }
-        if self.text("iss") != Some(policy.issuer.as_str()) {
-            return Err(invalid("it is not of the issuer that is believed here"));
+        if self.read_text_claim("iss") != Some(policy.issuer.as_str()) {
+            return Err(invalid_token("it is not of the issuer that is believed here"));
         }
-        if !self.words("aud").iter().any(|word| policy.audiences.iter().any(|audience| audience == word)) {
-            return Err(invalid("it is meant for somebody else"));
+        if !self
+            .read_words_claim("aud")
+            .iter()
+            .any(|word| policy.audiences.iter().any(|audience| audience == word))
+        {
+            return Err(invalid_token("it is meant for somebody else"));
         }
-        let named = self.text(&policy.tenant_claim);
-        let named = named.ok_or_else(|| invalid("it names no tenant"))?;
-        let tenant = tenant(named).map_err(|_| invalid("it names a tenant that nobody can be"))?;
-        let name = self.text("sub").filter(|text| !text.is_empty() && text.len() <= SUBJECT_BYTES);
+        let named = self.read_text_claim(&policy.tenant_claim);
+        let named = named.ok_or_else(|| invalid_token("it names no tenant"))?;
+        let tenant =
+            parse_tenant_name(named).map_err(|_| invalid_token("it names a tenant that nobody can be"))?;
+        let name = self.read_text_claim("sub").filter(|text| !text.is_empty() && text.len() <= SUBJECT_BYTES);
         let name = name.filter(|name| !name.chars().any(char::is_control));
-        let said = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?;
+        let said = name.ok_or_else(|| invalid_token("it has no subject that can be recorded"))?;
         let subject = SubjectId::parse(said).ok();
         // Marked, so that an audit never takes a subject for the id of a key, for `operator` or for `local`.
         let name = format!("token:{said}");
-        let valid_until = self.time("exp").map(|end| end.after(policy.leeway));
-        Ok(Caller { tenant, name, scopes: self.scopes(policy), valid_until, subject })
+        let valid_until = self.read_time_claim("exp").map(|end| end.saturating_add(policy.leeway));
+        Ok(Caller { tenant, name, scopes: self.granted_scopes(policy), valid_until, subject })
     }
 
     /// Tells whether it is an ID token (OpenID Connect Core §2, §3.3.2.11): these claims are in no access token.
     fn is_id_token(&self) -> bool {
         ["nonce", "at_hash", "c_hash"].iter().any(|claim| self.0.contains_key(*claim))
-            || self.text("typ").is_some_and(|kind| kind.eq_ignore_ascii_case("ID"))
+            || self.read_text_claim("typ").is_some_and(|kind| kind.eq_ignore_ascii_case("ID"))
     }
 
     /// Checks from when to when it is good. A token without an end is not believed.
-    fn check_time(&self, leeway: Duration, now: Timestamp) -> Result<(), RequestProblem> {
+    fn check_lifetime(&self, leeway: Duration, now: Timestamp) -> Result<(), RequestProblem> {
         let expired = || {
-            RequestProblem::of_kind(
+            RequestProblem::from_kind(
                 RequestProblemKind::TokenExpired,
-                RequestProblemKind::TokenExpired.message(),
+                RequestProblemKind::TokenExpired.default_message(),
             )
         };
-        let end = self.time("exp").ok_or_else(|| invalid("it has no end"))?;
-        if now >= end.after(leeway) {
+        let end = self.read_time_claim("exp").ok_or_else(|| invalid_token("it has no end"))?;
+        if now >= end.saturating_add(leeway) {
             return Err(expired());
         }
-        match (self.0.get("nbf"), self.time("nbf")) {
+        match (self.0.get("nbf"), self.read_time_claim("nbf")) {
             (None, _) => Ok(()),
-            (Some(_), None) => Err(invalid("it has a beginning that is no time")),
-            (Some(_), Some(begin)) if now.after(leeway) < begin => Err(expired()),
+            (Some(_), None) => Err(invalid_token("it has a beginning that is no time")),
+            (Some(_), Some(begin)) if now.saturating_add(leeway) < begin => Err(expired()),
             (Some(_), Some(_)) => Ok(()),
         }
     }
 
-    fn scopes(&self, policy: &TokenPolicy) -> Vec<Scope> {
-        let words = self.words(&policy.scope_claim);
+    fn granted_scopes(&self, policy: &TokenPolicy) -> Vec<Scope> {
+        let words = self.read_words_claim(&policy.scope_claim);
         let named = |scope: &Scope| {
             words.iter().any(|word| word.strip_prefix(policy.scope_prefix.as_str()) == Some(scope.as_str()))
         };
         Scope::ALL.into_iter().filter(named).collect()
     }
 
-    fn text(&self, claim: &str) -> Option<&str> {
+    fn read_text_claim(&self, claim: &str) -> Option<&str> {
         self.0.get(claim)?.as_str()
     }
 
     /// Reads a claim that is a list of words, or a text of words.
-    fn words(&self, claim: &str) -> Vec<&str> {
+    fn read_words_claim(&self, claim: &str) -> Vec<&str> {
         match self.0.get(claim) {
             Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
             Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
@@ -94,13 +103,16 @@ impl TokenClaims {
     }
 
     /// Reads a claim that is a number of seconds since 1970, perhaps with a fraction (RFC 7519 §2).
-    fn time(&self, claim: &str) -> Option<Timestamp> {
+    fn read_time_claim(&self, claim: &str) -> Option<Timestamp> {
         let seconds = self.0.get(claim)?.as_f64().filter(|f64| f64.is_finite() && *f64 >= 0.0)?;
         Some(Timestamp::from_millis((seconds * 1000.0) as i64))
     }
 }
 
-fn invalid(hint: &str) -> RequestProblem {
-    RequestProblem::of_kind(RequestProblemKind::TokenInvalid, RequestProblemKind::TokenInvalid.message())
-        .hint(hint)
+fn invalid_token(hint: &str) -> RequestProblem {
+    RequestProblem::from_kind(
+        RequestProblemKind::TokenInvalid,
+        RequestProblemKind::TokenInvalid.default_message(),
+    )
+    .with_hint(hint)
 }

@@ -54,16 +54,16 @@ struct JsonWebKeySet {
 }
 
 impl TokenKeySet {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let (keys, stamp) = read(path)?;
+    pub(super) fn load_from_file(path: &Path) -> Result<Self> {
+        let (keys, stamp) = read_key_file(path)?;
         let known = LoadedTokenKeys { keys, stamp: Some(stamp), looked: None };
         Ok(Self { path: path.to_owned(), known: Mutex::new(known) })
     }
 
     /// Reads the file again if it has changed. While it cannot be read, the keys that were in it last are good.
-    pub(super) fn renew(&self, now: Timestamp) {
+    pub(super) fn reload_if_changed(&self, now: Timestamp) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.looked.is_some_and(|looked| now >= looked && now.since(looked) < LOOKED_EVERY) {
+        if known.looked.is_some_and(|looked| now >= looked && now.duration_since(looked) < LOOKED_EVERY) {
             return;
         }
         known.looked = Some(now);
@@ -72,14 +72,14 @@ impl TokenKeySet {
             .and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
         if stamp.is_some()
             && stamp != known.stamp
-            && let Ok((keys, stamp)) = read(&self.path)
+            && let Ok((keys, stamp)) = read_key_file(&self.path)
         {
             (known.keys, known.stamp) = (keys, Some(stamp));
         }
     }
 
     /// Finds the key of an id, for an algorithm. A token that names no key is checked by the only one of its algorithm.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
+    pub(super) fn find_decoding_key(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fitting = known.keys.iter().filter(|key| key.algorithm == algorithm);
         let found = match id {
@@ -90,7 +90,7 @@ impl TokenKeySet {
     }
 }
 
-fn read(path: &Path) -> Result<(Vec<TokenVerificationKey>, (SystemTime, u64))> {
+fn read_key_file(path: &Path) -> Result<(Vec<TokenVerificationKey>, (SystemTime, u64))> {
     let wrong = |why: String| Error::KeySet { path: path.to_owned(), why };
     let about = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
     if about.len() > FILE_BYTES {
@@ -99,7 +99,7 @@ fn read(path: &Path) -> Result<(Vec<TokenVerificationKey>, (SystemTime, u64))> {
     let stamp = (about.modified().map_err(|error| wrong(error.to_string()))?, about.len());
     let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let set: JsonWebKeySet = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    let keys: Vec<TokenVerificationKey> = set.keys.into_iter().filter_map(key).collect();
+    let keys: Vec<TokenVerificationKey> = set.keys.into_iter().filter_map(parse_verification_key).collect();
     if keys.is_empty() {
         return Err(wrong("it has no public key for RS256, ES256 or EdDSA".to_owned()));
     }
@@ -107,7 +107,7 @@ fn read(path: &Path) -> Result<(Vec<TokenVerificationKey>, (SystemTime, u64))> {
 }
 
 /// Returns a key that tokens may be signed with here.
-fn key(key: Value) -> Option<TokenVerificationKey> {
+fn parse_verification_key(key: Value) -> Option<TokenVerificationKey> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 
 fn owner(tenant: &str, session: &str) -> NarrationRingOwner {
-    NarrationRingOwner::of(NarrationOwner { tenant, session })
+    NarrationRingOwner::from_narration_owner(NarrationOwner { tenant, session })
 }
 
 fn said(content: &str) -> NarrationMessage {
@@ -38,12 +38,13 @@ impl Folder {
     }
 
     fn open(&self) -> NarrationFile {
-        NarrationFile::open(self.path(), &self.limits).unwrap()
+        NarrationFile::open_with_writer(self.path(), &self.limits).unwrap()
     }
 
     /// Returns the contents of both files, the rotated one first.
     fn read(&self) -> [String; 2] {
-        [beside(&self.path(), ".1"), self.path()].map(|it| fs::read_to_string(it).unwrap_or_default())
+        [path_with_suffix(&self.path(), ".1"), self.path()]
+            .map(|it| fs::read_to_string(it).unwrap_or_default())
     }
 }
 
@@ -52,7 +53,7 @@ impl Folder {
 fn lines_are_added_at_the_end_of_what_is_there() {
     let folder = Folder::new(NarrationLimits::default());
     for content in ["a", "b"] {
-        folder.open().write(&owner("t", "s"), &said(content));
+        folder.open().enqueue_line(&owner("t", "s"), &said(content));
     }
     assert_eq!(folder.read(), [String::new(), line("s", "a") + &line("s", "b")]);
     #[cfg(unix)]
@@ -67,14 +68,14 @@ fn lines_are_added_at_the_end_of_what_is_there() {
 fn a_full_file_is_put_aside_and_the_one_before_is_dropped() {
     let folder = Folder::new(NarrationLimits { file_bytes: 300, ..NarrationLimits::default() });
     for content in ["a", "b", "c", "d", "e"] {
-        folder.open().write(&owner("t", "s"), &said(content));
+        folder.open().enqueue_line(&owner("t", "s"), &said(content));
     }
     assert_eq!(folder.read(), [line("s", "c") + &line("s", "d"), line("s", "e")]);
     // One that is longer than a file may be stands alone.
     let long = "x".repeat(400);
     let file = folder.open();
-    file.write(&owner("t", "s"), &said(&long));
-    file.write(&owner("t", "s"), &said("f"));
+    file.enqueue_line(&owner("t", "s"), &said(&long));
+    file.enqueue_line(&owner("t", "s"), &said("f"));
     drop(file);
     assert_eq!(folder.read(), [line("s", &long), line("s", "f")]);
 }
@@ -84,18 +85,18 @@ fn a_full_file_is_put_aside_and_the_one_before_is_dropped() {
 fn what_is_forgotten_is_taken_out_of_both_files_and_out_of_what_waits() {
     let folder = Folder::new(NarrationLimits { file_bytes: 300, ..NarrationLimits::default() });
     for (session, content) in [("s", "a"), ("s2", "b"), ("s", "c")] {
-        folder.open().write(&owner("t", session), &said(content));
+        folder.open().enqueue_line(&owner("t", session), &said(content));
     }
     let file = folder.open();
-    file.write(&owner("t", "s"), &said("d"));
-    file.write(&owner("u", "s"), &said("other"));
-    file.forget(&owner("t", "s"));
-    file.write(&owner("t", "s"), &said("new"));
+    file.enqueue_line(&owner("t", "s"), &said("d"));
+    file.enqueue_line(&owner("u", "s"), &said("other"));
+    file.forget_session(&owner("t", "s"));
+    file.enqueue_line(&owner("t", "s"), &said("new"));
     drop(file);
     let other = line("s", "other").replace("\"t\"", "\"u\"");
     assert_eq!(folder.read(), [line("s2", "b"), other + &line("s", "new")]);
     let file = folder.open();
-    file.forget_all();
+    file.forget_all_sessions();
     drop(file);
     assert_eq!(folder.read(), ["", ""]);
 }
@@ -106,12 +107,12 @@ fn names_of_any_kind_are_forgotten_as_themselves() {
     let names = ["a", "a\",\"session\":\"b", "\\", "é\u{2028}", "a "];
     let file = folder.open();
     for name in names {
-        file.write(&owner("t", name), &said("x"));
+        file.enqueue_line(&owner("t", name), &said("x"));
     }
     drop(file);
     for (gone, name) in (1..).zip(names) {
         let file = folder.open();
-        file.forget(&owner("t", name));
+        file.forget_session(&owner("t", name));
         drop(file);
         assert_eq!(folder.read()[1].lines().count(), names.len() - gone, "{name:?}");
     }
@@ -122,18 +123,18 @@ fn names_of_any_kind_are_forgotten_as_themselves() {
 fn what_waits_is_bounded_and_the_oldest_is_dropped() {
     let limits = NarrationLimits::default();
     let desk = NarrationFileQueue { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 300 };
-    desk.waiting().over = true;
+    desk.lock_pending_lines().over = true;
     let file = NarrationFile { desk: Arc::new(desk) };
     for content in ["a", "b", "c"] {
-        file.write(&owner("t", "s"), &said(content));
+        file.enqueue_line(&owner("t", "s"), &said(content));
     }
-    let waiting: Vec<_> = file.desk.waiting().lines.iter().map(|(_, line)| line.clone()).collect();
+    let waiting: Vec<_> = file.desk.lock_pending_lines().lines.iter().map(|(_, line)| line.clone()).collect();
     assert_eq!(waiting, [line("s", "b"), line("s", "c")]);
     for no in 0..=FORGOTTEN {
-        file.forget(&owner("t", &no.to_string()));
+        file.forget_session(&owner("t", &no.to_string()));
     }
-    let waiting = file.desk.waiting();
-    assert!(!waiting.all && waiting.forgotten.is_everything_of("t") && waiting.lines.is_empty());
+    let waiting = file.desk.lock_pending_lines();
+    assert!(!waiting.all && waiting.forgotten.is_tenant_forgotten("t") && waiting.lines.is_empty());
     drop(waiting);
     drop((file, limits));
 }
@@ -143,20 +144,20 @@ fn what_waits_is_bounded_and_the_oldest_is_dropped() {
 fn a_tenant_that_forgets_very_many_sessions_takes_out_no_line_of_another() {
     let folder = Folder::new(NarrationLimits::default());
     let mut file = folder.open();
-    file.write(&owner("a", "s"), &said("of a"));
-    file.write(&owner("b", "s"), &said("of b"));
+    file.enqueue_line(&owner("a", "s"), &said("of a"));
+    file.enqueue_line(&owner("b", "s"), &said("of b"));
     drop(file);
     // Nothing is written meanwhile, so that all of it is to be done at once.
     let desk =
         NarrationFileQueue { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 1 << 20 };
-    desk.waiting().over = true;
+    desk.lock_pending_lines().over = true;
     file = NarrationFile { desk: Arc::new(desk) };
     for no in 0..=FORGOTTEN {
-        file.forget(&owner("b", &no.to_string()));
+        file.forget_session(&owner("b", &no.to_string()));
     }
     let desk = file.desk.clone();
     drop(file);
-    NarrationFileWriter { path: folder.path(), max: u64::MAX }.run(&desk);
+    NarrationFileWriter { path: folder.path(), max: u64::MAX }.run_until_closed(&desk);
     let left = folder.read()[1].clone();
     assert!(left.contains("of a") && !left.contains("of b"), "{left}");
 }
@@ -164,14 +165,14 @@ fn a_tenant_that_forgets_very_many_sessions_takes_out_no_line_of_another() {
 #[test]
 fn what_is_no_plain_file_is_refused_and_a_folder_that_goes_away_is_survived() {
     let folder = Folder::new(NarrationLimits::default());
-    assert!(NarrationFile::open(folder.folder.path().to_owned(), &folder.limits).is_err());
+    assert!(NarrationFile::open_with_writer(folder.folder.path().to_owned(), &folder.limits).is_err());
     let path = folder.folder.path().join("gone/narration.jsonl");
-    assert!(NarrationFile::open(path.clone(), &folder.limits).is_err());
+    assert!(NarrationFile::open_with_writer(path.clone(), &folder.limits).is_err());
     fs::create_dir(path.parent().unwrap()).unwrap();
-    let file = NarrationFile::open(path.clone(), &folder.limits).unwrap();
+    let file = NarrationFile::open_with_writer(path.clone(), &folder.limits).unwrap();
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
-    file.write(&owner("t", "s"), &said("lost"));
-    file.forget(&owner("t", "s"));
+    file.enqueue_line(&owner("t", "s"), &said("lost"));
+    file.forget_session(&owner("t", "s"));
     drop(file);
     assert!(!path.exists());
 }

@@ -9,7 +9,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_millis(0);
 
 fn at(seconds: u64) -> Timestamp {
-    NOW.after(Duration::from_secs(seconds))
+    NOW.saturating_add(Duration::from_secs(seconds))
 }
 
 fn notice(session: &str, n: u64) -> Arc<Notice> {
@@ -29,14 +29,14 @@ fn notice(session: &str, n: u64) -> Arc<Notice> {
 
 fn queue(max: usize, notices: &[(&str, u64)]) -> NoticeQueue {
     let mut queue = NoticeQueue::new(max);
-    queue.reading();
-    notices.iter().for_each(|(session, n)| queue.add(notice(session, *n), NOW));
+    queue.begin_store_read();
+    notices.iter().for_each(|(session, n)| queue.add_notice(notice(session, *n), NOW));
     queue
 }
 
 /// Takes all that may be told at a moment.
 fn take(queue: &mut NoticeQueue, now: Timestamp) -> Vec<Arc<Notice>> {
-    std::iter::from_fn(|| queue.take(now)).map(|it| it.notice).collect()
+    std::iter::from_fn(|| queue.take_ready_notice(now)).map(|it| it.notice).collect()
 }
 
 fn names(notices: &[Arc<Notice>]) -> Vec<String> {
@@ -53,12 +53,12 @@ fn taken(queue: &mut NoticeQueue, now: Timestamp, expected: &[&str]) -> Vec<Arc<
 fn notices_of_one_session_are_told_in_order_and_sessions_beside_each_other() {
     let mut queue = queue(9, &[("a", 2), ("b", 1), ("a", 1), ("a", 1)]);
     let first = taken(&mut queue, NOW, &["a1", "b1"]);
-    assert_eq!(queue.wait(NOW), None, "what is on its way comes first");
-    queue.settle(&first[0], NoticeOutcome::Over, NOW);
+    assert_eq!(queue.time_until_due(NOW), None, "what is on its way comes first");
+    queue.settle_notice(&first[0], NoticeOutcome::Over, NOW);
     let second = taken(&mut queue, NOW, &["a2"]);
-    queue.settle(&second[0], NoticeOutcome::Gone, NOW);
-    queue.settle(&first[1], NoticeOutcome::Over, NOW);
-    assert_eq!((queue.len, queue.sessions.len(), queue.wait(NOW)), (0, 0, None));
+    queue.settle_notice(&second[0], NoticeOutcome::Gone, NOW);
+    queue.settle_notice(&first[1], NoticeOutcome::Over, NOW);
+    assert_eq!((queue.len, queue.sessions.len(), queue.time_until_due(NOW)), (0, 0, None));
 }
 
 #[test]
@@ -67,15 +67,15 @@ fn one_that_is_never_taken_holds_up_its_own_session_and_nobody_else() {
     let mut now = NOW;
     for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600] {
         let poison = taken(&mut queue, now, &["a1"]);
-        queue.settle(&poison[0], NoticeOutcome::Refused, now);
-        assert_eq!(queue.wait(now), Some(Duration::from_secs(pause)));
-        queue.add(notice("b", 1), now);
+        queue.settle_notice(&poison[0], NoticeOutcome::Refused, now);
+        assert_eq!(queue.time_until_due(now), Some(Duration::from_secs(pause)));
+        queue.add_notice(notice("b", 1), now);
         let other = taken(&mut queue, now, &["b1"]);
-        queue.settle(&other[0], NoticeOutcome::Over, now);
-        now = now.after(Duration::from_secs(pause));
+        queue.settle_notice(&other[0], NoticeOutcome::Over, now);
+        now = now.saturating_add(Duration::from_secs(pause));
     }
     // A notice without an attempt goes before it.
-    queue.add(notice("c", 9), now);
+    queue.add_notice(notice("c", 9), now);
     taken(&mut queue, now, &["c9", "a1"]);
 }
 
@@ -83,24 +83,24 @@ fn one_that_is_never_taken_holds_up_its_own_session_and_nobody_else() {
 fn an_endpoint_that_is_away_is_asked_by_one_and_ever_later() {
     let mut queue = queue(9, &[("a", 1), ("b", 2), ("c", 3)]);
     let first = taken(&mut queue, NOW, &["a1", "b2", "c3"]);
-    first.iter().for_each(|it| queue.settle(it, NoticeOutcome::Away(None), NOW));
-    assert_eq!(queue.wait(NOW), Some(Duration::from_secs(4)), "three failures");
+    first.iter().for_each(|it| queue.settle_notice(it, NoticeOutcome::Away(None), NOW));
+    assert_eq!(queue.time_until_due(NOW), Some(Duration::from_secs(4)), "three failures");
     taken(&mut queue, at(3), &[]);
     let probe = taken(&mut queue, at(4), &["a1"]);
-    assert_eq!(queue.wait(at(4)), None, "nobody else is sent before it is answered");
-    queue.settle(&probe[0], NoticeOutcome::Away(None), at(4));
+    assert_eq!(queue.time_until_due(at(4)), None, "nobody else is sent before it is answered");
+    queue.settle_notice(&probe[0], NoticeOutcome::Away(None), at(4));
     let mut now = at(4);
     for pause in [8, 16, 32, 60, 60] {
-        assert_eq!(queue.wait(now), Some(Duration::from_secs(pause)));
-        now = now.after(Duration::from_secs(pause));
+        assert_eq!(queue.time_until_due(now), Some(Duration::from_secs(pause)));
+        now = now.saturating_add(Duration::from_secs(pause));
         let probe = take(&mut queue, now);
         assert_eq!(probe.len(), 1);
-        queue.settle(&probe[0], NoticeOutcome::Away(None), now);
+        queue.settle_notice(&probe[0], NoticeOutcome::Away(None), now);
     }
     // It is back: all go on.
-    now = now.after(Duration::from_secs(60));
+    now = now.saturating_add(Duration::from_secs(60));
     let probe = take(&mut queue, now);
-    queue.settle(&probe[0], NoticeOutcome::Over, now);
+    queue.settle_notice(&probe[0], NoticeOutcome::Over, now);
     assert_eq!(take(&mut queue, now).len(), 2);
 }
 
@@ -109,8 +109,8 @@ fn who_asks_to_be_left_alone_is_within_bounds() {
     let check = |asked: u64, expected: u64| {
         let mut queue = queue(9, &[("a", 1)]);
         let first = take(&mut queue, NOW);
-        queue.settle(&first[0], NoticeOutcome::Away(Some(Duration::from_secs(asked))), NOW);
-        assert_eq!(queue.wait(NOW), Some(Duration::from_secs(expected)));
+        queue.settle_notice(&first[0], NoticeOutcome::Away(Some(Duration::from_secs(asked))), NOW);
+        assert_eq!(queue.time_until_due(NOW), Some(Duration::from_secs(expected)));
     };
     check(0, 1);
     check(90, 90);
@@ -120,31 +120,31 @@ fn who_asks_to_be_left_alone_is_within_bounds() {
 #[test]
 fn what_was_taken_by_its_endpoint_is_not_sent_again() {
     let mut queue = queue(9, &[("a", 1)]);
-    let first = queue.take(NOW).unwrap();
-    queue.settle(&first.notice, NoticeOutcome::Told, NOW);
-    let again = queue.take(at(1)).unwrap();
+    let first = queue.take_ready_notice(NOW).unwrap();
+    queue.settle_notice(&first.notice, NoticeOutcome::Told, NOW);
+    let again = queue.take_ready_notice(at(1)).unwrap();
     assert!(!first.told && again.told);
-    queue.settle(&again.notice, NoticeOutcome::Unread, at(1));
-    assert!(queue.take(at(9)).unwrap().told);
+    queue.settle_notice(&again.notice, NoticeOutcome::Unread, at(1));
+    assert!(queue.take_ready_notice(at(9)).unwrap().told);
 }
 
 // INV-12
 #[test]
 fn what_does_not_fit_is_read_when_there_is_room() {
     let mut queue = queue(4, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
-    assert!(!queue.is_hungry());
-    queue.add(notice("e", 5), NOW);
+    assert!(!queue.needs_store_read());
+    queue.add_notice(notice("e", 5), NOW);
     assert_eq!((queue.len, queue.sessions.len()), (4, 4));
     for task in take(&mut queue, NOW) {
-        assert!(!queue.is_hungry() || queue.len <= 2);
-        queue.settle(&task, NoticeOutcome::Over, NOW);
+        assert!(!queue.needs_store_read() || queue.len <= 2);
+        queue.settle_notice(&task, NoticeOutcome::Over, NOW);
     }
-    assert!(queue.is_hungry());
-    queue.reading();
-    queue.add(notice("e", 5), NOW);
-    assert!(!queue.is_hungry());
-    queue.missed();
-    assert!(queue.is_hungry());
+    assert!(queue.needs_store_read());
+    queue.begin_store_read();
+    queue.add_notice(notice("e", 5), NOW);
+    assert!(!queue.needs_store_read());
+    queue.mark_notices_missed();
+    assert!(queue.needs_store_read());
 }
 
 proptest! {
@@ -160,10 +160,10 @@ proptest! {
             match what {
                 0 => {
                     next += 1;
-                    queue.add(notice(["a", "b", "c"][how % 3], next), now);
+                    queue.add_notice(notice(["a", "b", "c"][how % 3], next), now);
                 }
                 1 => {
-                    for task in std::iter::from_fn(|| queue.take(now)) {
+                    for task in std::iter::from_fn(|| queue.take_ready_notice(now)) {
                         prop_assert!(going.iter().all(|it| it.notice.session != task.notice.session));
                         going.push(task);
                     }
@@ -171,12 +171,12 @@ proptest! {
                 2 if !going.is_empty() => {
                     let task = going.remove(how % going.len());
                     let end = if task.told { NoticeOutcome::Over } else { ends[how] };
-                    queue.settle(&task.notice, end, now);
+                    queue.settle_notice(&task.notice, end, now);
                     if matches!(end, NoticeOutcome::Over | NoticeOutcome::Gone) {
                         over.push(task.notice);
                     }
                 }
-                _ => now = now.after(Duration::from_secs(much)),
+                _ => now = now.saturating_add(Duration::from_secs(much)),
             }
             prop_assert_eq!(queue.len, queue.sessions.values().map(BTreeMap::len).sum::<usize>());
             prop_assert_eq!(queue.taken, going.len());
@@ -184,16 +184,16 @@ proptest! {
         }
         // An endpoint that takes everything gets everything that is left.
         for task in going {
-            queue.settle(&task.notice, NoticeOutcome::Over, now);
+            queue.settle_notice(&task.notice, NoticeOutcome::Over, now);
             over.push(task.notice);
         }
         while queue.len > 0 {
-            match queue.take(now) {
+            match queue.take_ready_notice(now) {
                 Some(task) => {
-                    queue.settle(&task.notice, NoticeOutcome::Over, now);
+                    queue.settle_notice(&task.notice, NoticeOutcome::Over, now);
                     over.push(task.notice);
                 }
-                None => now = now.after(queue.wait(now).unwrap().max(Duration::from_millis(1))),
+                None => now = now.saturating_add(queue.time_until_due(now).unwrap().max(Duration::from_millis(1))),
             }
         }
         prop_assert_eq!(over.len() as u64, next);

@@ -6,7 +6,7 @@ use super::*;
 
 fn admitted(request: Value) -> Result<AdmittedShellRequest, Malformed> {
     let raw = json!({"protocol_version": "1.0.0", "request": request});
-    admit(&RequestMessage::from_json_bytes(raw.to_string().as_bytes()).unwrap(), &raw)
+    admit_request(&RequestMessage::from_json_bytes(raw.to_string().as_bytes()).unwrap(), &raw)
 }
 
 fn wish(context: Value) -> RequestPurpose {
@@ -79,14 +79,14 @@ fn a_place_is_one_session_and_a_session_one_place() {
     let check = |session: &str, conversation: Option<&str>, expected: &str| {
         let conversation_id = conversation.map(ToOwned::to_owned);
         let place = ShellThreadRef { session_id: Some(session.into()), conversation_id };
-        assert_eq!(place.session().as_deref(), Some(expected));
-        assert_eq!(ShellThreadRef::of(expected), place);
+        assert_eq!(place.to_session_id().as_deref(), Some(expected));
+        assert_eq!(ShellThreadRef::from_session_id(expected), place);
     };
     check("s", None, "s");
     check("s", Some("t"), "s#t");
     check("s#t", None, "s%23t");
     check("a%23#", Some("#%"), "a%2523%23#%23%25");
-    assert_eq!(ShellThreadRef { session_id: None, conversation_id: Some("t".into()) }.session(), None);
+    assert_eq!(ShellThreadRef { session_id: None, conversation_id: Some("t".into()) }.to_session_id(), None);
 }
 
 // spec: OpenHarness §8

@@ -6,7 +6,7 @@ use singletree_durable::{
 };
 
 use super::CODE_TTL;
-use crate::caller::house;
+use crate::caller::operator_tenant;
 use crate::shared::ServerState;
 
 const KIND: &str = "pairing_attempts";
@@ -26,9 +26,9 @@ struct PairingAttemptCount {
 }
 
 /// Checks whether a tenant may try another code.
-pub(super) async fn may_try(shared: &ServerState, tenant: &TenantId) -> crate::Result<bool> {
-    for (key, max) in counts(tenant) {
-        let found = shared.documents.document(&key).await?;
+pub(super) async fn can_try_code(shared: &ServerState, tenant: &TenantId) -> crate::Result<bool> {
+    for (key, max) in attempt_limits(tenant) {
+        let found = shared.documents.read_document(&key).await?;
         let found = found.filter(|found| found.expires_at.is_none_or(|expires_at| expires_at > shared.now()));
         let count: PairingAttemptCount = found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
         if count.wrong >= max {
@@ -39,10 +39,10 @@ pub(super) async fn may_try(shared: &ServerState, tenant: &TenantId) -> crate::R
 }
 
 /// Counts a wrong code of a tenant.
-pub(super) async fn was_wrong(shared: &ServerState, tenant: &TenantId) -> crate::Result<()> {
-    for (key, _) in counts(tenant) {
+pub(super) async fn count_wrong_code(shared: &ServerState, tenant: &TenantId) -> crate::Result<()> {
+    for (key, _) in attempt_limits(tenant) {
         for _ in 0..TRIES {
-            let found = shared.documents.document(&key).await?;
+            let found = shared.documents.read_document(&key).await?;
             let expect = found
                 .as_ref()
                 .map_or(DocumentPrecondition::Absent, |found| DocumentPrecondition::Version(found.version));
@@ -52,14 +52,14 @@ pub(super) async fn was_wrong(shared: &ServerState, tenant: &TenantId) -> crate:
             let end = found
                 .as_ref()
                 .and_then(|found| found.expires_at)
-                .unwrap_or_else(|| shared.now().after(CODE_TTL));
+                .unwrap_or_else(|| shared.now().saturating_add(CODE_TTL));
             let count: PairingAttemptCount =
                 found.and_then(|found| found.body.decode().ok()).unwrap_or_default();
-            let body =
-                JsonDocument::of(&PairingAttemptCount { wrong: count.wrong + 1 }).expect("a number is JSON");
+            let body = JsonDocument::from_serializable(&PairingAttemptCount { wrong: count.wrong + 1 })
+                .expect("a number is JSON");
             let key = key.clone();
             let change = DocumentChange::Write { key, expect, session: None, body, expires_at: Some(end) };
-            match shared.documents.change(vec![change]).await {
+            match shared.documents.change_documents(vec![change]).await {
                 Ok(()) => break,
                 Err(StoreError::Refused { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -69,7 +69,7 @@ pub(super) async fn was_wrong(shared: &ServerState, tenant: &TenantId) -> crate:
     Ok(())
 }
 
-fn counts(tenant: &TenantId) -> [(DocumentKey, u64); 2] {
+fn attempt_limits(tenant: &TenantId) -> [(DocumentKey, u64); 2] {
     let of_tenant = DocumentKey::new(tenant.clone(), KIND, "tenant");
-    [(of_tenant, TENANT_MAX), (DocumentKey::new(house(), KIND, "all"), ALL_MAX)]
+    [(of_tenant, TENANT_MAX), (DocumentKey::new(operator_tenant(), KIND, "all"), ALL_MAX)]
 }

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 use super::super::digest;
 use super::CODE_TTL;
 use super::told::PairingRefusal;
-use crate::caller::house;
+use crate::caller::operator_tenant;
 use crate::problem::RequestProblem;
 use crate::shared::ServerState;
 
@@ -111,25 +111,31 @@ impl From<PairingRefusal> for PairingStoreError {
 }
 
 /// Makes a code for a device.
-pub(super) async fn make(
+pub(super) async fn make_pairing_code(
     shared: &ServerState,
     asked: &PairCreate,
 ) -> Result<WaitingDevice, PairingStoreError> {
     let now = shared.now();
-    let kept = shared.documents.documents(&house(), CODE, None, WAITING_MAX as u64 * 4).await?;
-    let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|item| is_over(item, now));
+    let kept =
+        shared.documents.read_documents(&operator_tenant(), CODE, None, WAITING_MAX as u64 * 4).await?;
+    let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|item| has_expired(item, now));
     if waiting.len() >= WAITING_MAX {
         return Err(PairingRefusal::Attempts.into());
     }
-    let until = now.after(CODE_TTL);
+    let until = now.saturating_add(CODE_TTL);
     loop {
-        let (code, id) = (draw_code(shared), draw_id(shared));
-        let device = digest::hex_of(&["pairing id", &id]);
-        let fingerprint = asked.device_fingerprint.as_deref().map(fingerprint);
+        let (code, id) = (draw_pairing_code(shared), draw_pairing_id(shared));
+        let device = digest::digest_parts_hex(&["pairing id", &id]);
+        let fingerprint = asked.device_fingerprint.as_deref().map(digest_fingerprint);
         let waiting = StoredPairingCode { device: device.clone(), name: asked.device_name.clone() };
         let mut changes = vec![
-            write((CODE, &name(&code)), DocumentPrecondition::Absent, &waiting, until),
-            write(
+            build_document_change(
+                (CODE, &code_document_name(&code)),
+                DocumentPrecondition::Absent,
+                &waiting,
+                until,
+            ),
+            build_document_change(
                 (DEVICE, &device),
                 DocumentPrecondition::Absent,
                 &StoredDevice { fingerprint, key: None },
@@ -141,7 +147,7 @@ pub(super) async fn make(
             over.iter()
                 .map(|it| DocumentChange::Remove { key: it.key.clone(), expect: DocumentPrecondition::Any }),
         );
-        match shared.documents.change(changes).await {
+        match shared.documents.change_documents(changes).await {
             Ok(()) => return Ok(WaitingDevice { code, id, until }),
             // The code is in use: draws another one.
             Err(StoreError::Refused { .. }) => {}
@@ -151,26 +157,35 @@ pub(super) async fn make(
 }
 
 /// Finds the device of a code.
-pub(super) async fn find(shared: &ServerState, code: &str) -> Result<ValidPairingCode, PairingStoreError> {
-    let key = DocumentKey::new(house(), CODE, name(code));
-    let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
+pub(super) async fn find_pairing_code(
+    shared: &ServerState,
+    code: &str,
+) -> Result<ValidPairingCode, PairingStoreError> {
+    let key = DocumentKey::new(operator_tenant(), CODE, code_document_name(code));
+    let found =
+        shared.documents.read_document(&key).await?.filter(|document| !has_expired(document, shared.now()));
     let code = found.ok_or(PairingRefusal::Code)?;
-    let waiting: StoredPairingCode = read(&code)?;
-    let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
-    let kept = shared.documents.document(&key).await?;
-    let device = kept.map(|kept| Ok::<_, PairingStoreError>((kept.version, read(&kept)?))).transpose()?;
+    let waiting: StoredPairingCode = decode_document(&code)?;
+    let key = DocumentKey::new(operator_tenant(), DEVICE, waiting.device.as_str());
+    let kept = shared.documents.read_document(&key).await?;
+    let device =
+        kept.map(|kept| Ok::<_, PairingStoreError>((kept.version, decode_document(&kept)?))).transpose()?;
     Ok(ValidPairingCode { waiting, code: (code.key, code.version), device })
 }
 
 impl ValidPairingCode {
     /// Returns the display name of the device.
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn device_name(&self) -> &str {
         self.waiting.name.as_deref().unwrap_or("device")
     }
 
     /// Returns the changes that use the code up and store the device's key; the device has the lifetime of a code to
     /// fetch it.
-    pub(super) fn confirm(self, confirmed: ConfirmedPairing, now: Timestamp) -> Vec<DocumentChange> {
+    pub(super) fn into_confirm_changes(
+        self,
+        confirmed: ConfirmedPairing,
+        now: Timestamp,
+    ) -> Vec<DocumentChange> {
         let (key, version) = self.code;
         let mut changes =
             vec![DocumentChange::Remove { key, expect: DocumentPrecondition::Version(version) }];
@@ -178,24 +193,30 @@ impl ValidPairingCode {
         if let Some((version, device)) = self.device {
             let device = StoredDevice { key: Some(confirmed), ..device };
             let at = (DEVICE, self.waiting.device.as_str());
-            changes.push(write(at, DocumentPrecondition::Version(version), &device, now.after(CODE_TTL)));
+            changes.push(build_document_change(
+                at,
+                DocumentPrecondition::Version(version),
+                &device,
+                now.saturating_add(CODE_TTL),
+            ));
         }
         changes
     }
 }
 
 /// Returns the state of a device.
-pub(super) async fn claim(
+pub(super) async fn claim_device_state(
     shared: &ServerState,
     id: &str,
     shown: Option<&str>,
 ) -> Result<DevicePairingState, PairingStoreError> {
-    let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
-    let found = shared.documents.document(&key).await?.filter(|document| !is_over(document, shared.now()));
+    let key = DocumentKey::new(operator_tenant(), DEVICE, digest::digest_parts_hex(&["pairing id", id]));
+    let found =
+        shared.documents.read_document(&key).await?.filter(|document| !has_expired(document, shared.now()));
     let found = found.ok_or(PairingRefusal::Code)?;
-    let device: StoredDevice = read(&found)?;
+    let device: StoredDevice = decode_document(&found)?;
     if let Some(kept) = &device.fingerprint {
-        let shown = shown.map(fingerprint).unwrap_or_default();
+        let shown = shown.map(digest_fingerprint).unwrap_or_default();
         if !bool::from(kept.as_bytes().ct_eq(shown.as_bytes())) {
             return Err(PairingRefusal::Code.into());
         }
@@ -207,11 +228,11 @@ pub(super) async fn claim(
     ))
 }
 
-fn draw_code(shared: &ServerState) -> String {
+fn draw_pairing_code(shared: &ServerState) -> String {
     let mut code = String::with_capacity(CODE_LETTERS);
     while code.len() < CODE_LETTERS {
         let mut bytes = [0; 16];
-        shared.entropy.fill(&mut bytes);
+        shared.entropy.fill_random_bytes(&mut bytes);
         // Bytes beyond the last whole round of letters would make the first letters more likely.
         let even =
             bytes.iter().filter(|byte| **byte < 252).map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()]);
@@ -220,27 +241,27 @@ fn draw_code(shared: &ServerState) -> String {
     code
 }
 
-fn draw_id(shared: &ServerState) -> String {
+fn draw_pairing_id(shared: &ServerState) -> String {
     let mut bytes = [0; 32];
-    shared.entropy.fill(&mut bytes);
+    shared.entropy.fill_random_bytes(&mut bytes);
     format!("pair_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
 /// Names a code by its digest. Spaces, hyphens and case do not matter, since people type codes.
-fn name(code: &str) -> String {
+fn code_document_name(code: &str) -> String {
     let typed: String = code.chars().filter(|letter| !matches!(letter, ' ' | '-')).collect();
-    digest::hex_of(&["pairing code", &typed.to_ascii_uppercase()])
+    digest::digest_parts_hex(&["pairing code", &typed.to_ascii_uppercase()])
 }
 
-fn fingerprint(of: &str) -> String {
-    digest::hex_of(&["device fingerprint", of])
+fn digest_fingerprint(of: &str) -> String {
+    digest::digest_parts_hex(&["device fingerprint", of])
 }
 
-fn is_over(document: &StoredDocument, now: Timestamp) -> bool {
+fn has_expired(document: &StoredDocument, now: Timestamp) -> bool {
     document.expires_at.is_some_and(|expires_at| expires_at <= now)
 }
 
-fn read<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T, PairingStoreError> {
+fn decode_document<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T, PairingStoreError> {
     let corrupt = |source: serde_json::Error| StoreError::Corrupt {
         what: document.key.kind.clone(),
         source: Some(source.into()),
@@ -248,13 +269,13 @@ fn read<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Result<T, Pairi
     document.body.decode().map_err(|error| corrupt(error).into())
 }
 
-fn write(
+fn build_document_change(
     (kind, id): (&str, &str),
     expect: DocumentPrecondition,
     body: &impl Serialize,
     until: Timestamp,
 ) -> DocumentChange {
-    let key = DocumentKey::new(house(), kind, id);
-    let body = JsonDocument::of(body).expect("texts are JSON");
+    let key = DocumentKey::new(operator_tenant(), kind, id);
+    let body = JsonDocument::from_serializable(body).expect("texts are JSON");
     DocumentChange::Write { key, expect, session: None, body, expires_at: Some(until) }
 }

@@ -16,7 +16,7 @@ mod told;
 
 use std::time::Duration;
 
-pub(super) use routes::routes;
+pub(super) use routes::pairing_routes;
 
 /// The lifetime of a code.
 const CODE_TTL: Duration = Duration::from_mins(5);

@@ -24,8 +24,8 @@ pub(super) enum PairingRefusal {
 }
 
 /// Returns a successful response message with these fields.
-pub(super) fn well(fields: &impl Serialize) -> Response {
-    with(ResponsePayload::success(Vec::new()), fields).into_response()
+pub(super) fn success_response(fields: &impl Serialize) -> Response {
+    message_with_fields(ResponsePayload::success(Vec::new()), fields).into_response()
 }
 
 impl IntoResponse for PairingRefusal {
@@ -57,7 +57,8 @@ impl IntoResponse for PairingRefusal {
             }
         };
         let told = Map::from_iter([("error".to_owned(), Value::from(word))]);
-        let mut response = (status, with(ResponsePayload::error(error), &told)).into_response();
+        let mut response =
+            (status, message_with_fields(ResponsePayload::error(error), &told)).into_response();
         if status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert(RETRY_AFTER, CODE_TTL.as_secs().into());
         }
@@ -65,7 +66,7 @@ impl IntoResponse for PairingRefusal {
     }
 }
 
-fn with(payload: ResponsePayload, fields: &impl Serialize) -> Json<Value> {
+fn message_with_fields(payload: ResponsePayload, fields: &impl Serialize) -> Json<Value> {
     let mut message = serde_json::to_value(ResponseMessage::new(payload)).unwrap_or_default();
     if let (Some(message), Ok(Value::Object(fields))) =
         (message.as_object_mut(), serde_json::to_value(fields))

@@ -34,7 +34,7 @@ pub(crate) struct Parts {
 pub(crate) struct Done(Arc<Mutex<Vec<String>>>);
 
 impl SnapshotSource for Done {
-    fn snapshot<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, std::result::Result<Value, BoxError>> {
+    fn read_snapshot<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, std::result::Result<Value, BoxError>> {
         let did = self.0.lock().unwrap().clone();
         Box::pin(async move { Ok(json!({ "did": did })) })
     }
@@ -47,8 +47,9 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
     let tools = tools.map(|(name, effect)| tool(name, effect, parts)).to_vec();
     let again = ModelRetryPolicy::new()
         .max_attempts(2)
-        .backoff(ModelRetryBackoff::by(|it| Duration::from_millis(100 << it)));
-    let buckets = BucketTable::default().with("provider_model_not_loaded", FailureBucket::SessionTerminating);
+        .backoff(ModelRetryBackoff::from_function(|it| Duration::from_millis(100 << it)));
+    let buckets =
+        BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
     AgentLoop::builder(Arc::new(model))
         .system("Do as you are told.")
         .toolbox(Toolbox::new(tools, ToolLimits::standard()).unwrap())
@@ -136,7 +137,7 @@ fn tool(name: &'static str, effect: Effect, parts: &Parts) -> Arc<dyn Tool> {
 struct Noted(Record);
 
 impl AsyncSleep for Noted {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.note(Seen::Deed(format!("pause {length:?}")));
         Box::pin(async {})
     }
@@ -168,8 +169,8 @@ impl Model {
 }
 
 impl Provider for Model {
-    fn model(&self) -> &str {
-        self.script.model()
+    fn model_name(&self) -> &str {
+        self.script.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -183,18 +184,18 @@ impl Provider for Model {
         })
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         Box::pin(async move {
             // The additions of a mutant are recorded; the script answers the original request.
             drop(self.asked(request).await?);
-            self.script.stream(request).await
+            self.script.stream_deltas(request).await
         })
     }
 }

@@ -166,7 +166,7 @@ async fn another_tenant_sees_nothing_and_deletes_nothing_and_scopes_are_asked_fo
 
 #[tokio::test]
 async fn where_it_is_off_there_is_none_and_turns_are_as_ever() {
-    let rig = Rig::builder().narration(NarrationLog::off()).start().await;
+    let rig = Rig::builder().narration(NarrationLog::new_disabled()).start().await;
     let client = rig.client();
     say(&client, "s", "say a").await;
     assert_eq!(client.get(PATH).await.json(), json!({ "items": [], "enabled": false }));

@@ -101,11 +101,11 @@ pub(crate) struct Pointed {
 impl JournalLayer for Pointed {
     type Journal = MemoryStore;
 
-    fn journal(&self) -> &Self::Journal {
+    fn inner_journal(&self) -> &Self::Journal {
         &self.store
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.points.pass();
         if self.points.is_dead() {
             return Box::pin(std::future::pending());
@@ -113,7 +113,7 @@ impl JournalLayer for Pointed {
         self.store.apply(batch)
     }
 
-    fn read<'a, T: Send + 'a>(
+    fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         _: JournalRead,
         answer: BoxFuture<'a, Result<T>>,
@@ -130,7 +130,7 @@ impl JournalLayer for Pointed {
 impl MaintenanceLayer for Pointed {
     type Maintenance = MemoryStore;
 
-    fn maintenance(&self) -> &Self::Maintenance {
+    fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
     }
 }

@@ -108,25 +108,25 @@ fn errored(it: &ErroredTurn) -> Value {
 pub(crate) async fn rows(store: &MemoryStore, key: &SessionKey) -> Vec<Seen> {
     let mut rows = Vec::new();
     let mut row = |it: String| rows.push(Seen::Row(it));
-    row(format!("{:?}", store.session(key).await.unwrap()));
-    let turns = store.turns(key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
+    row(format!("{:?}", store.read_session(key).await.unwrap()));
+    let turns = store.read_turns(key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
     let mut invocations: Vec<_> = turns.iter().map(|it| it.invocation.clone()).collect();
     invocations.dedup();
     for turn in &turns {
-        row(format!("{turn:?} {:?}", store.records(key, turn.no).await.unwrap()));
+        row(format!("{turn:?} {:?}", store.read_turn_records(key, turn.no).await.unwrap()));
     }
     for invocation in invocations {
         let waits = WaitRowQuery::Invocation(key.tenant.clone(), invocation.clone());
-        row(format!("{:?}", store.waits(&waits).await.unwrap()));
-        row(format!("{:?}", store.position(key, &invocation).await.unwrap()));
+        row(format!("{:?}", store.read_waits(&waits).await.unwrap()));
+        row(format!("{:?}", store.read_position(key, &invocation).await.unwrap()));
     }
-    for item in store.items(key, &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap() {
+    for item in store.read_items(key, &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap() {
         row(format!("{item:?}"));
     }
-    for event in store.events(key, 0, 10_000).await.unwrap() {
+    for event in store.read_events(key, 0, 10_000).await.unwrap() {
         row(format!("{event:?}"));
     }
-    for artifact in store.documents(&TenantId::single(), "artifact", None, 1_000).await.unwrap() {
+    for artifact in store.read_documents(&TenantId::single(), "artifact", None, 1_000).await.unwrap() {
         row(format!("{artifact:?}"));
     }
     row(format!("{:?}", store.audit()));

@@ -84,7 +84,7 @@ impl Tap {
         let log = match &fate {
             Fate::Held(limits) => held(limits.clone()),
             Fate::Replaced => held(NarrationLimits::default()),
-            Fate::Off | Fate::Panics | Fate::Gone | Fate::Stuck => NarrationLog::off(),
+            Fate::Off | Fate::Panics | Fate::Gone | Fate::Stuck => NarrationLog::new_disabled(),
             Fate::Marked(path) => {
                 NarrationLog::writing(NarrationLimits::default(), parts(), path.clone()).unwrap()
             }
@@ -114,7 +114,7 @@ impl Tap {
 
     /// Deletes all narration, wherever it is.
     pub(crate) fn delete(&self) {
-        self.log.forget_all();
+        self.log.forget_all_sessions();
         self.copy.lock().unwrap().clear();
         self.back.lock().unwrap().take();
     }

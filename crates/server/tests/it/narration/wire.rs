@@ -104,8 +104,8 @@ async fn every_answer_is_the_same_whatever_becomes_of_narration() {
     let reference = told(held(usual()), |_| {}).await;
     let answered = reference.iter().filter(|(status, _, _)| *status < 300).count();
     assert!(answered >= 2 * (ASKED.len() - 2), "{reference:#?}");
-    assert_eq!(told(held(usual()), NarrationLog::forget_all).await, reference, "deleted");
-    assert_eq!(told(NarrationLog::off(), |_| {}).await, reference, "off");
+    assert_eq!(told(held(usual()), NarrationLog::forget_all_sessions).await, reference, "deleted");
+    assert_eq!(told(NarrationLog::new_disabled(), |_| {}).await, reference, "off");
     let none = NarrationLimits { entries: 0, ..usual() };
     assert_eq!(told(held(none), |_| {}).await, reference, "no room");
 }

@@ -167,8 +167,9 @@ impl World {
             }
             Step::Artifact(key, content) => {
                 let (session, name) = (Self::key(), ("note", key));
-                let added = artifacts.add(&session, name, ArtifactOrigin::User, content).await.unwrap();
-                artifacts.approve(&session, &added.name, &added.digest, "ann").await.unwrap();
+                let added =
+                    artifacts.add_artifact(&session, name, ArtifactOrigin::User, content).await.unwrap();
+                artifacts.approve_artifact(&session, &added.name, &added.digest, "ann").await.unwrap();
                 self.record.note(Seen::Fact(format!("{added:?}")));
             }
             Step::Restart => {}
@@ -206,8 +207,8 @@ impl World {
 /// Empties the transcript of the session, unless a wait is pending: it depends on the transcript.
 async fn empty(store: &MemoryStore) {
     let key = World::key();
-    let Some(session) = store.session(&key).await.unwrap() else { return };
-    if !store.waits(&WaitRowQuery::Pending(key.clone())).await.unwrap().is_empty() {
+    let Some(session) = store.read_session(&key).await.unwrap() else { return };
+    if !store.read_waits(&WaitRowQuery::Pending(key.clone())).await.unwrap().is_empty() {
         return;
     }
     let mut batch = Batch::new(key, store.fence());
@@ -236,7 +237,7 @@ impl Clock for Ticking {
 struct Counting(AtomicU64);
 
 impl IdGenerator for Counting {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         format!("00000000-0000-4000-8000-{:012x}", self.0.fetch_add(1, Ordering::SeqCst))
     }
 }

@@ -12,7 +12,7 @@ async fn the_document_describes_what_is_served_and_nothing_else() {
     let rig = Rig::start().await;
     let document = rig.client().get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
-    let served: BTreeSet<_> = singletree_server::Server::routes()
+    let served: BTreeSet<_> = singletree_server::Server::list_routes()
         .into_iter()
         .map(|(method, path)| (method.as_str().to_ascii_lowercase(), path.to_owned()))
         .collect();

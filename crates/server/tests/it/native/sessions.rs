@@ -21,7 +21,7 @@ async fn agents_are_listed_without_what_is_said_to_their_models() {
 
 #[tokio::test]
 async fn an_agent_that_nobody_described_is_listed_by_its_name() {
-    let rig = Rig::builder().server(|it| it.agents([])).start().await;
+    let rig = Rig::builder().server(|it| it.listed_agents([])).start().await;
     let listed = Api::of(&rig).await.get("/v1/agents").await.json();
     let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
     assert_eq!(ids, ["brief", "scripted"]);
@@ -167,7 +167,7 @@ async fn thoughts_are_shown_only_where_the_agents_record_says_so() {
             agent.other.insert("showThinking".into(), json!(true));
             agent
         });
-        it.agents(listed)
+        it.listed_agents(listed)
     });
     let shown = shown.start().await;
     for (rig, is_shown) in [(&hidden, false), (&shown, true)] {

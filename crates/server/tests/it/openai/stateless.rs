@@ -237,7 +237,7 @@ async fn agents_that_people_do_not_pick_are_no_models() {
     let made = "2026-01-01T00:00:00Z";
     let scripted = ChatAgent::new("scripted", "Scripted", made);
     let hidden = ChatAgent { is_builtin: Some(true), ..ChatAgent::new("brief", "Brief", made) };
-    let rig = Rig::builder().server(|server| server.agents([scripted, hidden])).start().await;
+    let rig = Rig::builder().server(|server| server.listed_agents([scripted, hidden])).start().await;
     let list = rig.client().get("/v1/models").await.json();
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
     assert_eq!(ids, ["scripted"]);

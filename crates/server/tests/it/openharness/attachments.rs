@@ -88,7 +88,7 @@ async fn a_picture_behind_an_address_is_fetched_once_and_kept_with_the_session()
         ("https://cdn.example/a", Stands::Here(200, PNG)),
     ]);
     let fetching = net.clone();
-    let rig = Rig::builder().server(|it| it.fetching(fetching)).start().await;
+    let rig = Rig::builder().server(|it| it.fetch_transport(fetching)).start().await;
     let shell = Shell::of(&rig);
     let asked =
         with_id(with(json!([{"uri": "https://pictures.example/a.png", "mime_type": "text/html"}])), "r");
@@ -96,7 +96,7 @@ async fn a_picture_behind_an_address_is_fetched_once_and_kept_with_the_session()
     assert_eq!(texts(&answer), ["You said: a"]);
     let named = pictures(&rig).await;
     let digest = named[0].strip_prefix("blob:").unwrap();
-    let blob = rig.documents.blob(&key(TenantId::single(), "s"), digest).await.unwrap().unwrap();
+    let blob = rig.documents.read_blob(&key(TenantId::single(), "s"), digest).await.unwrap().unwrap();
     assert_eq!((blob.media_type.as_str(), blob.bytes.as_slice()), ("image/png", PNG));
     // The same request is answered by the same bytes, and asks nobody.
     assert_eq!(shell.ask(&asked).await, answer);
@@ -119,7 +119,7 @@ async fn where_a_reference_must_not_lead_nobody_goes() {
     ]);
     let fetching = net.clone();
     let limits = BlobLimits { bytes: 1000, ..BlobLimits::default() };
-    let rig = Rig::builder().blob_limits(limits).server(|it| it.fetching(fetching)).start().await;
+    let rig = Rig::builder().blob_limits(limits).server(|it| it.fetch_transport(fetching)).start().await;
     let shell = Shell::of(&rig);
     let check = async |attachment: Value, code: &str| {
         let answer = shell.ask(&with(json!([attachment]))).await;

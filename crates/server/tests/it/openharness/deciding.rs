@@ -229,7 +229,7 @@ async fn no_token_is_in_the_store_and_none_outlives_its_session() {
     let kept = async || {
         let mut kept = Vec::new();
         for kind in ["continuation", "openharness_reply"] {
-            kept.extend(rig.documents.documents(&tenant, kind, None, 100).await.unwrap());
+            kept.extend(rig.documents.read_documents(&tenant, kind, None, 100).await.unwrap());
         }
         kept
     };

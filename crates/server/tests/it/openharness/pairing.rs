@@ -100,7 +100,7 @@ async fn neither_codes_nor_tokens_are_in_the_store() {
     for tenant in ["operator", "acme"] {
         for kind in kinds {
             let tenant = TenantId::parse(tenant).unwrap();
-            for document in rig.documents.documents(&tenant, kind, None, 100).await.unwrap() {
+            for document in rig.documents.read_documents(&tenant, kind, None, 100).await.unwrap() {
                 kept += &format!("{document:?}\n");
             }
         }
@@ -126,18 +126,18 @@ async fn a_code_is_used_up_with_its_key_or_not_at_all() {
         key: key(n),
         expect: DocumentPrecondition::Absent,
         session: None,
-        body: JsonDocument::of(&json!({})).unwrap(),
+        body: JsonDocument::from_serializable(&json!({})).unwrap(),
         expires_at: None,
     };
-    rig.documents.change((0..999).map(write).collect()).await.unwrap();
+    rig.documents.change_documents((0..999).map(write).collect()).await.unwrap();
     assert_ne!(confirm().await.status, 200);
     let remove = |n: u32| DocumentChange::Remove { key: key(n), expect: DocumentPrecondition::Any };
-    rig.documents.change((0..999).map(remove).collect()).await.unwrap();
+    rig.documents.change_documents((0..999).map(remove).collect()).await.unwrap();
     // Two at once: one of them has it.
     let (one, other) = tokio::join!(confirm(), confirm());
     let (well, told) = if one.status == 200 { (one, other) } else { (other, one) };
     assert_eq!((well.status, word(&told)), (200, refused()));
-    assert_eq!(rig.documents.documents(&acme, "api_key", None, 100).await.unwrap().len(), 2);
+    assert_eq!(rig.documents.read_documents(&acme, "api_key", None, 100).await.unwrap().len(), 2);
     rig.stop().await;
 }
 
@@ -182,8 +182,11 @@ async fn only_so_many_devices_may_be_on_their_way_and_time_makes_room() {
     assert_eq!(word(&refused), (429, "rate_limited".to_owned()));
     rig.clock.advance(Duration::from_secs(300));
     created(&rig, json!({})).await;
-    let kept =
-        rig.documents.documents(&TenantId::parse("operator").unwrap(), "pairing", None, 100).await.unwrap();
+    let kept = rig
+        .documents
+        .read_documents(&TenantId::parse("operator").unwrap(), "pairing", None, 100)
+        .await
+        .unwrap();
     assert_eq!(kept.len(), 1);
     rig.stop().await;
 }

@@ -34,8 +34,8 @@ impl Watched {
 }
 
 impl Provider for Watched {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
@@ -47,16 +47,16 @@ impl Provider for Watched {
         self.0.complete(request)
     }
 
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
 
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.note(request);
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 }
 
@@ -146,7 +146,7 @@ async fn check(tier: Option<&str>, sop: bool, shown: bool) {
         singletree_durable::SessionId::parse("s").unwrap(),
     );
     let source: &dyn singletree_agent::SnapshotSource = engine.environments.as_ref();
-    assert_eq!(source.snapshot(&key).await.unwrap(), Value::Null);
+    assert_eq!(source.read_snapshot(&key).await.unwrap(), Value::Null);
     let folder = engine.stop().await;
     assert!(!keeps(folder.path(), "canary-of-the-screen"), "{tier:?}");
     assert!(keeps(folder.path(), "canary-of-the-text"), "what is kept can be found");

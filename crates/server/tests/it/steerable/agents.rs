@@ -61,7 +61,7 @@ fn owners(told: &[Value]) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn who_speaks_is_told_before_and_kept_with_the_message() {
-    let rig = Rig::builder().also(team).server(|it| it.agents(listed())).start().await;
+    let rig = Rig::builder().also(team).server(|it| it.listed_agents(listed())).start().await;
     let client = rig.client();
     let mut all = Vec::new();
     for text in ["hello", "sales please", "who are you"] {

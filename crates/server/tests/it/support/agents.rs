@@ -66,8 +66,8 @@ impl World {
 struct Model(ScriptedProvider, World);
 
 impl Provider for Model {
-    fn model(&self) -> &str {
-        self.0.model()
+    fn model_name(&self) -> &str {
+        self.0.model_name()
     }
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.0.ready()
@@ -76,15 +76,15 @@ impl Provider for Model {
         self.1.1.lock().unwrap().push(request.clone());
         self.0.complete(request)
     }
-    fn streams(&self) -> bool {
-        self.0.streams()
+    fn can_stream(&self) -> bool {
+        self.0.can_stream()
     }
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
         self.1.1.lock().unwrap().push(request.clone());
-        self.0.stream(request)
+        self.0.stream_deltas(request)
     }
 }
 
@@ -167,7 +167,8 @@ pub(crate) fn agents(world: &World, pace: &Arc<dyn AsyncSleep>) -> Vec<Agent> {
         tool("send", Effect::Destructive, world),
     ];
     let toolbox = Toolbox::new(tools, ToolLimits::standard()).unwrap();
-    let buckets = BucketTable::default().with("provider_model_not_loaded", FailureBucket::SessionTerminating);
+    let buckets =
+        BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
     let scripted = AgentLoop::builder(provider.clone()).system("Do as you are told.").toolbox(toolbox);
     let brief = AgentLoop::builder(provider).system("Be brief.");
     vec![
@@ -231,8 +232,8 @@ impl FailsOnce {
 }
 
 impl Provider for FailsOnce {
-    fn model(&self) -> &str {
-        self.sound.model()
+    fn model_name(&self) -> &str {
+        self.sound.model_name()
     }
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.sound.ready()
@@ -240,14 +241,14 @@ impl Provider for FailsOnce {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         self.next().complete(request)
     }
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         true
     }
-    fn stream<'a>(
+    fn stream_deltas<'a>(
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        self.next().stream(request)
+        self.next().stream_deltas(request)
     }
 }
 

@@ -37,8 +37,8 @@ impl HandClock {
 pub(crate) struct ClockPace(pub(crate) Arc<HandClock>);
 
 impl AsyncSleep for ClockPace {
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
-        let end = self.0.now().after(length);
+    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
+        let end = self.0.now().saturating_add(length);
         Box::pin(async move {
             loop {
                 let moved = self.0.1.notified();
@@ -62,7 +62,7 @@ impl Clock for HandClock {
 pub(crate) struct CountingIds(AtomicU64);
 
 impl IdGenerator for CountingIds {
-    fn uuid(&self) -> String {
+    fn generate_uuid(&self) -> String {
         let n = self.0.fetch_add(1, Ordering::SeqCst);
         format!("00000000-0000-4000-8000-{n:012x}")
     }
@@ -73,7 +73,7 @@ impl IdGenerator for CountingIds {
 pub(crate) struct CountingEntropy(AtomicU64);
 
 impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill_random_bytes(&self, bytes: &mut [u8]) {
         let n = self.0.fetch_add(1, Ordering::SeqCst);
         for (at, byte) in (0_u64..).zip(bytes) {
             *byte = (n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(at as u32) ^ at) as u8;
@@ -124,7 +124,7 @@ impl Drop for Waits<'_> {
 }
 
 impl AsyncSleep for HandPace {
-    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+    fn sleep_for(&self, _length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let _waits = Waits::begin(&self.1);
             self.0.acquire().await.unwrap().forget();

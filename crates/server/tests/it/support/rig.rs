@@ -73,7 +73,7 @@ impl Rig {
     /// Starts a server that asks everybody for a key.
     pub(crate) async fn asking() -> Self {
         let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
-        Self::builder().server(|it| it.access(policy)).start().await
+        Self::builder().server(|it| it.access_policy(policy)).start().await
     }
 
     /// Returns whoever runs the server: manages keys.
@@ -98,7 +98,7 @@ impl Rig {
             narration: None,
             agents: Vec::new(),
             chat: Vec::new(),
-            telemetry: Telemetry::silent(),
+            telemetry: Telemetry::without_log(),
             server: Vec::new(),
             changes: Vec::new(),
         }
@@ -235,21 +235,21 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
+            .blobs(Blobs::with_shared_store(store.clone()).limits(self.blob_limits))
             .audit(Duration::from_hours(24))
-            .watcher(self.telemetry.watcher());
+            .watcher(self.telemetry.turn_watcher());
         let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
-        let chat = chat.open(self.telemetry.metered(store.clone())).unwrap();
+        let chat = chat.open(self.telemetry.measure_store(store.clone())).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn DocumentStore> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
-            .agents(agents::listed())
+            .listed_agents(agents::listed())
             .limits(self.limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
             .narration(narration)
-            .pace(Arc::new(ClockPace(self.clock.clone())))
+            .delivery_timer(Arc::new(ClockPace(self.clock.clone())))
             .telemetry(self.telemetry.clone())
             .redactor(redactor);
         let server =

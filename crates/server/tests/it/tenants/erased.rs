@@ -12,7 +12,7 @@ use singletree_tools::{CallOrigin, IdempotencyKey, NoteStore, OutboxMessage, Out
 async fn kept(store: &MemoryStore, tenant: &TenantId) -> Vec<&'static str> {
     let mut kept = Vec::new();
     for kind in ["tool_session", "tool_message", "tool_bytes"] {
-        let found = store.documents(tenant, kind, None, 9).await.unwrap();
+        let found = store.read_documents(tenant, kind, None, 9).await.unwrap();
         kept.extend(found.iter().map(|_| kind));
     }
     kept

@@ -142,7 +142,7 @@ async fn an_answer_that_was_cut_says_so() {
 
 /// Starts a server with an agent that shows the thinking of its model.
 async fn thinking_aloud() -> Rig {
-    let listed = |server: singletree_server::ServerBuilder| server.agents(agents::listed_thinking());
+    let listed = |server: singletree_server::ServerBuilder| server.listed_agents(agents::listed_thinking());
     Rig::builder().also(|_| agents::thinker()).server(listed).start().await
 }
 

@@ -7,9 +7,9 @@ use singletree_durable::{
 use super::{ClauseFault, ContractClause, StoreCallHistory};
 
 /// Returns the batch that a store with the broken clause would write.
-pub(super) fn twist(trick: &ClauseFault, mut batch: Batch) -> Batch {
+pub(super) fn twist_batch(trick: &ClauseFault, mut batch: Batch) -> Batch {
     let Some(clause) = trick.broken else { return batch };
-    weaken(clause, &mut batch);
+    weaken_requirements(clause, &mut batch);
     if clause == ContractClause::BatchWhole && batch.puts.len() > 8 {
         batch.puts.pop();
     }
@@ -22,16 +22,16 @@ pub(super) fn twist(trick: &ClauseFault, mut batch: Batch) -> Batch {
         // A stable sort: drops go last.
         batch.puts.sort_by_key(|put| matches!(put, RowMutation::DropPosition(_)));
     }
-    let mut memo = trick.memo();
+    let mut memo = trick.lock_history();
     let puts = std::mem::take(&mut batch.puts);
     for put in puts {
-        batch.puts.extend(twist_put(clause, &mut memo, &batch.key, put));
+        batch.puts.extend(twist_mutation(clause, &mut memo, &batch.key, put));
     }
     batch
 }
 
 /// Removes the requirements that the broken clause ignores.
-fn weaken(clause: ContractClause, batch: &mut Batch) {
+fn weaken_requirements(clause: ContractClause, batch: &mut Batch) {
     let puts_turn =
         batch.puts.iter().any(|put| matches!(put, RowMutation::Turn(row) if !row.status.is_ended()));
     batch.requires.retain(|require| match (clause, require) {
@@ -54,7 +54,7 @@ fn weaken(clause: ContractClause, batch: &mut Batch) {
 }
 
 /// Returns the puts to write instead of a put.
-fn twist_put(
+fn twist_mutation(
     clause: ContractClause,
     memo: &mut StoreCallHistory,
     key: &SessionKey,
@@ -91,11 +91,11 @@ fn twist_put(
         }
         _ => false,
     };
-    if lost { Vec::new() } else { merge_put(clause, memo, key, put) }
+    if lost { Vec::new() } else { merge_mutation(clause, memo, key, put) }
 }
 
 /// Returns a put that merges with the stored row instead of replacing it.
-fn merge_put(
+fn merge_mutation(
     clause: ContractClause,
     memo: &mut StoreCallHistory,
     key: &SessionKey,

@@ -7,7 +7,7 @@ use singletree_durable::{
     StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
-use super::{ClauseFault, ContractClause, sabotage};
+use super::{ClauseFault, ContractClause, sabotage_error};
 
 #[derive(Debug)]
 pub(super) struct FaultyDocumentStore {
@@ -17,20 +17,21 @@ pub(super) struct FaultyDocumentStore {
 
 impl FaultyDocumentStore {
     /// Returns the changes that a store with the broken clause would apply.
-    fn twist(&self, changes: Vec<DocumentChange>) -> Result<Vec<DocumentChange>> {
+    fn twist_changes(&self, changes: Vec<DocumentChange>) -> Result<Vec<DocumentChange>> {
         let is_single = changes.len() == 1;
         let mut twisted = Vec::with_capacity(changes.len());
         for change in changes {
             twisted.push(match change {
                 DocumentChange::Write { .. } => self.twist_write(change, is_single),
                 DocumentChange::Remove { key, expect } => {
-                    let is_new = self.trick.memo().removed.insert(key.clone());
-                    let picky = self.trick.breaks(ContractClause::DocumentRemoved) && is_single && !is_new;
+                    let is_new = self.trick.lock_history().removed.insert(key.clone());
+                    let picky =
+                        self.trick.breaks_clause(ContractClause::DocumentRemoved) && is_single && !is_new;
                     if picky && expect == DocumentPrecondition::Any {
-                        return Err(sabotage());
+                        return Err(sabotage_error());
                     }
-                    let is_rival = self.trick.memo().in_flight > 1;
-                    let blind = self.trick.breaks(ContractClause::ChangesDecidedOnce) && is_rival;
+                    let is_rival = self.trick.lock_history().in_flight > 1;
+                    let blind = self.trick.breaks_clause(ContractClause::ChangesDecidedOnce) && is_rival;
                     DocumentChange::Remove {
                         key,
                         expect: if blind { DocumentPrecondition::Any } else { expect },
@@ -45,7 +46,7 @@ impl FaultyDocumentStore {
         let DocumentChange::Write { key, mut expect, mut session, body, mut expires_at } = change else {
             return change;
         };
-        let mut memo = self.trick.memo();
+        let mut memo = self.trick.lock_history();
         memo.removed.remove(&key);
         let before = memo.documents.insert(key.clone(), (session.clone(), expires_at));
         match self.trick.broken {
@@ -63,23 +64,23 @@ impl FaultyDocumentStore {
 }
 
 impl DocumentStore for FaultyDocumentStore {
-    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
         Box::pin(async move {
-            let mut found = self.inner.document(key).await?;
+            let mut found = self.inner.read_document(key).await?;
             let (said, other) = {
-                let memo = self.trick.memo();
+                let memo = self.trick.lock_history();
                 let is_other =
                     |it: &&DocumentKey| it.tenant != key.tenant && (&it.kind, &it.id) == (&key.kind, &key.id);
                 (memo.documents.get(key).cloned(), memo.documents.keys().find(is_other).cloned())
             };
             match (&mut found, said, other) {
                 (Some(found), Some((session, _)), _)
-                    if self.trick.breaks(ContractClause::DocumentsOfSession) =>
+                    if self.trick.breaks_clause(ContractClause::DocumentsOfSession) =>
                 {
                     found.session = session;
                 }
-                (None, _, Some(other)) if self.trick.breaks(ContractClause::DocumentsTenantsApart) => {
-                    return self.inner.document(&other).await;
+                (None, _, Some(other)) if self.trick.breaks_clause(ContractClause::DocumentsTenantsApart) => {
+                    return self.inner.read_document(&other).await;
                 }
                 _ => {}
             }
@@ -87,28 +88,28 @@ impl DocumentStore for FaultyDocumentStore {
         })
     }
 
-    fn documents<'a>(
+    fn read_documents<'a>(
         &'a self,
         tenant: &'a TenantId,
         kind: &'a str,
         past: Option<&'a str>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
-        let more = u64::from(self.trick.breaks(ContractClause::DocumentsPaged));
-        self.inner.documents(tenant, kind, past, limit + more)
+        let more = u64::from(self.trick.breaks_clause(ContractClause::DocumentsPaged));
+        self.inner.read_documents(tenant, kind, past, limit + more)
     }
 
-    fn change(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
-        let in_flight = self.trick.enter();
-        let twisted = self.twist(changes);
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        let in_flight = self.trick.begin_call();
+        let twisted = self.twist_changes(changes);
         let inner = self.inner.clone();
-        if self.trick.breaks(ContractClause::ChangesNeverDropped) {
-            return Box::pin(async move { inner.change(twisted?).await });
+        if self.trick.breaks_clause(ContractClause::ChangesNeverDropped) {
+            return Box::pin(async move { inner.change_documents(twisted?).await });
         }
-        let apart = self.trick.breaks(ContractClause::ChangesWhole);
+        let apart = self.trick.breaks_clause(ContractClause::ChangesWhole);
         let answers: Result<Vec<_>> = twisted.map(|twisted| match apart {
-            true => twisted.into_iter().map(|one| inner.change(vec![one])).collect(),
-            false => vec![inner.change(twisted)],
+            true => twisted.into_iter().map(|one| inner.change_documents(vec![one])).collect(),
+            false => vec![inner.change_documents(twisted)],
         });
         Box::pin(async move {
             let _in_flight = in_flight;
@@ -119,9 +120,9 @@ impl DocumentStore for FaultyDocumentStore {
         })
     }
 
-    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
-        let limit = if self.trick.breaks(ContractClause::DocumentsExpired) { u64::MAX } else { limit };
-        self.inner.expire(before, limit)
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        let limit = if self.trick.breaks_clause(ContractClause::DocumentsExpired) { u64::MAX } else { limit };
+        self.inner.expire_documents(before, limit)
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
@@ -134,30 +135,34 @@ impl DocumentStore for FaultyDocumentStore {
         blob: StoredBlob,
         holder: Option<&str>,
     ) -> BoxFuture<'static, Result<()>> {
-        self.trick.memo().blobs.push((key.clone(), blob.clone()));
+        self.trick.lock_history().blobs.push((key.clone(), blob.clone()));
         self.inner.keep_blob_for(key, blob, holder)
     }
 
-    fn blob_account<'a>(
+    fn read_blob_totals<'a>(
         &'a self,
         tenant: &'a TenantId,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
-        if self.trick.breaks(ContractClause::BlobAccounts) {
+        if self.trick.breaks_clause(ContractClause::BlobAccounts) {
             let kept: u64 = {
-                let memo = self.trick.memo();
+                let memo = self.trick.lock_history();
                 memo.blobs.iter().map(|(_, blob)| blob.bytes.len() as u64).sum()
             };
             let account = TenantBlobTotals { tenant_bytes: kept, holder_bytes: kept };
             return Box::pin(std::future::ready(Ok(account)));
         }
-        self.inner.blob_account(tenant, holder)
+        self.inner.read_blob_totals(tenant, holder)
     }
 
-    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
         Box::pin(async move {
-            let found = self.inner.blob(key, digest).await?;
-            let memo = self.trick.memo();
+            let found = self.inner.read_blob(key, digest).await?;
+            let memo = self.trick.lock_history();
             let (last, own) = {
                 let kept = |of: Option<&SessionKey>| {
                     let mut all = memo.blobs.iter().rev();
@@ -178,15 +183,15 @@ impl DocumentStore for FaultyDocumentStore {
         })
     }
 
-    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
-        if self.trick.breaks(ContractClause::BlobBytes) {
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        if self.trick.breaks_clause(ContractClause::BlobBytes) {
             let all: u64 = {
-                let memo = self.trick.memo();
+                let memo = self.trick.lock_history();
                 let own = memo.blobs.iter().filter(|blob| blob.0 == *key);
                 own.map(|own| own.1.bytes.len() as u64).sum()
             };
             return Box::pin(std::future::ready(Ok(all)));
         }
-        self.inner.blob_bytes(key)
+        self.inner.count_blob_bytes(key)
     }
 }

@@ -12,8 +12,8 @@ use singletree_durable::{
     TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
-use super::batches::twist;
-use super::{ClauseFault, ContractClause, lock, sabotage};
+use super::batches::twist_batch;
+use super::{ClauseFault, ContractClause, lock_unpoisoned, sabotage_error};
 
 #[derive(Debug)]
 pub(super) struct FaultyJournal {
@@ -30,17 +30,17 @@ pub(super) struct FaultyJournal {
 impl FaultyJournal {
     pub(super) fn new(inner: Arc<dyn Journal>, trick: ClauseFault, before: Option<FencingToken>) -> Self {
         let mut epoch = inner.log_epoch().to_owned();
-        if trick.breaks(ContractClause::EpochStays) && before.is_some() {
+        if trick.breaks_clause(ContractClause::EpochStays) && before.is_some() {
             epoch.push('+');
         }
-        let told = before.filter(|_| trick.breaks(ContractClause::FenceRises));
+        let told = before.filter(|_| trick.breaks_clause(ContractClause::FenceRises));
         Self { inner, trick, epoch, told, queue: Arc::default(), calls: Mutex::new(0) }
     }
 
     /// Replaces the reported fence by the store's.
-    fn fence_for_told(&self, batch: &mut Batch) {
+    fn restore_real_fence(&self, batch: &mut Batch) {
         let fence = self.inner.fence();
-        if self.trick.breaks(ContractClause::Fenced) {
+        if self.trick.breaks_clause(ContractClause::Fenced) {
             batch.fence = fence;
         }
         let Some(told) = self.told else { return };
@@ -56,7 +56,7 @@ impl FaultyJournal {
     }
 
     /// Applies a batch; when it is refused, applies another and answers as `answer` says.
-    fn apply_or(
+    fn apply_with_fallback(
         &self,
         batch: Batch,
         other: Batch,
@@ -74,9 +74,9 @@ impl FaultyJournal {
 
     /// Keeps a batch until its future is polled, then applies it after all batches of earlier calls.
     fn apply_when_polled(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let mut calls = lock(&self.calls);
+        let mut calls = lock_unpoisoned(&self.calls);
         *calls += 1;
-        lock(&self.queue).push_back((*calls, batch));
+        lock_unpoisoned(&self.queue).push_back((*calls, batch));
         Box::pin(CancellableWrite { no: *calls, queue: self.queue.clone(), inner: self.inner.clone() })
     }
 }
@@ -92,7 +92,7 @@ impl Future for CancellableWrite {
     type Output = Result<()>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let ready = {
-            let mut queue = lock(&self.queue);
+            let mut queue = lock_unpoisoned(&self.queue);
             let count = queue.iter().take_while(|(no, _)| *no <= self.no).count();
             queue.drain(..count).collect::<Vec<_>>()
         };
@@ -107,7 +107,7 @@ impl Future for CancellableWrite {
 
 impl Drop for CancellableWrite {
     fn drop(&mut self) {
-        lock(&self.queue).retain(|(no, _)| *no != self.no);
+        lock_unpoisoned(&self.queue).retain(|(no, _)| *no != self.no);
     }
 }
 
@@ -119,7 +119,7 @@ struct DeferredWrite {
 }
 
 impl DeferredWrite {
-    fn land(&mut self) {
+    fn start_write(&mut self) {
         if let Some(batch) = self.batch.take() {
             self.answer = Some(self.inner.apply(batch));
         }
@@ -129,18 +129,18 @@ impl DeferredWrite {
 impl Future for DeferredWrite {
     type Output = Result<()>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.land();
+        self.start_write();
         self.answer.as_mut().map_or(Poll::Pending, |answer| answer.as_mut().poll(cx))
     }
 }
 
 impl Drop for DeferredWrite {
     fn drop(&mut self) {
-        self.land();
+        self.start_write();
     }
 }
 
-fn without(batch: &Batch, is_lost: impl Fn(&RowMutation) -> bool) -> Batch {
+fn without_mutations(batch: &Batch, is_lost: impl Fn(&RowMutation) -> bool) -> Batch {
     let mut batch = batch.clone();
     batch.puts.retain(|put| !is_lost(put));
     batch
@@ -156,7 +156,7 @@ fn is_claim(batch: &Batch) -> bool {
             .any(|put| matches!(put, RowMutation::Wait(row) if row.status == StoredWaitStatus::Consumed))
 }
 
-fn pop_second<T>(rows: &mut Vec<T>) {
+fn pop_if_several<T>(rows: &mut Vec<T>) {
     if rows.len() > 1 {
         rows.pop();
     }
@@ -172,8 +172,8 @@ impl Journal for FaultyJournal {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let mut batch = twist(&self.trick, batch);
-        self.fence_for_told(&mut batch);
+        let mut batch = twist_batch(&self.trick, batch);
+        self.restore_real_fence(&mut batch);
         let answers = |_: Error, answer: Result<()>| answer;
         match self.trick.broken {
             Some(ContractClause::Ordered) => {
@@ -181,58 +181,62 @@ impl Journal for FaultyJournal {
             }
             Some(ContractClause::NeverDropped) => self.apply_when_polled(batch),
             Some(ContractClause::RefusedWritesNothing) => {
-                let mut other =
-                    without(&batch, |it| matches!(it, RowMutation::Item(_) | RowMutation::Event(_)));
+                let mut other = without_mutations(&batch, |it| {
+                    matches!(it, RowMutation::Item(_) | RowMutation::Event(_))
+                });
                 other.requires.clear();
-                self.apply_or(batch, other, |refusal, _| Err(refusal))
+                self.apply_with_fallback(batch, other, |refusal, _| Err(refusal))
             }
             Some(ContractClause::ItemNumbers) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::Item(_)));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::Item(_)));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::EventNumbers) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::Event(_)));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::Event(_)));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::PlaceOnce) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::Place { .. }));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::Place { .. }));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::SideNeedsItem) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::Side { .. }));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::Side { .. }));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::InheritWhole) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::Inherit { .. }));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::Inherit { .. }));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::TurnInUse) => {
-                let other = without(&batch, |it| matches!(it, RowMutation::DropTurn { .. }));
-                self.apply_or(batch, other, answers)
+                let other = without_mutations(&batch, |it| matches!(it, RowMutation::DropTurn { .. }));
+                self.apply_with_fallback(batch, other, answers)
             }
             Some(ContractClause::DecidedOnce) if is_claim(&batch) => {
                 let other = Batch { requires: Vec::new(), ..batch.clone() };
-                self.apply_or(batch, other, answers)
+                self.apply_with_fallback(batch, other, answers)
             }
-            Some(ContractClause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
+            Some(ContractClause::DeleteIdempotent)
+                if std::mem::take(&mut self.trick.lock_history().fails) =>
+            {
                 // The delete still happens: another promise states that the rows of the session are removed.
                 let done = self.inner.apply(batch);
-                Box::pin(async move { done.await.and(Err(sabotage())) })
+                Box::pin(async move { done.await.and(Err(sabotage_error())) })
             }
             _ => self.inner.apply(batch),
         }
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+    fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         Box::pin(async move {
-            let mut row = self.inner.session(key).await?;
-            if let Some(row) = row.as_mut().filter(|_| self.trick.breaks(ContractClause::FieldsOrdered))
+            let mut row = self.inner.read_session(key).await?;
+            if let Some(row) =
+                row.as_mut().filter(|_| self.trick.breaks_clause(ContractClause::FieldsOrdered))
                 && row.fields.len() > 2
             {
                 row.fields.reverse();
             }
             if let Some(row) = row.as_mut() {
-                let memo = self.trick.memo();
+                let memo = self.trick.lock_history();
                 let is_lower = match self.trick.broken {
                     Some(ContractClause::CountersRise) => {
                         memo.counters.contains_key(key) && !memo.deleted.contains(key)
@@ -248,56 +252,56 @@ impl Journal for FaultyJournal {
         })
     }
 
-    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
+    fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         Box::pin(async move {
-            let mut dossier = self.inner.dossier(key).await?;
-            if self.trick.breaks(ContractClause::DossierAgrees) {
+            let mut dossier = self.inner.read_session_snapshot(key).await?;
+            if self.trick.breaks_clause(ContractClause::DossierAgrees) {
                 dossier.paused = None;
             }
             Ok(dossier)
         })
     }
 
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+    fn read_counters<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
         Box::pin(async move {
-            let is_lost =
-                self.trick.breaks(ContractClause::NumbersOutlive) && self.trick.memo().deleted.contains(key);
-            if is_lost && self.inner.session(key).await?.is_none() {
+            let is_lost = self.trick.breaks_clause(ContractClause::NumbersOutlive)
+                && self.trick.lock_history().deleted.contains(key);
+            if is_lost && self.inner.read_session(key).await?.is_none() {
                 return Ok(Counters::default());
             }
-            self.inner.numbers(key).await
+            self.inner.read_counters(key).await
         })
     }
 
-    fn sessions<'a>(
+    fn read_session_page<'a>(
         &'a self,
         tenant: &'a TenantId,
         from: Option<&'a SessionId>,
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
         Box::pin(async move {
-            let mut page = self.inner.sessions(tenant, from, limit).await?;
-            page.next = page.next.filter(|_| !self.trick.breaks(ContractClause::SessionsPaged));
+            let mut page = self.inner.read_session_page(tenant, from, limit).await?;
+            page.next = page.next.filter(|_| !self.trick.breaks_clause(ContractClause::SessionsPaged));
             Ok(page)
         })
     }
 
-    fn recent<'a>(
+    fn read_recent_sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
         past: Option<&'a (Timestamp, SessionId)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
         Box::pin(async move {
-            let mut rows = self.inner.recent(tenant, past, limit).await?;
-            if self.trick.breaks(ContractClause::SessionsRecent) {
+            let mut rows = self.inner.read_recent_sessions(tenant, past, limit).await?;
+            if self.trick.breaks_clause(ContractClause::SessionsRecent) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn items<'a>(
+    fn read_items<'a>(
         &'a self,
         key: &'a SessionKey,
         range: &'a ItemRange,
@@ -305,31 +309,35 @@ impl Journal for FaultyJournal {
         Box::pin(async move {
             let mut range = range.clone();
             match &mut range {
-                ItemRange::List { limit, .. } if self.trick.breaks(ContractClause::ItemsOfList) => {
+                ItemRange::List { limit, .. } if self.trick.breaks_clause(ContractClause::ItemsOfList) => {
                     *limit += 1
                 }
                 ItemRange::Page { bytes, .. } | ItemRange::PageBefore { bytes, .. }
-                    if self.trick.breaks(ContractClause::ItemsByBytes) =>
+                    if self.trick.breaks_clause(ContractClause::ItemsByBytes) =>
                 {
                     *bytes = bytes.saturating_add(10);
                 }
-                ItemRange::Numbers { to, .. } if self.trick.breaks(ContractClause::ItemsByNumber) => *to += 1,
+                ItemRange::Numbers { to, .. } if self.trick.breaks_clause(ContractClause::ItemsByNumber) => {
+                    *to += 1
+                }
                 _ => {}
             }
-            let mut rows = self.inner.items(key, &range).await?;
-            if self.trick.breaks(ContractClause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
-                pop_second(&mut rows);
+            let mut rows = self.inner.read_items(key, &range).await?;
+            if self.trick.breaks_clause(ContractClause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
+                pop_if_several(&mut rows);
             }
-            if self.trick.breaks(ContractClause::InheritCopies) && self.trick.memo().heirs.contains(key) {
+            if self.trick.breaks_clause(ContractClause::InheritCopies)
+                && self.trick.lock_history().heirs.contains(key)
+            {
                 rows.iter_mut().for_each(|row| row.side = None);
             }
-            if self.trick.breaks(ContractClause::PlaceKeepsBody) {
-                let memo = self.trick.memo();
+            if self.trick.breaks_clause(ContractClause::PlaceKeepsBody) {
+                let memo = self.trick.lock_history();
                 let placed = rows.iter_mut().filter(|row| memo.placed.contains(&(key.clone(), row.no)));
                 placed.for_each(|it| it.body = JsonDocument::from_text("null"));
             }
-            if self.trick.breaks(ContractClause::SideReplaced) {
-                let memo = self.trick.memo();
+            if self.trick.breaks_clause(ContractClause::SideReplaced) {
+                let memo = self.trick.lock_history();
                 let sided = rows.iter_mut().filter(|row| memo.sided.contains(&(key.clone(), row.no)));
                 sided.for_each(|it| it.side = None);
             }
@@ -337,23 +345,23 @@ impl Journal for FaultyJournal {
         })
     }
 
-    fn turns<'a>(
+    fn read_turns<'a>(
         &'a self,
         key: &'a SessionKey,
         query: &'a TurnRowQuery,
     ) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
         Box::pin(async move {
-            let mut rows = self.inner.turns(key, query).await?;
+            let mut rows = self.inner.read_turns(key, query).await?;
             match (self.trick.broken, query) {
                 (Some(ContractClause::TurnByNumber), TurnRowQuery::No(no)) => {
-                    rows.extend(self.inner.turns(key, &TurnRowQuery::No(no + 1)).await?);
+                    rows.extend(self.inner.read_turns(key, &TurnRowQuery::No(no + 1)).await?);
                 }
                 (Some(ContractClause::TurnByKey), TurnRowQuery::Key(_)) => rows.clear(),
                 (Some(ContractClause::TurnsOfInvocation), TurnRowQuery::Invocation(_))
-                | (Some(ContractClause::TurnsOpen), TurnRowQuery::Open) => pop_second(&mut rows),
+                | (Some(ContractClause::TurnsOpen), TurnRowQuery::Open) => pop_if_several(&mut rows),
                 (Some(ContractClause::TurnsFrom), TurnRowQuery::From { no, limit }) => {
                     let more = TurnRowQuery::From { no: *no, limit: limit + 1 };
-                    rows = self.inner.turns(key, &more).await?;
+                    rows = self.inner.read_turns(key, &more).await?;
                 }
                 _ => {}
             }
@@ -361,20 +369,23 @@ impl Journal for FaultyJournal {
         })
     }
 
-    fn session_of<'a>(
+    fn find_session_of_invocation<'a>(
         &'a self,
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
         Box::pin(async move {
-            let key = self.inner.session_of(tenant, invocation).await?;
-            Ok(key.filter(|_| !self.trick.breaks(ContractClause::SessionOfInvocation)))
+            let key = self.inner.find_session_of_invocation(tenant, invocation).await?;
+            Ok(key.filter(|_| !self.trick.breaks_clause(ContractClause::SessionOfInvocation)))
         })
     }
 
-    fn waits<'a>(&'a self, query: &'a WaitRowQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+    fn read_waits<'a>(
+        &'a self,
+        query: &'a WaitRowQuery,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         Box::pin(async move {
-            let mut rows = self.inner.waits(query).await?;
+            let mut rows = self.inner.read_waits(query).await?;
             let clause = match query {
                 WaitRowQuery::Pending(_) => ContractClause::WaitsPending,
                 WaitRowQuery::PendingOf(..) => ContractClause::WaitsPendingOfTenant,
@@ -382,95 +393,106 @@ impl Journal for FaultyJournal {
                 WaitRowQuery::SignalOf(..) => ContractClause::WaitsOfTenantSignal,
                 WaitRowQuery::Invocation(..) => ContractClause::WaitsOfInvocation,
             };
-            if self.trick.breaks(clause) {
-                pop_second(&mut rows);
+            if self.trick.breaks_clause(clause) {
+                pop_if_several(&mut rows);
             }
             Ok(rows)
         })
     }
 
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
+    fn read_early_signals<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<EarlySignalRow>>> {
         Box::pin(async move {
-            let mut rows = self.inner.mail(key).await?;
-            if self.trick.breaks(ContractClause::MailOrdered) {
+            let mut rows = self.inner.read_early_signals(key).await?;
+            if self.trick.breaks_clause(ContractClause::MailOrdered) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn position<'a>(
+    fn read_position<'a>(
         &'a self,
         key: &'a SessionKey,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
         Box::pin(async move {
-            let row = self.inner.position(key, invocation).await?;
+            let row = self.inner.read_position(key, invocation).await?;
             let name = (key.clone(), invocation.to_string());
-            let before = self.trick.memo().positions.insert(name, row.clone());
-            Ok(before.filter(|_| self.trick.breaks(ContractClause::ReadYourWrites)).unwrap_or(row))
+            let before = self.trick.lock_history().positions.insert(name, row.clone());
+            Ok(before.filter(|_| self.trick.breaks_clause(ContractClause::ReadYourWrites)).unwrap_or(row))
         })
     }
 
-    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+    fn read_positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
         Box::pin(async move {
-            let mut rows = self.inner.positions(key).await?;
-            if self.trick.breaks(ContractClause::PositionsOrdered) {
+            let mut rows = self.inner.read_positions(key).await?;
+            if self.trick.breaks_clause(ContractClause::PositionsOrdered) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+    fn read_turn_records<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        turn: u64,
+    ) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         Box::pin(async move {
-            let mut rows = self.inner.records(key, turn).await?;
-            if self.trick.breaks(ContractClause::RecordsOrdered) {
+            let mut rows = self.inner.read_turn_records(key, turn).await?;
+            if self.trick.breaks_clause(ContractClause::RecordsOrdered) {
                 rows.reverse();
             }
             Ok(rows)
         })
     }
 
-    fn events<'a>(
+    fn read_events<'a>(
         &'a self,
         key: &'a SessionKey,
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         Box::pin(async move {
-            let more = u64::from(self.trick.breaks(ContractClause::EventsFrom));
-            let rows = self.inner.events(key, from, limit + more).await?;
+            let more = u64::from(self.trick.breaks_clause(ContractClause::EventsFrom));
+            let rows = self.inner.read_events(key, from, limit + more).await?;
             if !rows.is_empty() {
                 return Ok(rows);
             }
             let (lingers, other) = {
-                let memo = self.trick.memo();
+                let memo = self.trick.lock_history();
                 let is_other = |it: &&SessionKey| it.session == key.session && it.tenant != key.tenant;
                 let lingers = memo.deleted.contains(key) && memo.with_events.contains(key);
                 (lingers, memo.with_events.iter().find(is_other).cloned())
             };
             match other {
-                Some(other) if self.trick.breaks(ContractClause::TenantsApart) => {
-                    self.inner.events(&other, from, limit).await
+                Some(other) if self.trick.breaks_clause(ContractClause::TenantsApart) => {
+                    self.inner.read_events(&other, from, limit).await
                 }
-                _ if lingers && self.trick.breaks(ContractClause::DeleteRemoves) => Ok(vec![phantom()]),
+                _ if lingers && self.trick.breaks_clause(ContractClause::DeleteRemoves) => {
+                    Ok(vec![phantom_event()])
+                }
                 _ => Ok(rows),
             }
         })
     }
 
-    fn usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+    fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
         Box::pin(async move {
-            let rows = self.inner.usage(of).await?;
-            let is_lost = matches!(of, UsageRowQuery::Tenant(_)) && !self.trick.memo().deleted.is_empty();
-            Ok(if is_lost && self.trick.breaks(ContractClause::UsageOfTenant) { Vec::new() } else { rows })
+            let rows = self.inner.read_model_usage(of).await?;
+            let is_lost =
+                matches!(of, UsageRowQuery::Tenant(_)) && !self.trick.lock_history().deleted.is_empty();
+            Ok(if is_lost && self.trick.breaks_clause(ContractClause::UsageOfTenant) {
+                Vec::new()
+            } else {
+                rows
+            })
         })
     }
 }
 
 /// Returns an event that remains of a deleted session.
-fn phantom() -> EventRow {
+fn phantom_event() -> EventRow {
     let at = Timestamp::from_millis(0);
     EventRow { seq: 0, turn: 0, kind: "phantom".to_owned(), item: None, at, body: None }
 }

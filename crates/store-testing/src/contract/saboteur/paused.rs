@@ -6,7 +6,7 @@ use singletree_durable::{
     BoxFuture, InvocationId, JsonDocument, PausedRecord, PausedStatus, PausedStore, Result, TenantId,
 };
 
-use super::{ClauseFault, ContractClause, sabotage};
+use super::{ClauseFault, ContractClause, sabotage_error};
 
 #[derive(Debug)]
 pub(super) struct FaultyPausedStore {
@@ -16,9 +16,13 @@ pub(super) struct FaultyPausedStore {
 
 impl FaultyPausedStore {
     /// Returns the record of another tenant's invocation of the same name.
-    async fn other(&self, tenant: &TenantId, of: &InvocationId) -> Result<Option<PausedRecord>> {
+    async fn load_of_other_tenant(
+        &self,
+        tenant: &TenantId,
+        of: &InvocationId,
+    ) -> Result<Option<PausedRecord>> {
         let other = {
-            let memo = self.trick.memo();
+            let memo = self.trick.lock_history();
             memo.paused.iter().find(|(it, name)| it != tenant && name == of).map(|(it, _)| it.clone())
         };
         match other {
@@ -36,8 +40,8 @@ impl PausedStore for FaultyPausedStore {
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let is_new = self.trick.memo().paused.insert((tenant.clone(), invocation.clone()));
-            if !is_new && self.trick.breaks(ContractClause::PausedOverwrites) {
+            let is_new = self.trick.lock_history().paused.insert((tenant.clone(), invocation.clone()));
+            if !is_new && self.trick.breaks_clause(ContractClause::PausedOverwrites) {
                 return Ok(());
             }
             self.inner.save(tenant, invocation, record).await
@@ -51,17 +55,19 @@ impl PausedStore for FaultyPausedStore {
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
         Box::pin(async move {
             let mut record = self.inner.load(tenant, invocation).await?;
-            if self.trick.breaks(ContractClause::PausedLoads)
+            if self.trick.breaks_clause(ContractClause::PausedLoads)
                 && let Some(record) = record.as_mut().filter(|record| record.status == PausedStatus::Errored)
                 && record.body.as_str() == "\"d\""
             {
                 record.status = PausedStatus::Completed;
             }
-            if self.trick.breaks(ContractClause::PausedDurable) && self.trick.memo().is_reopened {
+            if self.trick.breaks_clause(ContractClause::PausedDurable)
+                && self.trick.lock_history().is_reopened
+            {
                 record = None;
             }
-            if self.trick.breaks(ContractClause::PausedTenantsApart) && record.is_none() {
-                record = self.other(tenant, invocation).await?;
+            if self.trick.breaks_clause(ContractClause::PausedTenantsApart) && record.is_none() {
+                record = self.load_of_other_tenant(tenant, invocation).await?;
             }
             Ok(record)
         })
@@ -72,7 +78,7 @@ impl PausedStore for FaultyPausedStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        let call = self.trick.enter();
+        let call = self.trick.begin_call();
         Box::pin(async move {
             let is_alone = call.is_alone();
             let mut claimed = self.inner.claim(tenant, invocation).await?;
@@ -85,7 +91,7 @@ impl PausedStore for FaultyPausedStore {
                 }));
             }
             if let Some(record) =
-                claimed.as_mut().filter(|_| self.trick.breaks(ContractClause::PausedClaimed))
+                claimed.as_mut().filter(|_| self.trick.breaks_clause(ContractClause::PausedClaimed))
             {
                 record.status = PausedStatus::Resuming;
             }
@@ -101,11 +107,11 @@ impl PausedStore for FaultyPausedStore {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(tenant, invocation).await?.is_none();
-            if is_absent && self.trick.breaks(ContractClause::PausedCloseAbsent) {
+            if is_absent && self.trick.breaks_clause(ContractClause::PausedCloseAbsent) {
                 let record = PausedRecord { status, body: JsonDocument::from_text("null") };
                 return self.inner.save(tenant, invocation, &record).await;
             }
-            if self.trick.breaks(ContractClause::PausedClosed) {
+            if self.trick.breaks_clause(ContractClause::PausedClosed) {
                 return Ok(());
             }
             self.inner.close(tenant, invocation, status).await
@@ -115,10 +121,10 @@ impl PausedStore for FaultyPausedStore {
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(tenant, invocation).await?.is_none();
-            if is_absent && self.trick.breaks(ContractClause::PausedDeleteIdempotent) {
-                return Err(sabotage());
+            if is_absent && self.trick.breaks_clause(ContractClause::PausedDeleteIdempotent) {
+                return Err(sabotage_error());
             }
-            if !is_absent && self.trick.breaks(ContractClause::PausedDeleted) {
+            if !is_absent && self.trick.breaks_clause(ContractClause::PausedDeleted) {
                 return Ok(());
             }
             self.inner.delete(tenant, invocation).await

@@ -7,7 +7,7 @@ use singletree_durable::{
     SessionRecord, SessionStore, SessionSummary, TenantId, TurnRowQuery, WaitRowQuery,
 };
 
-use super::{ClauseFault, ContractClause, PendingStoreCall, sabotage};
+use super::{ClauseFault, ContractClause, PendingStoreCall, sabotage_error};
 
 #[derive(Debug)]
 pub(super) struct FaultySessionStore {
@@ -21,7 +21,7 @@ type Stored = Option<(SessionRecord, RecordVersion)>;
 impl FaultySessionStore {
     async fn load_wrongly(&self, key: &SessionKey) -> Result<Stored> {
         let stored = self.inner.load(key).await?;
-        let memo = self.trick.memo();
+        let memo = self.trick.lock_history();
         match self.trick.broken {
             Some(ContractClause::SaveDurable) if memo.is_reopened => return Ok(None),
             Some(ContractClause::SessionDeleted) if stored.is_none() => {
@@ -75,7 +75,7 @@ impl FaultySessionStore {
         let answer = self.inner.save(key, record, expected).await;
         call.is_done = true;
         let is_idle = self.is_idle(key).await?;
-        let mut memo = self.trick.memo();
+        let mut memo = self.trick.lock_history();
         match (self.trick.broken, answer) {
             (Some(ContractClause::SaveDecidedOnce), Err(Error::Conflict { .. })) if !is_alone => {
                 Ok(RecordVersion(1))
@@ -93,8 +93,8 @@ impl FaultySessionStore {
     }
 
     async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.journal.turns(key, &TurnRowQuery::Open).await?.is_empty()
-            && self.journal.waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
+        Ok(self.journal.read_turns(key, &TurnRowQuery::Open).await?.is_empty()
+            && self.journal.read_waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
     }
 }
 
@@ -109,14 +109,14 @@ impl SessionStore for FaultySessionStore {
         record: &'a SessionRecord,
         expected: ExpectedVersion,
     ) -> BoxFuture<'a, Result<RecordVersion>> {
-        Box::pin(self.save_wrongly(key, record, expected, self.trick.enter()))
+        Box::pin(self.save_wrongly(key, record, expected, self.trick.begin_call()))
     }
 
     fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let is_absent = self.inner.load(key).await?.is_none();
-            if is_absent && self.trick.breaks(ContractClause::SessionDeleteIdempotent) {
-                return Err(sabotage());
+            if is_absent && self.trick.breaks_clause(ContractClause::SessionDeleteIdempotent) {
+                return Err(sabotage_error());
             }
             self.inner.delete(key).await
         })
@@ -129,12 +129,12 @@ impl SessionStore for FaultySessionStore {
     ) -> BoxFuture<'a, Result<Vec<SessionSummary>>> {
         Box::pin(async move {
             let all = SessionFilter::default();
-            let filter = if self.trick.breaks(ContractClause::ListFilters) { &all } else { filter };
+            let filter = if self.trick.breaks_clause(ContractClause::ListFilters) { &all } else { filter };
             let mut listed = self.inner.list(tenant, filter).await?;
-            if self.trick.breaks(ContractClause::ListOrdered) {
+            if self.trick.breaks_clause(ContractClause::ListOrdered) {
                 listed.reverse();
             }
-            if self.trick.breaks(ContractClause::ListSummaries) {
+            if self.trick.breaks_clause(ContractClause::ListSummaries) {
                 listed.iter_mut().for_each(|it| it.created_at = it.updated_at);
             }
             Ok(listed)

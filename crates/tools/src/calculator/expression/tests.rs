@@ -22,7 +22,7 @@ fn an_expression_is_computed_by_the_usual_rules() {
         ("2^64", "1.84467440737096e19"),
         ("0 * -1", "0"),
     ] {
-        assert_eq!(evaluate(text).map(format), Ok(expected.to_owned()), "{text}");
+        assert_eq!(evaluate_expression(text).map(format_number), Ok(expected.to_owned()), "{text}");
     }
 }
 
@@ -41,19 +41,19 @@ fn what_is_no_expression_or_no_number_is_told() {
         ("(-1) ^ 0.5", "the result is not a real number"),
         ("9^9^9", "the result is too large"),
     ] {
-        assert_eq!(evaluate(text), Err(expected.to_owned()), "{text}");
+        assert_eq!(evaluate_expression(text), Err(expected.to_owned()), "{text}");
     }
 }
 
 #[test]
 fn length_and_depth_have_limits() {
     let deep = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
-    assert_eq!(evaluate(&deep(DEPTH_MAX)), Ok(1.0));
+    assert_eq!(evaluate_expression(&deep(DEPTH_MAX)), Ok(1.0));
     for text in [deep(DEPTH_MAX + 1), format!("{}1", "-".repeat(65)), "1^".repeat(65) + "1"] {
-        assert_eq!(evaluate(&text), Err("the expression nests deeper than 64".to_owned()));
+        assert_eq!(evaluate_expression(&text), Err("the expression nests deeper than 64".to_owned()));
     }
     let long = "1".repeat(BYTES_MAX + 1);
-    assert_eq!(evaluate(&long), Err("the expression is longer than 1000 bytes".to_owned()));
+    assert_eq!(evaluate_expression(&long), Err("the expression is longer than 1000 bytes".to_owned()));
 }
 
 #[derive(Debug, Clone)]
@@ -141,14 +141,14 @@ proptest! {
         let text = tree.text();
         prop_assume!(text.len() <= BYTES_MAX);
         if tree.breaks() {
-            prop_assert!(evaluate(&text).is_err(), "{} was computed", text);
+            prop_assert!(evaluate_expression(&text).is_err(), "{} was computed", text);
         } else {
-            prop_assert_eq!(evaluate(&text), Ok(tree.value()), "{}", text);
+            prop_assert_eq!(evaluate_expression(&text), Ok(tree.value()), "{}", text);
         }
     }
 
     #[test]
     fn nothing_makes_it_panic(text in "[-+*/%^(). 0-9aé]{0,80}") {
-        drop(evaluate(&text).map(format));
+        drop(evaluate_expression(&text).map(format_number));
     }
 }
