@@ -6,7 +6,7 @@
 /// The checksum of a group of values, in 31 bits: so short that a row pays five bytes for it, and long enough that one
 /// change in two thousand million goes unseen.
 ///
-/// A row whose parts change at different times has the [`sum`] of the checksums of its parts: whoever changes one part
+/// A row whose parts change at different times has the [`sum_part_checksums`] of the checksums of its parts: whoever changes one part
 /// needs the old and the new value of that part, and no other.
 #[derive(Debug, Clone, Copy)]
 pub struct Checksum(u64);

@@ -156,7 +156,7 @@ pub trait DocumentStore: fmt::Debug + Send + Sync {
     fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
 
     /// Commits a small change in the same way as every other write, to check whether the store can be written now. The
-    /// stored data mean the same afterwards. The default implementation removes nothing, through [`Self::expire`].
+    /// stored data mean the same afterwards. The default implementation removes nothing, through [`Self::expire_documents`].
     ///
     /// Errors by category: those of the trait, and `store_full`, `store_fenced`, `store_displaced` where a store can
     /// tell.

@@ -50,7 +50,7 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
 
     /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the
     /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
-    /// [`started`](Self::started).
+    /// [`on_attempt_started`](Self::on_attempt_started).
     fn on_retry_scheduled(&self, _next: u32, _wait: Duration, _error: &Error) {}
 }
 

@@ -55,7 +55,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Any category of [`Error`].
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>>;
 
-    /// Says whether [`stream`](Self::stream) works.
+    /// Says whether [`stream_deltas`](Self::stream_deltas) works.
     fn can_stream(&self) -> bool;
 
     /// Asks for one answer, delta by delta, as they arrive. [`complete_streaming`] drives it.

@@ -104,7 +104,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// As [`check_value`](Self::check_value).
     pub fn check_arguments(&self, map: &Map) -> Result<(), SchemaMismatch> {
         self.check_value(&Value::Object(map.clone()))
     }

@@ -106,7 +106,7 @@ impl PromptManager {
     ///
     /// # Errors
     ///
-    /// `prompt_render_error`, as [`render`](Self::render) would give.
+    /// `prompt_render_error`, as [`render_prompt`](Self::render_prompt) would give.
     pub fn check_prompt(&self, prompt: &Prompt) -> Result<()> {
         render::check_template(&self.templating, prompt.template())
             .map_err(|description| render::build_render_error(prompt, &PromptInputs::new(), description))
@@ -116,7 +116,7 @@ impl PromptManager {
     ///
     /// # Errors
     ///
-    /// Those of [`fetch`](Self::fetch) and [`render`](Self::render).
+    /// Those of [`fetch_prompt`](Self::fetch_prompt) and [`render_prompt`](Self::render_prompt).
     ///
     /// # Cancellation
     ///

@@ -115,7 +115,7 @@ impl TemplateEngine {
     ///
     /// # Errors
     ///
-    /// As [`render`](Self::render).
+    /// As [`render_prompt`](Self::render_prompt).
     pub(crate) fn check_syntax(&self, template: &str) -> Result<(), String> {
         room::require_shallow(template)?;
         room::run_with_large_stack(|| {

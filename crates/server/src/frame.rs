@@ -216,9 +216,8 @@ pub(crate) async fn handle_request(
 ) -> Response {
     let outline = frame.find_section(request.uri().path());
     let request_id = request_id::choose_request_id(&request, frame.shared.ids.as_ref());
-    let asked = RequestContext { request_id };
-    let noted = RequestLogFields::from_request(&request, asked.clone());
-    request.extensions_mut().insert(asked);
+    let noted = RequestLogFields::from_request(&request, RequestContext { request_id });
+    request.extensions_mut().insert(noted.asked.clone());
     let credentials = Credentials::from_request(&request);
     let admitted = frame.admit_request(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
@@ -257,8 +256,8 @@ pub(crate) async fn handle_request(
         Err((problem, allow)) => render_problem(&frame.shared, &problem, &noted.asked, outline.render, allow),
     };
     set_default_headers(response.headers_mut(), &noted.asked.request_id, negotiates);
-    let correlation = correlation::select_logged_id(&response, noted.correlation);
-    let correlation = correlation.map(|id| frame.shared.redactor.redact(&id).into_owned());
+    let correlation = correlation::select_logged_id(&response, noted.correlation)
+        .map(|id| frame.shared.redactor.redact(&id).into_owned());
     let took = noted.begun.elapsed().as_secs_f64();
     let line = Line {
         at: telemetry::format_current_time(frame.shared.clock.as_ref()),

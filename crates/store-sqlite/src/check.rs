@@ -62,10 +62,10 @@ impl SqliteStore {
     /// change of those cannot be found. None for a file in an older format, in which no row has one.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// As [`Self::find_damage`].
     ///
     /// # Cancellation
-    /// As [`Self::check`].
+    /// As [`Self::find_damage`].
     pub async fn count_unchecked_rows(&self) -> Result<Option<u64>> {
         let work = |path: &Path| {
             let count = |connection: &mut Connection| {

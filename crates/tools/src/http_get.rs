@@ -33,7 +33,7 @@ const REFUSAL_BYTES_MAX: usize = 1_000;
 /// also not by a name or a redirect that leads there. It sends no credential, follows at most five redirects, reads
 /// half a megabyte, and returns text of any kind, with the address at which it was found and its type; a body that is
 /// no text is an error that names the address and the type. [`Effect::Read`], though an address can carry words to its
-/// owner: where that matters, [`only`](Self::only) names the hosts.
+/// owner: where that matters, [`with_allowed_hosts`](Self::with_allowed_hosts) names the hosts.
 #[derive(Debug)]
 pub struct HttpGet(TypedTool);
 

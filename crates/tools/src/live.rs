@@ -10,7 +10,7 @@ use crate::toolset::{Offer, Toolset};
 
 /// Tools that are always there, and sets of tools that come and go. Cheap to clone.
 ///
-/// Each node of an agent asks for the tools of [`now`](Self::now) and works with that one [`Toolbox`]: the
+/// Each node of an agent asks for the tools of [`current_toolbox`](Self::current_toolbox) and works with that one [`Toolbox`]: the
 /// definitions for the model, the approvals and the calls look tools up by name each time, so that a tool that went
 /// away is answered as unknown and never mistaken for another.
 #[derive(Debug, Clone)]

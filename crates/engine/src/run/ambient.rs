@@ -69,7 +69,7 @@ pub fn current_identity() -> Option<Arc<Identity>> {
 }
 
 /// Returns the caller's metadata of the running invocation
-/// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)); reaches as far as [`current`].
+/// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)); reaches as far as [`current_identity`].
 #[must_use]
 pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
     AMBIENT.try_with(|it| it.current_invocation().metadata.clone()).ok()

@@ -28,7 +28,7 @@ use crate::plan::problem::GraphProblem;
 ///
 /// # Suspension
 /// When an inner node suspends, the chain is dropped at its current await: nothing after `next` runs except destructors
-/// (suspension §8.4). A middleware cannot suspend itself: [`suspend`](crate::suspend) in one ends the invocation with
+/// (suspension §8.4). A middleware cannot suspend itself: [`suspend_invocation`](crate::suspend_invocation) in one ends the invocation with
 /// `suspension_in_unsupported_context`.
 ///
 /// # Cancellation

@@ -21,7 +21,7 @@ use crate::response::Response;
 /// A provider that answers as another one does, and keeps every call ([`CassetteReplayer`](crate::CassetteReplayer) plays them).
 ///
 /// A call is kept when it ends: one that was dropped is not. Whether the provider is ready is not kept. Does no I/O
-/// of its own: [`text`](Self::text) and [`write_to`](Self::write_to) return the calls recorded so far.
+/// of its own: [`cassette_text`](Self::cassette_text) and [`write_cassette_to`](Self::write_cassette_to) return the calls recorded so far.
 pub struct CassetteRecorder<P> {
     provider: P,
     lines: Arc<Mutex<Vec<String>>>,

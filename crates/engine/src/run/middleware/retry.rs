@@ -112,7 +112,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Makes a retry of three attempts, for errors that are transient ([`is_transient`]), with the default backoff.
+    /// Makes a retry of three attempts, for errors that are transient ([`is_transient_error`]), with the default backoff.
     #[must_use]
     pub fn new() -> Self {
         let classifier: Classifier = Arc::new(|error, _| is_transient_error(error));
