@@ -15,6 +15,9 @@ export class Composer {
   #editNote;
   #session = null;
   #attached = [];
+  #tellOpened;
+  /** Resolves when the first conversation is open. */
+  #opened = new Promise((resolve) => (this.#tellOpened = resolve));
   /** The message that is edited, and the draft that was there before. */
   #edit = null;
 
@@ -44,6 +47,7 @@ export class Composer {
     this.#edit = null;
     this.#editBar.hidden = true;
     this.#session = session;
+    this.#tellOpened();
     const { text, images } = readDraft(session);
     this.#set(joined(text, typedBefore), images);
     this.focus();
@@ -145,6 +149,8 @@ export class Composer {
   }
 
   async #attach(files) {
+    // A picture belongs to a conversation: one that was picked before the first is open waits for it.
+    await this.#opened;
     const session = this.#session;
     for (const file of files) {
       const url = await this.actions.upload(file, session);

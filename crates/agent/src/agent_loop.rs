@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use singletree_engine::Graph;
 use singletree_harness::{Agent, Durability};
-use singletree_llm::{
-    AsyncSleep, ChatMessage, InvalidOutput, ModelRetryPolicy, Provider, RuntimeConfig, Schema,
-};
+use singletree_llm::{ChatMessage, InvalidOutput, ModelRetryPolicy, Provider, RuntimeConfig, Schema, Timer};
 use singletree_tools::{Effect, LiveToolbox};
 
 use crate::approve::Approve;
@@ -129,7 +127,7 @@ impl AgentLoopBuilder {
     pub fn retry(
         mut self,
         retry: ModelRetryPolicy,
-        pace: Arc<dyn AsyncSleep>,
+        pace: Arc<dyn Timer>,
         fraction: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
         self.member.retrying = CallRetryContext { retry: Some(retry), pace, fraction: Arc::new(fraction) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use singletree_harness::Agent;
-use singletree_llm::{AsyncSleep, Script, ScriptedProvider};
+use singletree_llm::{Script, ScriptedProvider, Timer};
 use singletree_tools::{
     Calculator, ClockTool, NoteStore, Notes, OutboxStore, OutboxTool, Tool, ToolLimits, Toolbox,
 };
@@ -38,7 +38,7 @@ pub struct DemoParts {
     /// Where the time comes from.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
     /// Performs the model's pauses between words.
-    pub pace: Arc<dyn AsyncSleep>,
+    pub pace: Arc<dyn Timer>,
 }
 
 impl fmt::Debug for DemoParts {

@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_llm::{
-    AsyncSleep, ChatMessage, InstantSleep, ModelRetryPolicy, Provider, RuntimeConfig, Schema,
-};
+use singletree_llm::{ChatMessage, InstantTimer, ModelRetryPolicy, Provider, RuntimeConfig, Schema, Timer};
 use singletree_tools::LiveToolbox;
 
 use crate::approve::Approve;
@@ -47,7 +45,7 @@ pub(crate) struct AgentMember {
 #[derive(Clone)]
 pub(crate) struct CallRetryContext {
     pub(crate) retry: Option<ModelRetryPolicy>,
-    pub(crate) pace: Arc<dyn AsyncSleep>,
+    pub(crate) pace: Arc<dyn Timer>,
     pub(crate) fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
@@ -64,7 +62,7 @@ impl AgentMember {
 
 impl Default for CallRetryContext {
     fn default() -> Self {
-        Self { retry: None, pace: Arc::new(InstantSleep), fraction: Arc::new(|| 0.5) }
+        Self { retry: None, pace: Arc::new(InstantTimer), fraction: Arc::new(|| 0.5) }
     }
 }
 

@@ -21,7 +21,7 @@ use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::shell_word::quote_shell_word;
-use crate::wire::TokioSleep;
+use singletree::engine::RuntimeTimer;
 
 /// The file that is looked for where none is named.
 pub(crate) const FILE: &str = "singletree.toml";
@@ -193,7 +193,7 @@ impl AgentSelection {
             tool_documents: None,
             definition_pins: None,
             now: Arc::new(|| SystemClock.now().to_system_time()),
-            pace: Arc::new(TokioSleep),
+            pace: Arc::new(RuntimeTimer),
             fraction: Arc::new(draw_fraction),
             snapshots: Some(environments.clone()),
             artifacts: None,
@@ -235,7 +235,7 @@ fn build_demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Res
         notes: store.clone(),
         outbox: store.clone(),
         now: Box::new(|| SystemClock.now().to_system_time()),
-        pace: Arc::new(TokioSleep),
+        pace: Arc::new(RuntimeTimer),
     };
     demo::build_demo_agent(parts).map_err(|source| Error::Agent { source })
 }

@@ -8,7 +8,6 @@ use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitRowQuery
 use singletree::engine::{GraphOutline, IdGenerator, RandomIds};
 use singletree::harness;
 use singletree::http::Redactor;
-use singletree::llm::{AsyncSleep, BoxFuture};
 use singletree::{Agent, Blobs, Chat, SqliteStore};
 
 use crate::ask::AnswerInstructions;
@@ -185,14 +184,4 @@ pub(crate) fn draw_session_id() -> String {
     let uuid = RandomIds.generate_uuid();
     let first = uuid.split('-').next().unwrap_or(&uuid);
     format!("chat-{first}")
-}
-
-/// Pauses that take their time.
-#[derive(Debug)]
-pub(crate) struct TokioSleep;
-
-impl AsyncSleep for TokioSleep {
-    fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::time::sleep(length))
-    }
 }

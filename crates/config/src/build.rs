@@ -21,7 +21,7 @@ use singletree_agent::{
     AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource, ToolDocuments,
 };
 use singletree_harness::{Agent, Limits};
-use singletree_llm::AsyncSleep;
+use singletree_llm::Timer;
 use singletree_tools::DefinitionPins;
 
 use crate::agent::AgentTable;
@@ -45,7 +45,7 @@ pub struct AgentDependencies {
     /// Where the time comes from.
     pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Lets time pass: between attempts to reach a model, and between the words of a script.
-    pub pace: Arc<dyn AsyncSleep>,
+    pub pace: Arc<dyn Timer>,
     /// Draws from 0 up to 1, for the jitter of those pauses.
     pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Where the state comes from that models are shown with commands; none otherwise.

@@ -60,11 +60,13 @@ fn build_retry(spec: &RetryMiddlewareSpec) -> Retry {
     match spec.classifier.clone() {
         None => retry,
         Some(RetryClassifier::WhileRetriesRemain) => retry.classifier(|_, state| {
-            let left = state.get("max_retries_remaining").and_then(|it| it.to_json().ok());
+            let state = state.downcast_ref::<Snapshot>();
+            let left =
+                state.and_then(|state| state.get("max_retries_remaining")).and_then(|it| it.to_json().ok());
             left.and_then(|left| left.as_i64()).is_some_and(|value| value > 0)
         }),
         Some(RetryClassifier::Categories(categories)) => retry.classifier(move |error, _| {
-            let category = error.classify().category;
+            let category = error.downcast_ref::<NodeError>().and_then(|error| error.classify().category);
             category.is_some_and(|category| categories.contains(&category))
         }),
     }
@@ -110,7 +112,7 @@ fn build_isolation(spec: &IsolationSpec, tape: &CaseRecorder) -> FailureIsolatio
     let mut isolation = match spec.degraded.clone() {
         DegradedResultSpec::Update(update) => FailureIsolation::new(&spec.event_name, update),
         DegradedResultSpec::Template { template, target } => {
-            FailureIsolation::single_node(&spec.event_name, move |state| {
+            FailureIsolation::from_function(&spec.event_name, move |state| {
                 Ok(StateUpdate::new()
                     .with_json(target.clone(), Value::String(fill_template(&template, state)?)))
             })

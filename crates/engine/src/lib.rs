@@ -74,7 +74,7 @@ pub use run::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
 pub use run::limit::Limits;
 pub use run::middleware::around::{FunctionMiddleware, around};
 pub use run::middleware::isolation::FailureIsolation;
-pub use run::middleware::retry::{Retry, RetryBackoff, is_transient_error};
+pub use run::middleware::retry::is_transient_error;
 pub use run::middleware::timing::{TimedOutcome, Timing, TimingRecord};
 pub use run::middleware::{Middleware, MiddlewareSite};
 pub use run::migrate::migrate_session;
@@ -85,8 +85,8 @@ pub use run::scope::format_error_chain;
 pub use run::signal::Signal;
 pub use singletree_durable::{MigrationError, StateMigrations};
 pub use singletree_env::{
-    Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, RuntimeTimer, SeededRandomSource,
-    SystemClock, SystemMonotonicClock, SystemRandomSource, Timer,
+    Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, Retry, RetryBackoff, RetryableError,
+    RuntimeTimer, SeededRandomSource, SystemClock, SystemMonotonicClock, SystemRandomSource, Timer,
 };
 pub use singletree_graph::{
     ContainerProgress, CursorFrame, CustomReducer, Deadline, DeclaredState, Descriptor, FieldContent,

@@ -13,6 +13,7 @@ mod bundle;
 mod fault_points;
 mod id;
 mod random;
+mod retry;
 mod spawner;
 mod timer;
 mod timestamp;
@@ -27,6 +28,7 @@ pub use clock::{Clock, MonotonicClock};
 pub use fault_points::{FaultInjector, FaultPoints};
 pub use id::IdGenerator;
 pub use random::{RandomSource, SeededRandomSource};
+pub use retry::{Retry, RetryBackoff, RetryableError, TRANSIENT_CATEGORIES};
 pub use spawner::{AbortHandle, Spawner};
 #[cfg(feature = "system")]
 pub use system::{

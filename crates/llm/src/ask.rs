@@ -9,11 +9,11 @@ use crate::assemble::ResponseLimits;
 use crate::delta::ResponseDelta;
 use crate::error::{Error, ProviderErrorDetail, Result};
 use crate::message::ChatMessage;
-use crate::pace::AsyncSleep;
 use crate::provider::{Provider, complete_streaming};
 use crate::request::Request;
 use crate::response::{ModelFinishReason, Response};
 use crate::retry::{ModelRetryPolicy, RetryReason};
+use singletree_env::Timer;
 
 /// A report about a streamed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,13 +60,13 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use singletree_llm::{ProviderCall, ChatMessage, InstantSleep, Request, ModelRetryPolicy, Script, ScriptedProvider};
+/// use singletree_llm::{ProviderCall, ChatMessage, InstantTimer, Request, ModelRetryPolicy, Script, ScriptedProvider};
 ///
 /// # futures_util::FutureExt::now_or_never(async {
 /// let provider = ScriptedProvider::new(Script::replies(["4"]));
 /// let retry = ModelRetryPolicy::new().max_attempts(2);
 /// let request = Request::new(vec![Arc::new(ChatMessage::user("What is 2 + 2?"))]);
-/// let ask = ProviderCall::of(&provider).retrying(&retry, &InstantSleep, &|| 0.5);
+/// let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &|| 0.5);
 /// assert_eq!(ask.complete(&request).await?.message.text(), "4");
 /// # Ok::<(), singletree_llm::Error>(())
 /// # }).unwrap()?;
@@ -83,7 +83,7 @@ pub struct ProviderCall<'a> {
 #[derive(Clone, Copy)]
 struct ProviderCallRetries<'a> {
     retry: &'a ModelRetryPolicy,
-    pace: &'a dyn AsyncSleep,
+    pace: &'a dyn Timer,
     fraction: &'a (dyn Fn() -> f64 + Send + Sync),
 }
 
@@ -99,7 +99,7 @@ impl<'a> ProviderCall<'a> {
     pub fn retrying(
         mut self,
         retry: &'a ModelRetryPolicy,
-        pace: &'a dyn AsyncSleep,
+        pace: &'a dyn Timer,
         fraction: &'a (dyn Fn() -> f64 + Send + Sync),
     ) -> Self {
         self.retrying = Some(ProviderCallRetries { retry, pace, fraction });

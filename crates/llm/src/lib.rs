@@ -44,8 +44,6 @@ mod delta;
 mod provider;
 
 mod ask;
-mod backoff;
-mod pace;
 mod retry;
 
 mod cassette;
@@ -54,7 +52,6 @@ mod script;
 
 pub use ask::{AttemptObserver, ModelStreamUpdate, ProviderCall, ProviderCallAttempt};
 pub use assemble::{ResponseAssembler, ResponseLimits, parse_arguments};
-pub use backoff::ModelRetryBackoff;
 pub use canonical::canonical_json;
 pub use cassette::{CassetteRecorder, CassetteReplayer};
 pub use config::RuntimeConfig;
@@ -63,7 +60,6 @@ pub use conversation::{find_open_calls, validate_messages};
 pub use delta::ResponseDelta;
 pub use error::{Error, InvalidOutput, ProviderErrorDetail, Result};
 pub use message::{ChatMessage, Role, ToolCall};
-pub use pace::{AsyncSleep, InstantSleep};
 pub use pictures::{PictureResolver, ResolvedPicture, TOOL_PICTURES_MAX, tool_picture_line};
 pub use provider::{BoxStream, Provider, complete_streaming};
 pub use request::Request;
@@ -71,7 +67,7 @@ pub use response::{ModelFinishReason, Response, TokenUsage, UNREAD_ARGUMENTS_MAX
 pub use retry::{ModelRetryPolicy, RetryReason};
 pub use schema::{Schema, SchemaMismatch, count_patterns};
 pub use script::{Script, ScriptedProvider};
-pub use singletree_env::{BoxError, BoxFuture};
+pub use singletree_env::{BoxError, BoxFuture, InstantTimer, Retry, RetryBackoff, RetryableError, Timer};
 pub use tool::{ToolChoicePolicy, ToolDefinition};
 
 /// A JSON object: argument names to values, field names to values.

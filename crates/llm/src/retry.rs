@@ -3,15 +3,14 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use singletree_env::BoxFuture;
+use futures_util::FutureExt;
+use singletree_env::{BoxFuture, Retry, RetryBackoff, RetryableError};
 
-use crate::backoff::ModelRetryBackoff;
 use crate::config::RuntimeConfig;
 use crate::error::{Error, InvalidOutput};
 
-type Classifier = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
-type OnRetry = Arc<dyn for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync>;
 type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
 
 /// How one call to a model is tried again (spec: llm-provider §7.1). [`ProviderCall`](crate::ProviderCall) performs it.
@@ -19,12 +18,13 @@ type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
 /// Errors are retried, and responses that finished with `error` and have no calls: the classifier is asked about those
 /// as `provider_unavailable`. Cancellation is the drop of the call's future, so it is never retried. A node's own retry
 /// is around this one: each of its attempts begins with a fresh budget, and the two budgets multiply.
+///
+/// It is the record that nodes use ([`Retry`]) and two fields that only calls have. `From` makes a policy of such a
+/// record: its classifier is called with the [`Error`] and the state `()`, because there is no graph at this level. If
+/// its callback fails, the attempts end, and the call fails with the error that the callback was called with.
 #[derive(Clone)]
 pub struct ModelRetryPolicy {
-    max_attempts: u32,
-    classifier: Classifier,
-    backoff: ModelRetryBackoff,
-    on_retry: Option<OnRetry>,
+    record: Retry,
     overrides: Arc<[RuntimeConfig]>,
     reask: Option<Reask>,
 }
@@ -55,25 +55,38 @@ impl Default for ModelRetryPolicy {
     }
 }
 
+impl From<Retry> for ModelRetryPolicy {
+    fn from(record: Retry) -> Self {
+        Self { record, overrides: Arc::new([]), reask: None }
+    }
+}
+
+impl RetryableError for Error {
+    fn category(&self) -> Option<&str> {
+        Some(Self::category(self))
+    }
+
+    fn is_transient(&self) -> bool {
+        Self::is_transient(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Self::retry_after(self)
+    }
+}
+
 impl ModelRetryPolicy {
     /// Makes a retry of three attempts in all, for errors that are [`Error::is_transient`], with the default backoff.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            max_attempts: 3,
-            classifier: Arc::new(Error::is_transient),
-            backoff: ModelRetryBackoff::default(),
-            on_retry: None,
-            overrides: Arc::new([]),
-            reask: None,
-        }
+        Self::from(Retry::new())
     }
 
     /// Sets how many attempts there are in all; 1 never tries again. 0 is refused when something is asked:
     /// `provider_invalid_request`.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = attempts;
+        self.record = self.record.max_attempts(attempts);
         self
     }
 
@@ -81,14 +94,16 @@ impl ModelRetryPolicy {
     /// here.
     #[must_use]
     pub fn classifier(mut self, retryable: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
-        self.classifier = Arc::new(retryable);
+        self.record = self
+            .record
+            .classifier(move |error, _| error.downcast_ref::<Error>().is_some_and(&retryable));
         self
     }
 
     /// Sets how long to wait.
     #[must_use]
-    pub fn backoff(mut self, backoff: ModelRetryBackoff) -> Self {
-        self.backoff = backoff;
+    pub fn backoff(mut self, backoff: RetryBackoff) -> Self {
+        self.record = self.record.backoff(backoff);
         self
     }
 
@@ -99,7 +114,17 @@ impl ModelRetryPolicy {
     where
         F: for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync + 'static,
     {
-        self.on_retry = Some(Arc::new(hear));
+        self.record = self.record.on_retry(move |error, attempt| {
+            let heard = error.downcast_ref::<Error>().map(|error| hear(error, attempt));
+            async move {
+                let is_over = match heard {
+                    Some(heard) => heard.await.is_break(),
+                    None => false,
+                };
+                if is_over { Err("the callback ended the attempts".into()) } else { Ok(()) }
+            }
+            .boxed()
+        });
         self
     }
 
@@ -124,7 +149,7 @@ impl ModelRetryPolicy {
     }
 
     pub(crate) fn attempt_limit(&self) -> u32 {
-        self.max_attempts
+        self.record.attempt_limit()
     }
 
     /// Returns how an attempt differs from the caller's configuration.
@@ -143,17 +168,17 @@ impl ModelRetryPolicy {
             let pair = (invalid.output_content.clone(), correction);
             return (!pair.1.is_empty()).then_some((RetryReason::Reask, Some(pair)));
         }
-        (self.classifier)(error).then_some((RetryReason::Transient, None))
+        self.record.is_retryable(error, &()).then_some((RetryReason::Transient, None))
     }
 
-    pub(crate) fn retry_backoff(&self) -> &ModelRetryBackoff {
-        &self.backoff
+    pub(crate) fn retry_backoff(&self) -> &RetryBackoff {
+        self.record.retry_backoff()
     }
 
     pub(crate) async fn notify_on_retry(&self, error: &Error, attempt: u32) -> ControlFlow<()> {
-        match &self.on_retry {
-            Some(hear) => hear(error, attempt).await,
-            None => ControlFlow::Continue(()),
+        match self.record.notify_on_retry(error, attempt).await {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
     }
 }
@@ -161,8 +186,7 @@ impl ModelRetryPolicy {
 impl fmt::Debug for ModelRetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelRetryPolicy")
-            .field("max_attempts", &self.max_attempts)
-            .field("backoff", &self.backoff)
+            .field("record", &self.record)
             .field("overrides", &self.overrides.len())
             .field("reasks", &self.reask.is_some())
             .finish_non_exhaustive()

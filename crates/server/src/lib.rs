@@ -26,7 +26,6 @@ mod error;
 mod fold;
 mod frame;
 mod named_wait;
-mod pace;
 mod patient;
 mod pictures;
 mod problem;

@@ -9,7 +9,7 @@ use singletree_durable::{DocumentStore, TenantId, Timestamp};
 use singletree_engine::{Clock, IdGenerator};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
-use singletree_llm::AsyncSleep;
+use singletree_llm::Timer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
@@ -51,7 +51,7 @@ pub(crate) struct ServerState {
     /// The webhooks of the tenants.
     pub(crate) endpoints: Vec<WebhookEndpoint>,
     /// Pauses in time.
-    pub(crate) pace: Arc<dyn AsyncSleep>,
+    pub(crate) pace: Arc<dyn Timer>,
     /// The permits for blobs in memory.
     pub(crate) blobs: Arc<Semaphore>,
     /// Checks credentials.

@@ -19,7 +19,7 @@ use singletree_durable::{Journal, JournalMaintenance};
 use singletree_harness::{
     Agent, Answer, Chat, ChatTurnOutcome, ErroredTurn, ForkOptions, SendOptions, SignalAddress, Turn, TurnId,
 };
-use singletree_llm::{AsyncSleep, ChatMessage, Role};
+use singletree_llm::{ChatMessage, Role, Timer};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ pub struct ChildParts {
     /// The file to which tools write their effects.
     pub effects: PathBuf,
     /// Performs the model's pauses.
-    pub pace: Arc<dyn AsyncSleep>,
+    pub pace: Arc<dyn Timer>,
     /// Where lines are said.
     pub say: Say,
     /// The requests of the parent; the child ends when the sender is dropped.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for ChildParts {
 }
 
 /// Makes the agents of the load, the default one first.
-pub(crate) fn build_agents(effects: PathBuf, pace: Arc<dyn AsyncSleep>, release: u32) -> Result<[Agent; 2]> {
+pub(crate) fn build_agents(effects: PathBuf, pace: Arc<dyn Timer>, release: u32) -> Result<[Agent; 2]> {
     let agent = agent::build_agent(effects, pace).map_err(|source| Error::Agent { source })?;
     let office = office::build_agent(release).map_err(|error| Error::Harness(error.into()))?;
     Ok([agent, office])

@@ -9,7 +9,7 @@ use singletree_audit::{AuditRule, RuleViolation, StoredSession, audit_sessions};
 use singletree_durable::{Journal, JournalMaintenance, SessionId, SessionKey, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{Chat, StoreDoctor};
-use singletree_llm::InstantSleep;
+use singletree_llm::InstantTimer;
 use singletree_store_testing::FailedWriteEffect;
 
 use crate::aim::{KillTrigger, WorkInProgress};
@@ -389,7 +389,7 @@ impl TortureRun<'_> {
 
     async fn compute_verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
         let ReopenedStore { journal, upkeep } = opened;
-        let agents = build_agents(self.plan.effects.clone(), Arc::new(InstantSleep), self.release)?;
+        let agents = build_agents(self.plan.effects.clone(), Arc::new(InstantTimer), self.release)?;
         let chat = Chat::builder();
         let chat = agents.into_iter().fold(chat, singletree_harness::ChatBuilder::agent);
         let chat = chat.open_shared(journal.clone(), upkeep.clone())?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::{ChatEventKind, SendOptions};
-use singletree_llm::{AsyncSleep, BoxFuture, ChatMessage, Script, ScriptedProvider};
+use singletree_llm::{BoxFuture, ChatMessage, Script, ScriptedProvider, Timer};
 use tokio::sync::Semaphore;
 
 use crate::rig::{SESSION, completed, errored, open, send};
@@ -17,7 +17,7 @@ use crate::rig::{SESSION, completed, errored, open, send};
 #[derive(Debug)]
 struct Steps(Semaphore);
 
-impl AsyncSleep for Steps {
+impl Timer for Steps {
     fn sleep_for(&self, _: Duration) -> BoxFuture<'_, ()> {
         async { self.0.acquire().await.unwrap().forget() }.boxed()
     }

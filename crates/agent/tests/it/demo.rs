@@ -9,7 +9,7 @@ use singletree_agent::demo::{self, DemoParts};
 use singletree_durable::{MemoryStore, TenantId};
 use singletree_engine::SystemClock;
 use singletree_harness::{Chat, FailureBucket};
-use singletree_llm::{AsyncSleep, BoxFuture, InstantSleep};
+use singletree_llm::{BoxFuture, InstantTimer, Timer};
 
 use crate::rig::{completed, decide, errored, open, send, suspended, transcript, waiting};
 
@@ -18,7 +18,7 @@ fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
         notes: documents.clone(),
         outbox: documents.clone(),
         now: Box::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)),
-        pace: Arc::new(InstantSleep),
+        pace: Arc::new(InstantTimer),
     }
 }
 
@@ -144,7 +144,7 @@ async fn it_can_be_told_to_go_wrong() {
 #[derive(Debug, Default)]
 struct Sum(Mutex<Duration>);
 
-impl AsyncSleep for Sum {
+impl Timer for Sum {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move { *self.0.lock().unwrap() += length })
     }

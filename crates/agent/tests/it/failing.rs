@@ -7,7 +7,7 @@ use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::FailureBucket;
-use singletree_llm::{AsyncSleep, BoxFuture, Script, ScriptedProvider};
+use singletree_llm::{BoxFuture, Script, ScriptedProvider, Timer};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
@@ -66,7 +66,7 @@ async fn a_model_that_never_stops_calling_runs_into_its_budget() {
 #[derive(Debug)]
 struct Never;
 
-impl AsyncSleep for Never {
+impl Timer for Never {
     fn sleep_for(&self, _: Duration) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

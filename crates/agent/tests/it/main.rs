@@ -13,6 +13,7 @@ mod demo;
 mod early_ends;
 mod failing;
 mod inside;
+mod one_record;
 mod orphans;
 mod pictures;
 mod plays;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEventKind};
-use singletree_llm::{Error, InstantSleep, ModelFinishReason, ModelRetryBackoff, ModelRetryPolicy};
+use singletree_llm::{Error, InstantTimer, ModelFinishReason, ModelRetryPolicy, RetryBackoff};
 use singletree_tools::Recovery;
 
 use crate::plays::{Plays, calls, ended, fails, says};
@@ -163,9 +163,9 @@ async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
         fails(Error::RateLimit),
         ended("A whole answer.", ModelFinishReason::Stop),
     ]);
-    let retry = ModelRetryPolicy::new().backoff(ModelRetryBackoff::Constant(Duration::from_secs(40)));
+    let retry = ModelRetryPolicy::new().backoff(RetryBackoff::Constant(Duration::from_secs(40)));
     let agent = small_with(plays.clone(), &World::default(), Recovery::Report)
-        .retry(retry, Arc::new(InstantSleep), || 0.5)
+        .retry(retry, Arc::new(InstantTimer), || 0.5)
         .agent("a")
         .unwrap();
     let chat = open(agent, MemoryStore::new());

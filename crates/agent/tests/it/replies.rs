@@ -6,7 +6,7 @@ use serde_json::json;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Error, InstantSleep, Map, ModelFinishReason, ModelRetryPolicy,
+    BoxFuture, BoxStream, ChatMessage, Error, InstantTimer, Map, ModelFinishReason, ModelRetryPolicy,
     Provider, ProviderErrorDetail, Request, Response, ResponseDelta, Result, Schema, TokenUsage, ToolCall,
 };
 use singletree_tools::Recovery;
@@ -122,7 +122,7 @@ async fn an_error_that_may_go_away_is_tried_again_when_the_agent_is_told_so() {
     for (retry, ends) in [(None, "errored"), (Some(ModelRetryPolicy::new()), "completed")] {
         let mut agent = AgentLoop::builder(Saying::all([busy(), busy(), text("Hello.")]));
         if let Some(retry) = retry {
-            agent = agent.retry(retry, Arc::new(InstantSleep), || 0.5);
+            agent = agent.retry(retry, Arc::new(InstantTimer), || 0.5);
         }
         let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
         assert_eq!(send(&chat, "hello").await.as_str(), ends);

@@ -257,7 +257,7 @@ async fn what_fails_is_told_by_the_outcome() {
 async fn it_runs_no_longer_than_a_turn_may() {
     #[derive(Debug)]
     struct Slow;
-    impl singletree_llm::AsyncSleep for Slow {
+    impl singletree_llm::Timer for Slow {
         fn sleep_for(&self, length: std::time::Duration) -> BoxFuture<'_, ()> {
             Box::pin(tokio::time::sleep(length))
         }

@@ -31,6 +31,7 @@ struct PrintedMessage<'a> {
 struct PrintedOutbox<'a> {
     messages: Vec<PrintedMessage<'a>>,
     /// Whether more messages wait than are listed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
 }
 

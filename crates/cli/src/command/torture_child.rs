@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::args::TortureChild;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
-use crate::wire::TokioSleep;
+use singletree::engine::RuntimeTimer;
 
 /// Runs the command until nobody asks any more.
 pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> {
@@ -27,7 +27,7 @@ pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> 
         journal: shared.clone(),
         upkeep: shared.clone(),
         effects: args.effects,
-        pace: Arc::new(TokioSleep),
+        pace: Arc::new(RuntimeTimer),
         say,
         asks: start_request_reader()?,
         heartbeat,

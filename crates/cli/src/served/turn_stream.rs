@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singletree::llm::AsyncSleep;
+use singletree::llm::Timer;
 use singletree_client::{Error as ClientError, EventStream};
 use singletree_protocol::native::{Event, EventKind, Outcome, SendMessage, SignalAnswer};
 
@@ -10,7 +10,7 @@ use super::{ServedChat, turn_event};
 use crate::error::{Error, Result};
 use crate::print::TerminalOutput;
 use crate::turn_view::TurnView;
-use crate::wire::TokioSleep;
+use singletree::engine::RuntimeTimer;
 
 /// How often in a row a lost connection is tried again before the turn is left to its server.
 const ATTEMPTS: u32 = 6;
@@ -149,7 +149,7 @@ impl FollowProgress {
     /// Pauses before the next attempt.
     async fn pause_before_retry(&mut self, session: &str, error: Option<ClientError>) -> Result<()> {
         if self.failures < ATTEMPTS {
-            TokioSleep.sleep_for(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
+            RuntimeTimer.sleep_for(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
             self.failures += 1;
             return Ok(());
         }

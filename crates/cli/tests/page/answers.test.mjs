@@ -241,6 +241,25 @@ test("a tool that failed is shown as failed, also after a reload", async () => {
   await page.context().close();
 });
 
+// U7
+test("an image that is picked before the page knows its conversation belongs to that conversation", async () => {
+  const page = await open(browser, house);
+  let go;
+  const gate = new Promise((resolve) => (go = resolve));
+  await page.route("**/v1/agents", async (route) => (await gate, route.continue()));
+  const uploads = [];
+  page.on("request", (request) => request.method() === "POST" && uploads.push(new URL(request.url()).pathname));
+  await page.reload();
+  await attach(page, "early.png");
+  go();
+  await page.locator(".chip", { hasText: "early.png" }).waitFor();
+  await say(page, "with an early image");
+  await shown(page);
+  assert.equal(uploads[0], `/v1/sessions/${sessionOf(page)}/blobs`);
+  assert.equal(await page.locator(".said img").count(), 1);
+  await page.context().close();
+});
+
 // U7, U8
 test("an edit keeps the images, and is left by Escape, by its button, and by opening another conversation", async () => {
   const page = await open(browser, house);

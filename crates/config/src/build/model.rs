@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_http::{HttpClient, HttpLimits, Secret};
-use singletree_llm::{ModelRetryBackoff, ModelRetryPolicy, Provider, RuntimeConfig, ScriptedProvider};
+use singletree_llm::{ModelRetryPolicy, Provider, RetryBackoff, RuntimeConfig, ScriptedProvider};
 use singletree_providers::{Capabilities, HttpProvider};
 
 use super::AgentDependencies;
@@ -84,8 +84,8 @@ fn model_capabilities(model: &HttpModel) -> Capabilities {
 }
 
 fn retry_policy(table: &ModelRetry) -> ModelRetryPolicy {
-    let mut backoff = ModelRetryBackoff::default();
-    if let ModelRetryBackoff::Jittered { base, cap, .. } = &mut backoff {
+    let mut backoff = RetryBackoff::default();
+    if let RetryBackoff::Jittered { base, cap, .. } = &mut backoff {
         *base = table.pause.unwrap_or(*base);
         *cap = table.longest_pause.unwrap_or(*cap);
     }

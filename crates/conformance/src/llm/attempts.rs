@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree::llm::{
-    AsyncSleep, AttemptObserver, BoxFuture, ChatMessage, Error, ProviderCallAttempt, Request, Response,
-    RetryReason,
+    AttemptObserver, BoxFuture, ChatMessage, Error, ProviderCallAttempt, Request, Response, RetryReason,
+    Timer,
 };
 
 /// One attempt.
@@ -92,7 +92,7 @@ impl PauseRecorder {
     }
 }
 
-impl AsyncSleep for PauseRecorder {
+impl Timer for PauseRecorder {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(length);
         Box::pin(tokio::time::sleep(length))

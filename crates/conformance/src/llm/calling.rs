@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree::llm::{
-    Error, ModelRetryBackoff, ModelRetryPolicy, ModelStreamUpdate, Provider, ProviderCall, Request, Response,
-    ResponseDelta,
+    Error, ModelRetryPolicy, ModelStreamUpdate, Provider, ProviderCall, Request, Response, ResponseDelta,
+    RetryBackoff,
 };
 use singletree_providers::HttpProvider;
 
@@ -187,7 +187,7 @@ impl CallRetrySpec {
             retry = retry.max_attempts(attempts);
         }
         if let Some(wait) = self.backoff {
-            retry = retry.backoff(ModelRetryBackoff::Constant(wait));
+            retry = retry.backoff(RetryBackoff::Constant(wait));
         }
         if let Some(template) = self.reask.clone() {
             let hearing = heard.clone();

@@ -34,6 +34,12 @@ enum CauseRelation {
 }
 
 impl NodeFault {
+    /// Wraps an error that a node returned.
+    fn from_returned_error(error: BoxError) -> Self {
+        let (message, wraps) = (error.to_string(), CauseRelation::Returned);
+        Self { category: None, message, cause: Some(error), wraps, transient: false }
+    }
+
     /// Returns the category of the failure, when it has one; looked for below the engine's wrappers.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
@@ -158,6 +164,14 @@ impl NodeError {
         classify::classify_error(&self.0)
     }
 
+    /// Makes an error of an error of any type. A fault of a node stays the same fault.
+    pub(crate) fn from_boxed(error: BoxError) -> Self {
+        match error.downcast::<NodeFault>() {
+            Ok(fault) => Self(*fault),
+            Err(error) => Self(NodeFault::from_returned_error(error)),
+        }
+    }
+
     /// Returns the failure as an error with its causes.
     #[must_use]
     pub fn as_node_fault(&self) -> &NodeFault {
@@ -209,8 +223,13 @@ impl fmt::Display for NodeError {
 /// An error of the engine keeps its category (a failed save of the session, a pause that could not be recorded).
 impl<E: StdError + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
-        let message = error.to_string();
-        let cause: Option<BoxError> = Some(Box::new(error));
-        Self(NodeFault { category: None, message, cause, wraps: CauseRelation::Returned, transient: false })
+        Self(NodeFault::from_returned_error(Box::new(error)))
+    }
+}
+
+/// For callbacks that are not the engine's alone, such as that of [`Retry`](crate::Retry): the fault passes unchanged.
+impl From<NodeError> for BoxError {
+    fn from(error: NodeError) -> Self {
+        Box::new(error.0)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_engine::{
     Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, Retry, RetryBackoff,
-    Snapshot, classify_error, is_transient_error,
+    Snapshot, classify_error,
 };
 
 use crate::branches::{all, call, forking, graph};
@@ -222,7 +222,7 @@ async fn a_failed_branch_inherits_whether_it_is_transient() {
     let note = |seen: &Arc<Mutex<Vec<bool>>>| {
         let seen = seen.clone();
         Retry::new().classifier(move |error, _| {
-            seen.lock().unwrap().push(is_transient_error(error));
+            seen.lock().unwrap().push(error.is_transient());
             false
         })
     };

@@ -253,7 +253,7 @@ async fn each_attempt_is_saved_and_the_last_one_has_the_position() {
     let keeper = Keeper::new();
     let graph = over([int("a")])
         .node("only", flaky("provider_unavailable", 2, json!({"a": 1})))
-        .node_middleware("only", Retry::new().backoff(RetryBackoff::single_node(|_| Duration::ZERO)))
+        .node_middleware("only", Retry::new().backoff(RetryBackoff::from_function(|_| Duration::ZERO)))
         .edge("only", END)
         .entry("only")
         .checkpointer(keeper.clone())

@@ -211,7 +211,7 @@ async fn a_retry_around_a_fan_out_begins_all_of_it_again() {
     let (diary, keeper) = (Diary::default(), Keeper::new());
     let fails = Arc::new(AtomicBool::new(true));
     let any = Retry::new().max_attempts(2).classifier(|_, _| true);
-    let any = any.backoff(singletree_engine::RetryBackoff::single_node(|_| std::time::Duration::ZERO));
+    let any = any.backoff(singletree_engine::RetryBackoff::from_function(|_| std::time::Duration::ZERO));
     let graph =
         ten(&diary, &fails).node_middleware("each", any).checkpointer(keeper.clone()).compile().unwrap();
     graph.invoke(started(), named("one")).await.unwrap_err();

@@ -383,7 +383,7 @@ async fn a_budget_of_attempts_begins_anew() {
         .node("only", work)
         .node_middleware(
             "only",
-            Retry::new().max_attempts(3).backoff(RetryBackoff::single_node(|_| Duration::ZERO)),
+            Retry::new().max_attempts(3).backoff(RetryBackoff::from_function(|_| Duration::ZERO)),
         )
         .edge("only", END)
         .entry("only")

@@ -78,7 +78,7 @@ impl Heard {
 
     fn isolation(&self) -> FailureIsolation {
         let heard = self.clone();
-        FailureIsolation::single_node("caught", move |_| {
+        FailureIsolation::from_function("caught", move |_| {
             heard.note();
             Ok(StateUpdate::new())
         })

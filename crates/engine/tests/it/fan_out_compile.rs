@@ -69,7 +69,7 @@ fn a_fixed_degraded_update_has_what_is_collected() {
     check(with(update(json!({"out": 0}))), &[]);
     check(with(update(json!({"n": 0}))), MISSING);
     check(with(StateUpdate::new()).instance_middleware(Retry::new()), MISSING);
-    let by = FailureIsolation::single_node("e", |_| Ok(StateUpdate::new()));
+    let by = FailureIsolation::from_function("e", |_| Ok(StateUpdate::new()));
     check(each(&inner).instance_middleware(by), &[]);
     // Without a field to collect there is no slot.
     let none = FanOut::over(&inner).count(1);

@@ -136,7 +136,7 @@ fn degrading(isolation: FailureIsolation) -> Graph<Snapshot> {
 async fn a_degraded_instance_contributes_its_degraded_update() {
     let both = FailureIsolation::new("unit", update(json!({"out": -1, "note": "fellback"})));
     let one = FailureIsolation::new("unit", update(json!({"out": -1})));
-    let by = FailureIsolation::single_node("unit", |state| {
+    let by = FailureIsolation::from_function("unit", |state| {
         let n = state.get("n").unwrap().to_json()?;
         Ok(update(json!({"note": format!("for {n}")})))
     });
@@ -179,7 +179,7 @@ async fn a_strict_reducer_refuses_a_null_slot() {
     let down = |_: Ctx<Snapshot>| async { Err(NodeError::new("down")) };
     let part = || field("out", FieldShape::Int.list(), json!([]));
     let inner = over([part()]).node("work", down).edge("work", END).entry("work").compile().unwrap();
-    let isolation = FailureIsolation::single_node("unit", |_| Ok(StateUpdate::new()));
+    let isolation = FailureIsolation::from_function("unit", |_| Ok(StateUpdate::new()));
     let fan = FanOut::over(&inner).count(1).collect("out", "results").instance_middleware(isolation);
     let results = field("results", FieldShape::Int.list(), json!([])).reducer(Reducer::ConcatFlatten);
     let graph = over([results]).fan_out("each", fan).edge("each", END).entry("each").compile().unwrap();

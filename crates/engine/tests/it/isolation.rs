@@ -92,7 +92,7 @@ async fn both_gates_must_agree() {
 async fn the_update_may_depend_on_the_state_and_the_callback_hears_the_error() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = heard.clone();
-    let isolation = FailureIsolation::single_node("by_state", |state| {
+    let isolation = FailureIsolation::from_function("by_state", |state| {
         let v = state.get("v").unwrap().to_json()?;
         Ok(update(json!({"t": format!("instead of {v}")})))
     })
@@ -104,7 +104,7 @@ async fn the_update_may_depend_on_the_state_and_the_callback_hears_the_error() {
     assert_eq!(run(&graph, json!({"v": 4})).await["t"], "instead of 4");
     assert_eq!(*heard.lock().unwrap(), ["down 0"]);
 
-    let by = FailureIsolation::single_node("fails", |_| {
+    let by = FailureIsolation::from_function("fails", |_| {
         Err(NodeError::new("nothing instead").with_category("mine"))
     });
     let error = fail(&failing("bad").middleware(by).compile().unwrap(), json!({})).await;

@@ -176,7 +176,7 @@ const NODES: &[Case] = &[
     Case {
         name: "the key of a reducer",
         build: |nerves| {
-            let key = KeyExtractor::single_node(move |item| {
+            let key = KeyExtractor::from_function(move |item| {
                 nerves.test();
                 Ok(item.clone())
             });
@@ -241,7 +241,7 @@ const MIDDLEWARE: &[Case] = &[
         name: "the backoff of a retry",
         build: |nerves| {
             retried(|retry| {
-                retry.backoff(RetryBackoff::single_node(move |_| {
+                retry.backoff(RetryBackoff::from_function(move |_| {
                     nerves.test();
                     std::time::Duration::ZERO
                 }))
@@ -266,7 +266,7 @@ const MIDDLEWARE: &[Case] = &[
         build: |nerves| {
             failing().node_middleware(
                 "a",
-                FailureIsolation::single_node("e", move |_| {
+                FailureIsolation::from_function("e", move |_| {
                     nerves.test();
                     Ok(StateUpdate::new())
                 }),
@@ -319,7 +319,7 @@ const CONTAINERS: &[Case] = &[
         build: |nerves| {
             fanning(
                 |fan| {
-                    fan.count(3).instance_middleware(FailureIsolation::single_node("e", move |_| {
+                    fan.count(3).instance_middleware(FailureIsolation::from_function("e", move |_| {
                         nerves.test();
                         Ok(update(json!({"out": 1})))
                     }))

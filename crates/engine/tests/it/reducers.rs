@@ -83,7 +83,7 @@ fn a_reducer_of_ones_own_may_be_warned_of() {
 // items count, too.
 #[tokio::test]
 async fn a_key_that_cannot_be_compared_is_a_reducer_error() {
-    let failing = || KeyExtractor::single_node(|_| Err(ReducerFault::new("no key today")));
+    let failing = || KeyExtractor::from_function(|_| Err(ReducerFault::new("no key today")));
     let id = || KeyExtractor::field("id");
     let cases: [(Reducer, Value, Value, &str); 8] = [
         (Reducer::DedupeAppend(None), json!([]), json!([{"a": 1}]), "not hashable"),

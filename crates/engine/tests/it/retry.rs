@@ -130,10 +130,10 @@ async fn classifier_callback_and_backoff_are_the_applications() {
     let retry = Retry::new()
         .max_attempts(9)
         .classifier(|error, state| {
-            let v = state.get("v").unwrap().to_json().unwrap();
+            let v = state.downcast_ref::<Snapshot>().unwrap().get("v").unwrap().to_json().unwrap();
             error.to_string() != format!("down {v}")
         })
-        .backoff(RetryBackoff::single_node(|attempt| Duration::from_secs(10 + u64::from(attempt))))
+        .backoff(RetryBackoff::from_function(|attempt| Duration::from_secs(10 + u64::from(attempt))))
         .on_retry(move |error, attempt| {
             let line = format!("{:?} {attempt} {error}", begun.elapsed());
             hears.lock().unwrap().push(line);

@@ -26,14 +26,16 @@ impl KeyExtractor {
     /// Takes a field of the item. An item without that field is an error.
     pub fn field(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self::single_node(move |item| match item.get(&name) {
+        Self::from_function(move |item| match item.get(&name) {
             Some(value) => Ok(value.clone()),
             None => Err(ReducerFault::new(format!("an item has no field '{name}'"))),
         })
     }
 
     /// Computes the key by a function.
-    pub fn single_node(key: impl Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync + 'static) -> Self {
+    pub fn from_function(
+        key: impl Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(key))
     }
 }

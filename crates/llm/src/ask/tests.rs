@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    BoxFuture, BoxStream, InstantSleep, InvalidOutput, Map, ModelFinishReason, ModelRetryBackoff,
-    ProviderErrorDetail, RuntimeConfig, Schema, TokenUsage,
+    BoxFuture, BoxStream, InstantTimer, InvalidOutput, Map, ModelFinishReason, ProviderErrorDetail,
+    RetryBackoff, RuntimeConfig, Schema, TokenUsage,
 };
 
 /// Plays outcomes in order, and keeps the requests.
@@ -108,7 +108,7 @@ impl AttemptObserver for Told {
 #[derive(Debug, Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
-impl AsyncSleep for Pauses {
+impl Timer for Pauses {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().unwrap().push(length);
         async {}.boxed()
@@ -139,7 +139,7 @@ fn ask(
     request: &Request,
 ) -> (Result<String, &'static str>, Vec<String>) {
     let told = Told::default();
-    let ask = ProviderCall::of(provider).retrying(retry, &InstantSleep, &|| 0.5).with_observer(&told);
+    let ask = ProviderCall::of(provider).retrying(retry, &InstantTimer, &|| 0.5).with_observer(&told);
     let outcome = now(ask.complete(request));
     let outcome = outcome.map(|it| it.message.text().into_owned()).map_err(|it| it.category());
     (outcome, told.0.into_inner().unwrap())
@@ -349,7 +349,7 @@ fn the_default_backoff_doubles_under_jitter_and_grants_what_a_provider_asks_for(
     let seconds = Duration::from_secs;
     let limited =
         |after: u64| Error::RateLimit(ProviderErrorDetail::new("slow").with_retry_after(seconds(after)));
-    let default = ModelRetryBackoff::default();
+    let default = RetryBackoff::default();
     for (attempt, error, fraction, wanted) in [
         (0, down("x"), 1.0, seconds(1)),
         (0, down("x"), 0.0, Duration::ZERO),
@@ -363,12 +363,9 @@ fn the_default_backoff_doubles_under_jitter_and_grants_what_a_provider_asks_for(
     ] {
         assert_eq!(default.wait_after_attempt(attempt, &error, || fraction), wanted, "{attempt} {error:?}");
     }
-    let own = ModelRetryBackoff::from_function(move |attempt| seconds(u64::from(attempt)));
+    let own = RetryBackoff::from_function(move |attempt| seconds(u64::from(attempt)));
     assert_eq!(own.wait_after_attempt(7, &limited(20), || 1.0), seconds(7));
-    assert_eq!(
-        ModelRetryBackoff::Constant(seconds(3)).wait_after_attempt(7, &limited(20), || 1.0),
-        seconds(3)
-    );
+    assert_eq!(RetryBackoff::Constant(seconds(3)).wait_after_attempt(7, &limited(20), || 1.0), seconds(3));
 }
 
 #[test]
@@ -376,7 +373,7 @@ fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
     let provider = Plays::of([Err(down("1")), Ok("whole")]);
     let retry = ModelRetryPolicy::new();
     let mut shown = Vec::new();
-    let ask = ProviderCall::of(&provider).retrying(&retry, &InstantSleep, &|| 0.0);
+    let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &|| 0.0);
     let response = now(ask.complete_with_updates(&asked(), |it| match it {
         ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) => shown.push(text.clone()),
         ModelStreamUpdate::Delta(_) => {}
@@ -391,7 +388,7 @@ fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
 fn a_dropped_call_is_not_made_again() {
     #[derive(Debug)]
     struct Never;
-    impl AsyncSleep for Never {
+    impl Timer for Never {
         fn sleep_for(&self, _length: Duration) -> BoxFuture<'_, ()> {
             std::future::pending().boxed()
         }
@@ -460,7 +457,7 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
         let provider = Finishes::of(&answers);
         let ask = ProviderCall::of(&provider);
         let ask = match retry {
-            Some(retry) => ask.retrying(retry, &InstantSleep, &|| 0.5),
+            Some(retry) => ask.retrying(retry, &InstantTimer, &|| 0.5),
             None => ask,
         };
         let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
@@ -474,7 +471,7 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
     let message = ChatMessage::assistant("").with_tool_calls([call]);
     let called = Response::new(message, Failed, TokenUsage::default(), Value::Null);
     provider.0.lock().unwrap().push_back(called.clone());
-    let ask = ProviderCall::of(&provider).retrying(&plain, &InstantSleep, &|| 0.5);
+    let ask = ProviderCall::of(&provider).retrying(&plain, &InstantTimer, &|| 0.5);
     let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
     assert_eq!(ask.complete(&request).now_or_never().unwrap().unwrap(), called);
 }

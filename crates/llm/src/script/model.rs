@@ -12,10 +12,10 @@ use super::situation::RuleRequestView;
 use crate::assemble::{ResponseAssembler, ResponseLimits};
 use crate::delta::ResponseDelta;
 use crate::error::{Error, ProviderErrorDetail, Result};
-use crate::pace::{AsyncSleep, InstantSleep};
 use crate::provider::{BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
+use singletree_env::{InstantTimer, Timer};
 
 /// A provider whose model is a [`Script`]. Stateless and deterministic; always ready.
 ///
@@ -24,19 +24,19 @@ use crate::response::Response;
 #[derive(Debug, Clone)]
 pub struct ScriptedProvider {
     script: Arc<Script>,
-    pace: Arc<dyn AsyncSleep>,
+    pace: Arc<dyn Timer>,
 }
 
 impl ScriptedProvider {
     /// Makes a provider that does not pause.
     #[must_use]
     pub fn new(script: Script) -> Self {
-        Self { script: Arc::new(script), pace: Arc::new(InstantSleep) }
+        Self { script: Arc::new(script), pace: Arc::new(InstantTimer) }
     }
 
     /// Performs the script's delays by this pace.
     #[must_use]
-    pub fn with_pace(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
+    pub fn with_pace(mut self, pace: Arc<dyn Timer>) -> Self {
         self.pace = pace;
         self
     }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    AsyncSleep, BoxFuture, ChatMessage, InstantSleep, Map, ModelFinishReason, Provider, Request,
-    ResponseDelta, ResponseLimits, ToolCall, ToolDefinition, complete_streaming,
+    BoxFuture, ChatMessage, InstantTimer, Map, ModelFinishReason, Provider, Request, ResponseDelta,
+    ResponseLimits, Timer, ToolCall, ToolDefinition, complete_streaming,
 };
 
 const SCRIPT: &str = r#"{
@@ -35,10 +35,10 @@ const SCRIPT: &str = r#"{
 #[derive(Debug, Default)]
 struct Recorded(Mutex<Vec<Duration>>);
 
-impl AsyncSleep for Recorded {
+impl Timer for Recorded {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.lock().expect("no panic holds it").push(length);
-        InstantSleep.sleep_for(length)
+        InstantTimer.sleep_for(length)
     }
 }
 

@@ -8,7 +8,7 @@ use singletree_durable::DocumentStore;
 use singletree_engine::{Clock, IdGenerator, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
-use singletree_llm::AsyncSleep;
+use singletree_llm::Timer;
 use tokio::sync::{Semaphore, watch};
 
 use super::Server;
@@ -18,13 +18,13 @@ use crate::keys::{AccessPolicy, Keyring, PageSessions, RequestAuthenticator, Rev
 use crate::narration::NarrationLog;
 use crate::notify::{Webhook, WebhookService};
 use crate::openharness::Environments;
-use crate::pace::TokioPace;
 use crate::quota::{QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
 use crate::shared::ServerState;
 use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
+use singletree_engine::RuntimeTimer;
 
 /// Collects the parts of a server.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct ServerBuilder {
     fetch: Option<Arc<dyn Transport>>,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
-    pace: Arc<dyn AsyncSleep>,
+    pace: Arc<dyn Timer>,
     quotas: Quotas,
     descriptors: Option<u64>,
     system: Option<Arc<dyn SystemProbe>>,
@@ -67,7 +67,7 @@ impl ServerBuilder {
             fetch: None,
             environments: Arc::default(),
             webhooks: Vec::new(),
-            pace: Arc::new(TokioPace),
+            pace: Arc::new(RuntimeTimer),
             quotas: Quotas::default(),
             descriptors: None,
             system: None,
@@ -181,7 +181,7 @@ impl ServerBuilder {
 
     /// Sets the timer between attempts to deliver a notice (INV-11).
     #[must_use]
-    pub fn delivery_timer(mut self, pace: Arc<dyn AsyncSleep>) -> Self {
+    pub fn delivery_timer(mut self, pace: Arc<dyn Timer>) -> Self {
         self.pace = pace;
         self
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use singletree_agent::{AgentLoop, Result};
 use singletree_harness::Agent;
-use singletree_llm::{AsyncSleep, Script, ScriptedProvider};
+use singletree_llm::{Script, ScriptedProvider, Timer};
 use singletree_tools::{Tool, ToolLimits, Toolbox};
 
 use super::effects::{LoadTool, LoadToolKind};
@@ -16,7 +16,7 @@ const EXPIRES: Duration = Duration::from_millis(1_500);
 
 const SCRIPT: &str = include_str!("script.json");
 
-pub(super) fn build_agent(log: PathBuf, pace: Arc<dyn AsyncSleep>) -> Result<Agent> {
+pub(super) fn build_agent(log: PathBuf, pace: Arc<dyn Timer>) -> Result<Agent> {
     let tools = LoadToolKind::ALL
         .into_iter()
         .map(|item| LoadTool::new(item, log.clone()).map(|it| Arc::new(it) as Arc<dyn Tool>));

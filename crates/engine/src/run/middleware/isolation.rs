@@ -46,7 +46,7 @@ impl FailureIsolation {
 
     /// Isolates with an update made from the state with which the failed chain began. Where making it fails, that is
     /// the node's failure.
-    pub fn single_node(
+    pub fn from_function(
         event_name: &str,
         degraded: impl Fn(&Snapshot) -> Result<StateUpdate, NodeError> + Send + Sync + 'static,
     ) -> Self {

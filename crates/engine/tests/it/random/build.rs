@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{BoxFuture, Timestamp};
+use std::any::Any;
+
 use singletree_engine::{
     Branch, Branches, Clock, Ctx, END, EmptyFanOutPolicy, ErrorPolicy, FailureIsolation, FanOut, Graph,
     IdGenerator, Middleware, MonotonicClock, NodeError, NodeResult, Projection, Retry, RetryBackoff,
-    SeededRandomSource, Signal, Snapshot, StateUpdate, Target, Timing, around,
+    RetryableError, SeededRandomSource, Signal, Snapshot, StateUpdate, Target, Timing, around,
 };
 
 use super::plan::{self, Doing, Fan, Fork, Jump, Kind, Node, Plan, When, Wrap};
@@ -93,13 +95,18 @@ async fn perform(cx: Ctx<Snapshot>, job: Arc<Job>, world: Arc<World>) -> NodeRes
 }
 
 fn retry(attempts: u32, jitters: bool) -> Retry {
-    let transient = |error: &NodeError, _: &Snapshot| error.classify().category.as_deref() == Some(TRANSIENT);
+    let transient = |error: &dyn RetryableError, _: &dyn Any| {
+        let error = error.downcast_ref::<NodeError>().unwrap();
+        error.classify().category.as_deref() == Some(TRANSIENT)
+    };
     let backoff = if jitters { RetryBackoff::default() } else { RetryBackoff::Constant(Duration::ZERO) };
     Retry::new().max_attempts(attempts).classifier(transient).backoff(backoff)
 }
 
 fn isolation(id: u32, turns: bool) -> FailureIsolation {
-    FailureIsolation::single_node("isolated", move |state| Ok(degraded(id, turns, &View::of(state)).update()))
+    FailureIsolation::from_function("isolated", move |state| {
+        Ok(degraded(id, turns, &View::of(state)).update())
+    })
 }
 
 fn timing() -> Timing {

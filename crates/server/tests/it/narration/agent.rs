@@ -10,8 +10,8 @@ use singletree_durable::{MemoryStore, SessionKey};
 use singletree_engine::SystemClock;
 use singletree_harness::{Agent, BucketTable, FailureBucket};
 use singletree_llm::{
-    AsyncSleep, BoxError, BoxFuture, BoxStream, ChatMessage, Error, ModelRetryBackoff, ModelRetryPolicy,
-    Provider, ProviderErrorDetail, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
+    BoxError, BoxFuture, BoxStream, ChatMessage, Error, ModelRetryPolicy, Provider, ProviderErrorDetail,
+    Request, Response, ResponseDelta, Result, RetryBackoff, Script, ScriptedProvider, Timer,
 };
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
@@ -47,7 +47,7 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
     let tools = tools.map(|(name, effect)| tool(name, effect, parts)).to_vec();
     let again = ModelRetryPolicy::new()
         .max_attempts(2)
-        .backoff(ModelRetryBackoff::from_function(|it| Duration::from_millis(100 << it)));
+        .backoff(RetryBackoff::from_function(|it| Duration::from_millis(100 << it)));
     let buckets =
         BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
     AgentLoop::builder(Arc::new(model))
@@ -136,7 +136,7 @@ fn tool(name: &'static str, effect: Effect, parts: &Parts) -> Arc<dyn Tool> {
 #[derive(Debug)]
 struct Noted(Record);
 
-impl AsyncSleep for Noted {
+impl Timer for Noted {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         self.0.note(Seen::Deed(format!("pause {length:?}")));
         Box::pin(async {})

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, ChatAgent, Team};
 use singletree_harness::Agent;
-use singletree_llm::{AsyncSleep, Script, ScriptedProvider};
+use singletree_llm::{Script, ScriptedProvider, Timer};
 
 use super::{messages, said, send};
 use crate::support::Rig;
 
-fn member(id: &str, pace: &Arc<dyn AsyncSleep>) -> singletree_agent::AgentLoopBuilder {
+fn member(id: &str, pace: &Arc<dyn Timer>) -> singletree_agent::AgentLoopBuilder {
     let to_sales = json!({ "calls": [{ "tool": "transfer_to_sales", "arguments": { "reason": "asked" } }] });
     let reply = json!({ "reply": format!("I am {id}.") });
     let mut rules = vec![
@@ -35,7 +35,7 @@ fn listed() -> [ChatAgent; 2] {
     [ChatAgent::new("front", "Front", made), sales]
 }
 
-fn team(pace: &Arc<dyn AsyncSleep>) -> Agent {
+fn team(pace: &Arc<dyn Timer>) -> Agent {
     let [front, sales] = listed();
     let team = Team::builder().member(front, member("front", pace)).member(sales, member("sales", pace));
     team.agent("team").unwrap()

@@ -34,8 +34,7 @@ use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, ChatAgent};
 use singletree_harness::{Agent, BucketTable, FailureBucket};
 use singletree_llm::{
-    AsyncSleep, BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script,
-    ScriptedProvider,
+    BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider, Timer,
 };
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
@@ -159,7 +158,7 @@ pub(crate) fn script() -> Script {
 }
 
 /// Makes the agents.
-pub(crate) fn agents(world: &World, pace: &Arc<dyn AsyncSleep>) -> Vec<Agent> {
+pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<Agent> {
     let provider = Arc::new(Model(ScriptedProvider::new(script()).with_pace(pace.clone()), world.clone()));
     let tools = vec![
         tool("look", Effect::Read, world),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use singletree_durable::Timestamp;
 use singletree_engine::{Clock, IdGenerator};
-use singletree_llm::{AsyncSleep, BoxFuture};
+use singletree_llm::{BoxFuture, Timer};
 use singletree_server::Entropy;
 use tokio::sync::{Notify, Semaphore};
 
@@ -36,7 +36,7 @@ impl HandClock {
 #[derive(Debug)]
 pub(crate) struct ClockPace(pub(crate) Arc<HandClock>);
 
-impl AsyncSleep for ClockPace {
+impl Timer for ClockPace {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
         let end = self.0.now().saturating_add(length);
         Box::pin(async move {
@@ -123,7 +123,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl AsyncSleep for HandPace {
+impl Timer for HandPace {
     fn sleep_for(&self, _length: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let _waits = Waits::begin(&self.1);

@@ -9,7 +9,7 @@ use singletree_durable::{DocumentStore, Journal, JournalMaintenance, MemoryStore
 use singletree_engine::{Clock, SystemClock};
 use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
-use singletree_llm::AsyncSleep;
+use singletree_llm::Timer;
 use singletree_server::{
     AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
 };
@@ -62,7 +62,7 @@ pub(crate) struct RigBuilder {
 }
 
 /// Makes an agent whose model speaks at a pace.
-type MakeAgent = Box<dyn FnOnce(&Arc<dyn AsyncSleep>) -> Agent>;
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Timer>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -155,7 +155,7 @@ impl RigBuilder {
     }
 
     /// Adds an agent behind those of [`agents`].
-    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn AsyncSleep>) -> Agent + 'static) -> Self {
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Timer>) -> Agent + 'static) -> Self {
         self.agents.push(Box::new(make));
         self
     }
@@ -214,7 +214,7 @@ impl RigBuilder {
     {
         let store = Arc::new(store);
         let pace = HandPace::new();
-        let shared_pace: Arc<dyn AsyncSleep> = pace.clone();
+        let shared_pace: Arc<dyn Timer> = pace.clone();
         let redactor = Redactor::new([Secret::new(CANARY)]);
         let known = redactor.clone();
         let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
