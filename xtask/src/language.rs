@@ -23,12 +23,6 @@ enum MeasureBound {
 }
 
 impl LanguageMeasure {
-    /// Checks whether the bound was reached once, so that tidy keeps it.
-    #[must_use]
-    pub fn is_kept_by_tidy(&self) -> bool {
-        self.name != FUNCTION_NAMES
-    }
-
     /// Checks whether the value is within the bound.
     #[must_use]
     pub fn is_within_bound(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The demo agent: real tools, and a scripted model that needs no key and no network.
 //!
 //! The model is a data file of rules over the request. It knows nothing of sessions, restarts or approvals; that a
-//! conversation survives them is the work of the house around it.
+//! conversation survives them is the work of the chat around it.
 
 use std::fmt;
 use std::sync::Arc;

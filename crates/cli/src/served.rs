@@ -78,7 +78,7 @@ pub(crate) async fn locate_chat(
         return Ok(ChatLocation::There(ServedChat::for_server_url(url, key, again)?));
     }
     match open.await {
-        Ok(house) => Ok(ChatLocation::Here(Box::new(house))),
+        Ok(workspace) => Ok(ChatLocation::Here(Box::new(workspace))),
         Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
             match operator::find_server_url(place) {
                 Some(url) => {

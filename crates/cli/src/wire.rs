@@ -60,8 +60,8 @@ impl Workspace {
         match AgentSelection::from_arguments(who).await {
             Ok(cast) => Self::build_over_store(AgentSelection { notify: Vec::new(), ..cast }, store, place),
             Err(Error::Config(_)) if who.config.is_none() => {
-                let house = Self::build_over_store(AgentSelection::with_demo_agent()?, store, place)?;
-                Ok(Self { here: AnswerInstructions { agents: None, ..house.here }, ..house })
+                let workspace = Self::build_over_store(AgentSelection::with_demo_agent()?, store, place)?;
+                Ok(Self { here: AnswerInstructions { agents: None, ..workspace.here }, ..workspace })
             }
             Err(error) => Err(error),
         }

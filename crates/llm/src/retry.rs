@@ -94,9 +94,8 @@ impl ModelRetryPolicy {
     /// here.
     #[must_use]
     pub fn classifier(mut self, retryable: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
-        self.record = self
-            .record
-            .classifier(move |error, _| error.downcast_ref::<Error>().is_some_and(&retryable));
+        self.record =
+            self.record.classifier(move |error, _| error.downcast_ref::<Error>().is_some_and(&retryable));
         self
     }
 

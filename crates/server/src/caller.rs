@@ -55,7 +55,7 @@ pub(crate) fn operator_tenant() -> TenantId {
 pub fn parse_tenant_name(name: &str) -> crate::Result<TenantId> {
     let wrong = |why: String| crate::Error::Tenant { tenant: name.chars().take(64).collect(), why };
     let tenant = TenantId::parse(name).map_err(|error| wrong(error.to_string()))?;
-    if tenant == operator_tenant() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
+    if tenant == operator_tenant() { Err(wrong("it is the operator's own".to_owned())) } else { Ok(tenant) }
 }
 
 /// The caller of a request.

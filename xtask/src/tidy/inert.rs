@@ -98,14 +98,14 @@ mod tests {
 
     #[test]
     fn a_crate_that_reaches_the_reader_is_found_over_any_number_of_others() {
-        let house = packages(&[
+        let workspace_packages = packages(&[
             ("narration", &[]),
             ("harness", &["narration"]),
             ("agent", &["harness"]),
             ("server", &["agent", "narration"]),
             ("cli", &["server"]),
         ]);
-        assert_finds(find_narration_readers, &house, &[]);
+        assert_finds(find_narration_readers, &workspace_packages, &[]);
         let leak =
             packages(&[("server", &[]), ("tools", &["server"]), ("agent", &["tools"]), ("cli", &["agent"])]);
         let what = "reaches server, where narration is read";

@@ -4,9 +4,7 @@ use super::TidyFinding;
 use crate::{Repository, measure_language};
 
 pub(super) fn find_exceeded_measures(repo: &Repository) -> Vec<TidyFinding> {
-    let beyond = measure_language(repo)
-        .into_iter()
-        .filter(|measure| measure.is_kept_by_tidy() && !measure.is_within_bound());
+    let beyond = measure_language(repo).into_iter().filter(|measure| !measure.is_within_bound());
     beyond.map(|measure| TidyFinding::new("wording", "the workspace", measure.to_string())).collect()
 }
 

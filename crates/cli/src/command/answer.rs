@@ -18,33 +18,33 @@ use crate::wire::Workspace;
 pub(crate) async fn run_answer_command(args: Answer) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let open = Workspace::open_with_agents(&place, &args.who, "answer");
-    let house = match served::locate_chat(&place, &args.server, open).await? {
-        ChatLocation::Here(house) => *house,
+    let workspace = match served::locate_chat(&place, &args.server, open).await? {
+        ChatLocation::Here(workspace) => *workspace,
         ChatLocation::There(served) => {
             let (waits, mut screen) = ((args.signal, args.session), TerminalOutput::standard_output());
             return served.answer_pending_wait(waits, args.reply, (args.common.json, &mut screen)).await;
         }
     };
-    let code = answer_in_workspace(args, &place, &house).await;
-    let code = house.redact_result(code);
-    house.close_gracefully().await;
+    let code = answer_in_workspace(args, &place, &workspace).await;
+    let code = workspace.redact_result(code);
+    workspace.close_gracefully().await;
     code
 }
 
-async fn answer_in_workspace(args: Answer, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
+async fn answer_in_workspace(args: Answer, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
     let Answer { signal, reply, session, from, who: _, server: _, common } = args;
-    house.chat.sweep().await?;
-    let turn = answer_named_wait(house, (signal, session), reply, from)
+    workspace.chat.sweep().await?;
+    let turn = answer_named_wait(workspace, (signal, session), reply, from)
         .await
         .map_err(|error| add_searched_database(error, place))?;
     let mut screen = TerminalOutput::standard_output();
     let outcome: Arc<ChatTurnOutcome> = if common.json {
         turn.outcome().await
     } else {
-        follow_turn(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
+        follow_turn(&workspace.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
             .await?
     };
-    super::print_turn_outcome(house, turn.session(), &outcome, (common.json, &mut screen)).await
+    super::print_turn_outcome(workspace, turn.session(), &outcome, (common.json, &mut screen)).await
 }
 
 /// Says in which database was looked, where nothing waits for an answer: it may wait in another one.
@@ -60,12 +60,12 @@ fn add_searched_database(error: Error, place: &DatabaseLocation) -> Error {
 /// Answers the one wait of this name. Where no wait has the name, it was answered already, or several have it, the
 /// harness returns the result or the error.
 async fn answer_named_wait(
-    house: &Workspace,
+    workspace: &Workspace,
     (signal, session): (Option<String>, Option<String>),
     reply: AnswerArgument,
     from: Option<String>,
 ) -> Result<Turn> {
-    let mut waits = ask::list_pending_waits(&house.chat, session.as_deref()).await?;
+    let mut waits = ask::list_pending_waits(&workspace.chat, session.as_deref()).await?;
     let Some(signal) = signal else {
         let [wait] = waits.as_slice() else {
             let text = match waits.len() {
@@ -76,21 +76,21 @@ async fn answer_named_wait(
             };
             return Err(Error::Usage(text));
         };
-        return ask::answer_shown_wait(&house.chat, wait, reply, from).await;
+        return ask::answer_shown_wait(&workspace.chat, wait, reply, from).await;
     };
     waits.retain(|wait| wait.descriptor.signal_id == signal);
     if let [wait] = waits.as_slice() {
-        return ask::answer_shown_wait(&house.chat, wait, reply, from).await;
+        return ask::answer_shown_wait(&workspace.chat, wait, reply, from).await;
     }
     let mut answer = singletree::Answer::new(reply.into_payload());
     let address = match session {
         None => SignalAddress::Signal(signal),
         Some(session) => {
-            if let Some((wait, action)) = house.find_last_action(&session, &signal).await? {
+            if let Some((wait, action)) = workspace.find_last_action(&session, &signal).await? {
                 answer = answer.to(wait, action);
             }
             SignalAddress::Session { session, signal }
         }
     };
-    Ok(house.chat.answer(address, answer).await?)
+    Ok(workspace.chat.answer(address, answer).await?)
 }

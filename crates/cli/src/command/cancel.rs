@@ -15,8 +15,8 @@ use crate::wire::Workspace;
 pub(crate) async fn run_cancel_command(args: Cancel) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let open = Workspace::open_with_agents(&place, &args.who, "cancel");
-    let house = match served::locate_chat(&place, &args.server, open).await? {
-        ChatLocation::Here(house) => *house,
+    let workspace = match served::locate_chat(&place, &args.server, open).await? {
+        ChatLocation::Here(workspace) => *workspace,
         ChatLocation::There(served) => {
             let session = match (&args.session, &args.server.url) {
                 (Some(session), _) => session.clone(),
@@ -30,14 +30,14 @@ pub(crate) async fn run_cancel_command(args: Cancel) -> Result<u8> {
             return served.cancel_turn((&session, &turn), (args.common.json, &mut screen)).await;
         }
     };
-    let code = cancel_in_workspace(&args, &house).await;
-    let code = house.redact_result(code);
-    house.close_gracefully().await;
+    let code = cancel_in_workspace(&args, &workspace).await;
+    let code = workspace.redact_result(code);
+    workspace.close_gracefully().await;
     code
 }
 
-async fn cancel_in_workspace(args: &Cancel, house: &Workspace) -> Result<u8> {
-    let turn = house.chat.cancel(&args.turn).await?;
+async fn cancel_in_workspace(args: &Cancel, workspace: &Workspace) -> Result<u8> {
+    let turn = workspace.chat.cancel(&args.turn).await?;
     let outcome = turn.outcome().await;
     let cancelled = matches!(
         outcome.as_ref(),

@@ -40,20 +40,20 @@ pub(super) struct TerminalConversation<'a> {
 pub(crate) async fn run_chat_command(args: args::Chat) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
     let open = Workspace::open_with_agents(&place, &args.who, "chat");
-    let house = match served::locate_chat(&place, &args.server, open).await? {
-        ChatLocation::Here(house) => *house,
+    let workspace = match served::locate_chat(&place, &args.server, open).await? {
+        ChatLocation::Here(workspace) => *workspace,
         ChatLocation::There(served) => return chat_there::run_remote_chat(args, &place, &served).await,
     };
-    let code = chat_in_workspace(args, &place, &house).await;
-    let code = house.redact_result(code);
-    house.close_gracefully().await;
+    let code = chat_in_workspace(args, &place, &workspace).await;
+    let code = workspace.redact_result(code);
+    workspace.close_gracefully().await;
     code
 }
 
-async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
-    house.check_agent(args.agent.as_deref())?;
+async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
+    workspace.check_agent(args.agent.as_deref())?;
     let last = place.last_session().filter(|_| !args.new);
-    let session = house.choose_session(args.session.clone(), last, args.agent.as_deref()).await?;
+    let session = workspace.choose_session(args.session.clone(), last, args.agent.as_deref()).await?;
     place.remember_session(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
     let screen = if typed {
@@ -61,12 +61,13 @@ async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, house: &W
     } else {
         TerminalOutput::standard_output()
     };
-    let chat = &house.chat;
-    let (agent, here) = (args.agent.as_deref(), &house.here);
+    let chat = &workspace.chat;
+    let (agent, here) = (args.agent.as_deref(), &workspace.here);
     let mut talk = TerminalConversation { chat, session: &session, agent, here, screen };
     // From a pipe the output is the conversation's alone.
     let mut err = TerminalOutput::standard_error();
-    talk.show_introduction(place, house.about.as_deref(), if typed { None } else { Some(&mut err) }).await?;
+    talk.show_introduction(place, workspace.about.as_deref(), if typed { None } else { Some(&mut err) })
+        .await?;
     let interrupt = if typed { InterruptEffect::CancelsTurn } else { InterruptEffect::EndsProcess };
     talk.finish_accepted_turns(interrupt).await?;
     if !typed {

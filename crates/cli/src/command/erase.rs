@@ -32,9 +32,9 @@ pub(crate) async fn run_erase_command(args: Erase) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     // An unreadable file is reported before anything is erased.
     let narration = open_narration_file(args.config.as_deref()).await?;
-    let house = Workspace::open_without_agents(&place, "erase").await?;
-    let erased = erase_tenant_or_subject(&house, &place, &narration, (args.tenant, args.subject)).await;
-    house.close_gracefully().await;
+    let workspace = Workspace::open_without_agents(&place, "erase").await?;
+    let erased = erase_tenant_or_subject(&workspace, &place, &narration, (args.tenant, args.subject)).await;
+    workspace.close_gracefully().await;
     let count = erased?;
     let mut screen = TerminalOutput::standard_output();
     match (args.common.json, count) {
@@ -46,19 +46,19 @@ pub(crate) async fn run_erase_command(args: Erase) -> Result<u8> {
 }
 
 async fn erase_tenant_or_subject(
-    house: &Workspace,
+    workspace: &Workspace,
     place: &DatabaseLocation,
     narration: &NarrationLog,
     (tenant, subject): (Option<TenantId>, Option<SubjectId>),
 ) -> Result<u64> {
     let tenants = match &tenant {
         Some(tenant) => BTreeSet::from([tenant.clone()]),
-        None => read_all_tenants(&house.store).await.map_err(harness::Error::from)?,
+        None => read_all_tenants(&workspace.store).await.map_err(harness::Error::from)?,
     };
     let scope = subject.map_or(ErasureScope::Tenant, ErasureScope::Subject);
     let mut count = 0;
     for tenant in &tenants {
-        let chat = house.chat.of(tenant.clone());
+        let chat = workspace.chat.of(tenant.clone());
         let sessions = chat.erasable_sessions(&scope).await?;
         // The list is written before the deletion: after a crash in between, a restored backup still omits the data.
         let keys: Vec<SessionKey> =
@@ -68,14 +68,14 @@ async fn erase_tenant_or_subject(
             ErasureScope::Subject(subject) => ErasedName::Subject(tenant.clone(), subject.clone()),
         };
         let names = keys.iter().cloned().map(ErasedName::Session).chain([whom]).collect();
-        house.store.list_erased(names, SystemClock.now()).await.map_err(harness::Error::from)?;
+        workspace.store.list_erased(names, SystemClock.now()).await.map_err(harness::Error::from)?;
         for key in &keys {
             let owner = NarrationOwner { tenant: tenant.as_str(), session: key.session.as_str() };
             narration.sink().forget_session(owner);
         }
         count += chat.erase(&scope, Some(BY)).await?;
         if scope == ErasureScope::Tenant {
-            singletree_server::erase_tenant(&house.store, tenant).await?;
+            singletree_server::erase_tenant(&workspace.store, tenant).await?;
         }
         if *tenant == TenantId::single() {
             keys.iter().try_for_each(|key| place.forget_session(key.session.as_str()))?;

@@ -18,7 +18,7 @@ pub(crate) async fn run_fork_command(args: Fork) -> Result<u8> {
         .await?
     {
         ChatLocation::There(served) => served.fork_session(&args.session, args.at, args.to).await?,
-        ChatLocation::Here(house) => {
+        ChatLocation::Here(workspace) => {
             let mut options = ForkOptions::new();
             if let Some(at) = args.at {
                 options = options.at(at);
@@ -26,8 +26,8 @@ pub(crate) async fn run_fork_command(args: Fork) -> Result<u8> {
             if let Some(to) = args.to {
                 options = options.session(to);
             }
-            let forked = house.chat.fork(&args.session, options).await;
-            house.close_gracefully().await;
+            let forked = workspace.chat.fork(&args.session, options).await;
+            workspace.close_gracefully().await;
             forked?.session
         }
     };

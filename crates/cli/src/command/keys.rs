@@ -63,7 +63,7 @@ pub(crate) async fn run_keys_command(args: Keys) -> Result<u8> {
 /// Where the keys are.
 enum KeyringAccess {
     /// In a database that nobody else has open.
-    Here { house: Box<Workspace>, keyring: Keyring, tenant: TenantId },
+    Here { workspace: Box<Workspace>, keyring: Keyring, tenant: TenantId },
     /// Behind a server.
     There { remote: OperatorClient, tenant: Option<String> },
 }
@@ -81,14 +81,14 @@ impl KeyringAccess {
         let tenant = singletree_server::parse_tenant_name(&name)?;
         let place = DatabaseLocation::from_path_or_default(of.common.db.db.as_deref())?;
         match Workspace::open_without_agents(&place, "keys").await {
-            Ok(house) => {
-                let documents = Arc::new(house.store.clone());
+            Ok(workspace) => {
+                let documents = Arc::new(workspace.store.clone());
                 let (clock, ids, entropy) =
                     (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
                 let kept = ServerLimits::default().audit_kept;
                 let keyring = Keyring::open_offline(documents, clock, ids, entropy, kept)
-                    .recording_revocations(Some(Arc::new(ErasureLog(house.store.clone()))));
-                Ok(Self::Here { house: Box::new(house), keyring, tenant })
+                    .recording_revocations(Some(Arc::new(ErasureLog(workspace.store.clone()))));
+                Ok(Self::Here { workspace: Box::new(workspace), keyring, tenant })
             }
             Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
                 match OperatorClient::find_for_database(&place)? {
@@ -110,10 +110,10 @@ impl KeyringAccess {
         let scopes = if scopes.is_empty() { usual.to_vec() } else { scopes };
         let scopes: Vec<KeyScope> = scopes.into_iter().map(to_key_scope).collect();
         match self {
-            Self::Here { house, keyring, tenant } => {
+            Self::Here { workspace, keyring, tenant } => {
                 let made =
                     keyring.create_key(&tenant, NewKey { name, scopes, expires_in: expires }, BY).await;
-                house.close_gracefully().await;
+                workspace.close_gracefully().await;
                 let (key, secret) = made?;
                 Ok(KeyWithSecret { key, secret: secret.expose().to_owned() })
             }
@@ -127,9 +127,9 @@ impl KeyringAccess {
 
     async fn rotate_key(self, id: &str, grace: Duration) -> Result<KeyWithSecret> {
         match self {
-            Self::Here { house, keyring, tenant } => {
+            Self::Here { workspace, keyring, tenant } => {
                 let rotated = keyring.rotate_key(&tenant, id, grace, BY).await;
-                house.close_gracefully().await;
+                workspace.close_gracefully().await;
                 let (key, secret) = rotated?;
                 Ok(KeyWithSecret { key, secret: secret.expose().to_owned() })
             }
@@ -148,9 +148,9 @@ impl KeyringAccess {
 
     async fn revoke_key(self, id: &str) -> Result<ApiKey> {
         match self {
-            Self::Here { house, keyring, tenant } => {
+            Self::Here { workspace, keyring, tenant } => {
                 let revoked = keyring.revoke_key(&tenant, id, BY).await;
-                house.close_gracefully().await;
+                workspace.close_gracefully().await;
                 Ok(revoked?)
             }
             Self::There { remote, tenant } => {
@@ -164,9 +164,9 @@ impl KeyringAccess {
     /// Lists all keys: a tenant has a thousand at most.
     async fn list_keys(self) -> Result<Vec<ApiKey>> {
         match self {
-            Self::Here { house, keyring, tenant } => {
+            Self::Here { workspace, keyring, tenant } => {
                 let listed = keyring.list_keys(&tenant, None, PAGE).await;
-                house.close_gracefully().await;
+                workspace.close_gracefully().await;
                 Ok(listed?.items)
             }
             Self::There { remote, tenant } => {

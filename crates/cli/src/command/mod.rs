@@ -78,7 +78,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
 
 /// Prints how a turn of a script ended, without the parts that were already shown while it ran.
 async fn print_turn_outcome(
-    house: &Workspace,
+    workspace: &Workspace,
     session: &str,
     outcome: &Arc<ChatTurnOutcome>,
     (as_json, screen): (bool, &mut TerminalOutput),
@@ -86,10 +86,10 @@ async fn print_turn_outcome(
     if as_json {
         json::print_json(screen, &json::PrintedOutcome::from_outcome(session, outcome))?;
     } else if let ChatTurnOutcome::Suspended(turn) = outcome.as_ref() {
-        let waits = ask::list_pending_waits(&house.chat, Some(session)).await?;
+        let waits = ask::list_pending_waits(&workspace.chat, Some(session)).await?;
         for wait in waits.iter().filter(|wait| wait.invocation == turn.invocation_id) {
             ask::show_pending_wait(wait, screen)?;
-            ask::show_answer_commands(&house.chat, wait, &house.here, screen).await?;
+            ask::show_answer_commands(&workspace.chat, wait, &workspace.here, screen).await?;
         }
     }
     Ok(exit::exit_code_of_outcome(outcome))

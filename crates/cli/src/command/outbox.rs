@@ -55,12 +55,13 @@ impl<'a> PrintedMessage<'a> {
 pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
     match args {
         Outbox::List { tenant, common } => {
-            let house =
+            let workspace =
                 Workspace::open_read_only(&DatabaseLocation::from_path_or_default(common.db.db.as_deref())?)
                     .await?;
             let tenant = parse_tenant_or_default(tenant)?;
-            let waiting =
-                build_tool_documents(&house.store).list_waiting_messages(&tenant, None, LISTED_MAX + 1).await;
+            let waiting = build_tool_documents(&workspace.store)
+                .list_waiting_messages(&tenant, None, LISTED_MAX + 1)
+                .await;
             let mut waiting = waiting.map_err(|source| Error::Agent { source })?;
             let more = waiting.len() > LISTED_MAX;
             waiting.truncate(LISTED_MAX);
@@ -68,10 +69,10 @@ pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
             print_message_list(&waiting, more, common.json)?;
         }
         Outbox::Show { id, tenant, common } => {
-            let house =
+            let workspace =
                 Workspace::open_read_only(&DatabaseLocation::from_path_or_default(common.db.db.as_deref())?)
                     .await?;
-            let waiting = build_tool_documents(&house.store)
+            let waiting = build_tool_documents(&workspace.store)
                 .find_waiting_message(&parse_tenant_or_default(tenant)?, &id)
                 .await;
             let waiting = waiting
@@ -80,15 +81,15 @@ pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
             print_message(&waiting, common.json)?;
         }
         Outbox::Delivered { id, tenant, common } => {
-            let house = Workspace::open_without_agents(
+            let workspace = Workspace::open_without_agents(
                 &DatabaseLocation::from_path_or_default(common.db.db.as_deref())?,
                 "outbox",
             )
             .await?;
-            let delivered = build_tool_documents(&house.store)
+            let delivered = build_tool_documents(&workspace.store)
                 .mark_delivered(&parse_tenant_or_default(tenant)?, &id)
                 .await;
-            house.close_gracefully().await;
+            workspace.close_gracefully().await;
             if !delivered.map_err(|source| Error::Agent { source })? {
                 return Err(unknown_message_error(&id));
             }

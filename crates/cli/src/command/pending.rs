@@ -13,8 +13,8 @@ use crate::{ask, json};
 pub(crate) async fn run_pending_command(args: Pending) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let who = Who { config: args.config, ..Who::default() };
-    let house = Workspace::open_read_only_with_agents(&place, &who).await?;
-    let waits = ask::list_pending_waits(&house.chat, args.session.as_deref()).await?;
+    let workspace = Workspace::open_read_only_with_agents(&place, &who).await?;
+    let waits = ask::list_pending_waits(&workspace.chat, args.session.as_deref()).await?;
     let mut screen = TerminalOutput::standard_output();
     if args.common.json {
         json::print_json(&mut screen, &json::PrintedPendingWaits::from_waits(&waits))?;
@@ -22,7 +22,7 @@ pub(crate) async fn run_pending_command(args: Pending) -> Result<u8> {
     }
     for wait in &waits {
         ask::show_pending_wait(wait, &mut screen)?;
-        ask::show_answer_commands(&house.chat, wait, &house.here, &mut screen).await?;
+        ask::show_answer_commands(&workspace.chat, wait, &workspace.here, &mut screen).await?;
     }
     if waits.is_empty() {
         screen.write_line("nothing waits for an answer")?;

@@ -51,11 +51,11 @@ pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
     let copied = backup.backup(&draft).await;
     backup.close().await;
     copied.map_err(failed)?;
-    let house =
+    let workspace =
         Workspace::open_without_agents(&DatabaseLocation::from_path_or_default(Some(&draft))?, "restore")
             .await?;
-    let applied = apply_erasures(&house, &lists).await;
-    house.close_gracefully().await;
+    let applied = apply_erasures(&workspace, &lists).await;
+    workspace.close_gracefully().await;
     let count = applied?;
     publish_database(&draft, place.database_path()).map_err(|source| {
         let path = place.database_path().to_owned();
@@ -76,27 +76,28 @@ pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
 
 /// Removes from a restored database the data that was erased since its backup was made. Returns the number of removed
 /// conversations and keys.
-async fn apply_erasures(house: &Workspace, lists: &[ErasureList]) -> Result<u64> {
+async fn apply_erasures(workspace: &Workspace, lists: &[ErasureList]) -> Result<u64> {
     let erased_at = |name: ErasedName| lists.iter().filter_map(|list| list.erased_at(&name)).max();
-    let mut tenants = read_all_tenants(&house.store).await.map_err(harness::Error::from)?;
-    tenants.extend(singletree_server::tenants_with_keys(&house.store).await?);
-    let documents = Arc::new(house.store.clone());
+    let mut tenants = read_all_tenants(&workspace.store).await.map_err(harness::Error::from)?;
+    tenants.extend(singletree_server::tenants_with_keys(&workspace.store).await?);
+    let documents = Arc::new(workspace.store.clone());
     let (clock, ids, entropy) = (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
     let keyring = Keyring::open_offline(documents, clock, ids, entropy, ServerLimits::default().audit_kept);
     let mut count = 0;
     for tenant in &tenants {
-        let chat = house.chat.of(tenant.clone());
-        for session in find_erased_sessions(&house.store, tenant, &erased_at).await? {
+        let chat = workspace.chat.of(tenant.clone());
+        for session in find_erased_sessions(&workspace.store, tenant, &erased_at).await? {
             chat.delete_session(session.session.as_str(), Some(BY)).await?;
             count += 1;
         }
         let keys = keyring.list_keys(tenant, None, KEYS).await?.items;
         if let Some(at) = erased_at(ErasedName::Tenant(tenant.clone())) {
             // A tenant that was used again before the backup was made: the backup holds nothing of before.
-            let first = house.store.read_session_page(tenant, None, 1).await.map_err(harness::Error::from)?;
+            let first =
+                workspace.store.read_session_page(tenant, None, 1).await.map_err(harness::Error::from)?;
             let began_anew = keys.iter().any(|key| is_time_after(&key.created_at.0, at));
             if first.sessions.is_empty() && !began_anew {
-                singletree_server::erase_tenant(&house.store, tenant).await?;
+                singletree_server::erase_tenant(&workspace.store, tenant).await?;
                 continue;
             }
         }

@@ -20,9 +20,9 @@ pub(crate) async fn run_retain_command(args: Retain) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let age = args.days.map(|it| DAY.saturating_mul(it));
     let retention = Retention { turns: args.turns, events: args.events, age };
-    let house = Workspace::open_without_agents(&place, "retain").await?;
-    let forgotten = house.chat.retain(&retention).await;
-    house.close_gracefully().await;
+    let workspace = Workspace::open_without_agents(&place, "retain").await?;
+    let forgotten = workspace.chat.retain(&retention).await;
+    workspace.close_gracefully().await;
     let forgotten = forgotten?;
     let mut screen = TerminalOutput::standard_output();
     match args.common.json {

@@ -16,39 +16,39 @@ use crate::wire::Workspace;
 pub(crate) async fn run_retry_command(args: Retry) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let open = Workspace::open_with_agents(&place, &args.who, "retry");
-    let house = match served::locate_chat(&place, &args.server, open).await? {
-        ChatLocation::Here(house) => *house,
+    let workspace = match served::locate_chat(&place, &args.server, open).await? {
+        ChatLocation::Here(workspace) => *workspace,
         ChatLocation::There(served) => return retry_on_server(args, &place, &served).await,
     };
-    let code = retry_in_workspace(args, &place, &house).await;
-    let code = house.redact_result(code);
-    house.close_gracefully().await;
+    let code = retry_in_workspace(args, &place, &workspace).await;
+    let code = workspace.redact_result(code);
+    workspace.close_gracefully().await;
     code
 }
 
-async fn retry_in_workspace(args: Retry, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
+async fn retry_in_workspace(args: Retry, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
     let turn = match (args.turn, args.session) {
         (Some(turn), None) => turn,
-        (Some(turn), Some(session)) => house.chat.turn_info(&session, &turn).await?.id,
+        (Some(turn), Some(session)) => workspace.chat.turn_info(&session, &turn).await?.id,
         (None, session) => {
-            find_last_failed_turn(&house.chat, &named_or_last_session(session, place)?).await?
+            find_last_failed_turn(&workspace.chat, &named_or_last_session(session, place)?).await?
         }
     };
     // The turns that a dead process left unfinished run first.
-    house.chat.sweep().await?;
+    workspace.chat.sweep().await?;
     let mut options = SendOptions::new();
     if let Some(key) = args.key {
         options = options.key(key);
     }
-    let turn = house.chat.retry(&turn, options).await?;
+    let turn = workspace.chat.retry(&turn, options).await?;
     let mut screen = TerminalOutput::standard_output();
     let outcome = if args.common.json {
         turn.outcome().await
     } else {
-        follow_turn(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
+        follow_turn(&workspace.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
             .await?
     };
-    super::print_turn_outcome(house, turn.session(), &outcome, (args.common.json, &mut screen)).await
+    super::print_turn_outcome(workspace, turn.session(), &outcome, (args.common.json, &mut screen)).await
 }
 
 async fn retry_on_server(args: Retry, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {

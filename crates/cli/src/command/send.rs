@@ -17,13 +17,13 @@ use crate::wire::{Workspace, draw_session_id};
 pub(crate) async fn run_send_command(args: Send) -> Result<u8> {
     let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
     let open = Workspace::open_with_agents(&place, &args.who, "send");
-    let house = match served::locate_chat(&place, &args.server, open).await? {
-        ChatLocation::Here(house) => *house,
+    let workspace = match served::locate_chat(&place, &args.server, open).await? {
+        ChatLocation::Here(workspace) => *workspace,
         ChatLocation::There(served) => return send_to_server(args, &place, &served).await,
     };
-    let code = send_in_workspace(args, &place, &house).await;
-    let code = house.redact_result(code);
-    house.close_gracefully().await;
+    let code = send_in_workspace(args, &place, &workspace).await;
+    let code = workspace.redact_result(code);
+    workspace.close_gracefully().await;
     code
 }
 
@@ -51,12 +51,12 @@ async fn read_message_text(text: String) -> Result<String> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-async fn send_in_workspace(args: Send, place: &DatabaseLocation, house: &Workspace) -> Result<u8> {
-    house.check_agent(args.agent.as_deref())?;
+async fn send_in_workspace(args: Send, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
+    workspace.check_agent(args.agent.as_deref())?;
     let text = read_message_text(args.text).await?;
-    let session = house.choose_session(args.session, place.last_session(), args.agent.as_deref()).await?;
+    let session = workspace.choose_session(args.session, place.last_session(), args.agent.as_deref()).await?;
     // The turns that a dead process left unfinished run first.
-    house.chat.sweep().await?;
+    workspace.chat.sweep().await?;
     let mut options = SendOptions::new();
     if let Some(key) = args.key {
         options = options.key(key);
@@ -64,14 +64,14 @@ async fn send_in_workspace(args: Send, place: &DatabaseLocation, house: &Workspa
     if let Some(agent) = args.agent {
         options = options.agent(agent);
     }
-    let turn = house.chat.submit(&session, ChatMessage::user(text), options).await?;
+    let turn = workspace.chat.submit(&session, ChatMessage::user(text), options).await?;
     place.remember_session(&session)?;
     let mut screen = TerminalOutput::standard_output();
     let outcome = if args.common.json {
         turn.outcome().await
     } else {
-        follow_turn(&house.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
+        follow_turn(&workspace.chat, &turn, TurnView::default(), &mut screen, InterruptEffect::EndsProcess)
             .await?
     };
-    super::print_turn_outcome(house, &session, &outcome, (args.common.json, &mut screen)).await
+    super::print_turn_outcome(workspace, &session, &outcome, (args.common.json, &mut screen)).await
 }

@@ -37,24 +37,24 @@ pub(crate) async fn run_sessions_command(args: Sessions) -> Result<u8> {
     let mut screen = TerminalOutput::standard_output();
     match args {
         Sessions::List { common } => {
-            let house = Workspace::open_read_only(&place).await?;
-            list_sessions(&house.chat, common.json, &mut screen).await?;
+            let workspace = Workspace::open_read_only(&place).await?;
+            list_sessions(&workspace.chat, common.json, &mut screen).await?;
         }
         Sessions::Show { session, common } => {
-            let house = Workspace::open_read_only(&place).await?;
-            show_session(&house.chat, &session, common.json, &mut screen).await?;
+            let workspace = Workspace::open_read_only(&place).await?;
+            show_session(&workspace.chat, &session, common.json, &mut screen).await?;
         }
         Sessions::Export { session, .. } => {
-            let house = Workspace::open_read_only(&place).await?;
-            json::print_json(&mut screen, &house.chat.export_session(&session).await?)?;
+            let workspace = Workspace::open_read_only(&place).await?;
+            json::print_json(&mut screen, &workspace.chat.export_session(&session).await?)?;
         }
         Sessions::Delete { session, server, common } => {
             let open = Workspace::open_without_agents(&place, "sessions delete");
             match served::locate_chat(&place, &server, open).await? {
                 ChatLocation::There(served) => served.delete_session(&session).await?,
-                ChatLocation::Here(house) => {
-                    let deleted = house.chat.delete_session(&session, None).await;
-                    house.close_gracefully().await;
+                ChatLocation::Here(workspace) => {
+                    let deleted = workspace.chat.delete_session(&session, None).await;
+                    workspace.close_gracefully().await;
                     deleted?;
                 }
             }
@@ -67,9 +67,9 @@ pub(crate) async fn run_sessions_command(args: Sessions) -> Result<u8> {
         Sessions::Import { file, session, common } => {
             let document = read_exported_session(&file)?;
             let id = session.unwrap_or_else(|| document.session.clone());
-            let house = Workspace::open_without_agents(&place, "sessions import").await?;
-            let imported = house.chat.import_session(document, Some(&id)).await;
-            house.close_gracefully().await;
+            let workspace = Workspace::open_without_agents(&place, "sessions import").await?;
+            let imported = workspace.chat.import_session(document, Some(&id)).await;
+            workspace.close_gracefully().await;
             imported?;
             match common.json {
                 true => json::print_json(&mut screen, &PrintedCommandEffect::Imported(&id))?,

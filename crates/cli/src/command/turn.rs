@@ -16,12 +16,12 @@ pub(crate) async fn run_turn_command(args: Turn) -> Result<u8> {
     let Turn::Show { turn, session, format, json, db } = args;
     let format = if json { TurnFormat::Json } else { format };
     let place = DatabaseLocation::from_path_or_default(db.db.as_deref())?;
-    let house = Workspace::open_read_only(&place).await?;
+    let workspace = Workspace::open_read_only(&place).await?;
     let turn = match turn {
         Some(turn) => turn,
-        None => find_last_turn(&house, &place, session).await?,
+        None => find_last_turn(&workspace, &place, session).await?,
     };
-    let timeline = house.chat.timeline(&turn).await?;
+    let timeline = workspace.chat.timeline(&turn).await?;
     let picture = TimelinePicture::new(&timeline, &turn);
     let mut screen = TerminalOutput::standard_output();
     match format {
@@ -38,7 +38,7 @@ pub(crate) async fn run_turn_command(args: Turn) -> Result<u8> {
 
 /// Finds the last turn of a conversation that is kept.
 async fn find_last_turn(
-    house: &Workspace,
+    workspace: &Workspace,
     place: &DatabaseLocation,
     session: Option<String>,
 ) -> Result<TurnId> {
@@ -46,7 +46,7 @@ async fn find_last_turn(
     let session = session.ok_or_else(|| {
         Error::Usage("there is no last conversation here; name a TURN or a --session".to_owned())
     })?;
-    let last = house.chat.last_turns(&session, 1).await?.pop();
+    let last = workspace.chat.last_turns(&session, 1).await?.pop();
     last.ok_or_else(|| Error::Usage(format!("no turn of session {session} is kept")))
 }
 

@@ -123,7 +123,7 @@ names! {
         ContinuationExpired = "continuation_expired",
         /// An attachment cannot be had.
         AttachmentUnresolvable = "attachment_unresolvable",
-        /// A rule of the house forbids it.
+        /// A rule of the operator forbids it.
         PolicyDenied = "policy_denied",
         /// The turn used up what it may use.
         BudgetExhausted = "budget_exhausted",
