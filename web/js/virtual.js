@@ -17,6 +17,12 @@ export class VirtualList {
   #pinned = true;
   #frame = 0;
   #observer;
+  /** Where the reader was at the last look: content that grows does not move this. */
+  #top = 0;
+  /** Whether the end may have moved since the last layout. */
+  #hasGrown = false;
+  /** Whether a button of the pointer is down on the list. */
+  #isHeld = false;
   /** How long the last layout took, in milliseconds. */
   cost = 0;
   /** Called when the reader comes near the beginning. */
@@ -32,7 +38,10 @@ export class VirtualList {
     this.#render = render;
     this.#observer = new ResizeObserver((entries) => this.#measured(entries));
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    new ResizeObserver(() => this.#later()).observe(scroller);
+    new ResizeObserver(() => this.#grown()).observe(scroller);
+    // What moves between press and release gets no click.
+    inner.addEventListener("pointerdown", () => (this.#isHeld = true));
+    for (const name of ["pointerup", "pointercancel", "blur"]) addEventListener(name, () => this.#released());
   }
 
   /** Whether the end is in sight, and stays so. */
@@ -44,14 +53,14 @@ export class VirtualList {
   set(items) {
     const anchor = this.#pinned ? null : this.#anchor();
     this.#items = items;
-    this.#later(anchor);
+    this.#grown(anchor);
   }
 
   /** Goes to the end and stays there. */
   toEnd() {
     this.#pinned = true;
     this.onPinned(true);
-    this.#later();
+    this.#grown();
   }
 
   /** Brings an item into sight. */
@@ -70,6 +79,7 @@ export class VirtualList {
     this.#heights.clear();
     this.#items = [];
     this.#pinned = true;
+    this.#top = 0;
   }
 
   #height(item) {
@@ -95,7 +105,9 @@ export class VirtualList {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
-    const pinned = scrollHeight - scrollTop - clientHeight < 48;
+    // The event of an earlier scroll may come after content has grown: only the reader leaves the end, upwards.
+    const pinned = scrollHeight - scrollTop - clientHeight < 48 || (this.#pinned && scrollTop >= this.#top);
+    this.#top = scrollTop;
     if (pinned !== this.#pinned) {
       this.#pinned = pinned;
       this.onPinned(pinned);
@@ -114,13 +126,26 @@ export class VirtualList {
       this.#heights.set(target.dataset.id, height);
       changed = true;
     }
-    if (changed) this.#later(anchor);
+    if (changed) this.#grown(anchor);
+  }
+
+  #grown(anchor = null) {
+    this.#hasGrown = true;
+    this.#later(anchor);
+  }
+
+  #released() {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#later();
   }
 
   #later(anchor = null) {
     this.#wanted = anchor ?? this.#wanted;
+    if (this.#isHeld) return;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
+      if (this.#isHeld) return;
       const began = performance.now();
       this.#layout();
       this.cost = performance.now() - began;
@@ -151,8 +176,11 @@ export class VirtualList {
     }
     if (from < 0) from = this.#items.length;
     this.#place(this.#items.slice(from, to), before, to === this.#items.length ? 0 : total - this.#offset(to));
-    if (this.#pinned) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    // A reader who comes near the end follows it from its next growth on, and is not moved before.
+    if (this.#pinned && this.#hasGrown) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     else if (moved) this.#scroller.scrollTop = top;
+    this.#hasGrown = false;
+    this.#top = this.#scroller.scrollTop;
     // Whoever waits at the beginning does not scroll any more.
     if (!this.#pinned && this.#scroller.scrollTop < NEAR) this.onTop();
   }

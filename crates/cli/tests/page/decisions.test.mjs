@@ -34,8 +34,6 @@ const sum = { tool: "calculator", arguments: { expression: "6 * 7" } };
 const ask = (page, calls, text) => say(page, JSON.stringify({ calls, text }));
 const states = (page) => page.locator(".call .state").allInnerTexts();
 const button = (page, name) => page.locator(".approval").getByRole("button", { name });
-// By the keyboard, which does not depend on where the button is when something above it grows.
-const pressKey = (page, name) => button(page, name).and(page.locator(":enabled")).press("Enter");
 const noCard = (page) => page.waitForFunction(() => !document.querySelector(".approval"));
 
 // U4, U5
@@ -44,16 +42,44 @@ test("of several calls only those that ask are counted, and each says how it sta
   await ask(page, [sum, mail("Ann"), sum, mail("Bob")]);
   await page.locator(".approval").getByText("1 of 2").waitFor();
   assert.deepEqual(await states(page), ["not started yet", "waits for your answer", "not started yet", "not started yet"]);
-  await pressKey(page, "Approve");
+  await button(page, "Approve").click();
   await page.locator(".approval").getByText("2 of 2").waitFor();
   assert.deepEqual(await states(page), ["not started yet", "answered", "not started yet", "waits for your answer"]);
   await page.reload();
   await page.locator(".approval").getByText("2 of 2").waitFor();
   await page.waitForFunction(() => [...document.querySelectorAll(".call .state")].map((state) => state.textContent).join() === "not started yet,answered,not started yet,waits for your answer");
-  await pressKey(page, "Reject");
+  await button(page, "Reject").click();
   await noCard(page);
   await shown(page);
   assert.deepEqual(await states(page), ["done", "done", "done", "not run"]);
+  await page.context().close();
+});
+
+test("a button stays where it is while the pointer presses it, and near the end of the conversation", async () => {
+  const page = await open(browser, house);
+  await page.setViewportSize({ width: 1000, height: 460 });
+  await ask(page, [mail("Ann", LETTER.repeat(3))]);
+  const approve = button(page, "Approve");
+  await approve.waitFor();
+  const scroller = page.locator(".scroll", { has: page.locator(".approval") });
+  const frames = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)))));
+  const goTo = async (fromEnd) => {
+    await scroller.evaluate((element, left) => (element.scrollTop = element.scrollHeight - element.clientHeight - left), fromEnd);
+    await frames();
+    return scroller.evaluate((element) => Math.round(element.scrollHeight - element.clientHeight - element.scrollTop));
+  };
+  for (let left = 1000; left >= 100; left -= 100) await goTo(left);
+  await approve.and(page.locator(":enabled")).waitFor();
+  assert.equal(await goTo(100), 100);
+  assert.equal(await goTo(30), 30, "a reader near the end is not moved");
+  const box = await approve.boundingBox();
+  await page.mouse.move(box.x + 5, box.y + 5);
+  await page.mouse.down();
+  await page.locator("article.turn").last().evaluate((turn) => turn.append(Object.assign(document.createElement("p"), { textContent: "more", style: "height: 90px" })));
+  await frames();
+  assert.deepEqual(await approve.boundingBox(), box, "nothing moves under a pressed pointer");
+  await page.mouse.up();
+  await noCard(page);
   await page.context().close();
 });
 
