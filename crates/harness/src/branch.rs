@@ -129,7 +129,8 @@ impl Chat {
             let forking = Some(self.read_fork_source(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|value| !value.is_empty());
             let served = self.inner.find_served_agent(agent.unwrap_or(&self.inner.default_agent))?;
-            match self.accept_message(&loaded, Acceptance { served, valid, forking, retried: None }).await {
+            let acceptance = Acceptance { served, valid, forking, retried: None, freed: None };
+            match self.accept_message(&loaded, acceptance).await {
                 Ok(AcceptedTurn { id, told, no, from }) => {
                     let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
                     return Ok(turn.with_log_start(no, from, None));

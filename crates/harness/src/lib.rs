@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod hint;
 mod history;
+mod idempotency;
 mod limit;
 mod mail;
 mod outcome;

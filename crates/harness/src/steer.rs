@@ -190,9 +190,6 @@ impl TurnState {
         row.status = record::status_of_outcome(&outcome);
         row.ended_at = Some(writing.now);
         row.outcome = Some(recorded.to_json_document()?);
-        if recorded.frees_idempotency_key() {
-            (row.key, row.digest) = (None, None);
-        }
         let author = TurnIdentity { no: row.no, id: row.turn_id() };
         writing.landed.ended.push((row.no, outcome.clone()));
         writing.add_mutation(RowMutation::Turn(row));

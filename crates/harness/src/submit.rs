@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow, TurnRowQuery};
+use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
@@ -13,6 +12,7 @@ use crate::budget::effective_nesting;
 use crate::chat::Chat;
 use crate::chat_inner::{ChatInner, ServedAgent};
 use crate::fork::begin_forked_session;
+use crate::idempotency::{FreedKey, KeyedTurn};
 use crate::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::outcome::ErroredTurn;
 use crate::policy::TurnPromptPolicy;
@@ -54,6 +54,8 @@ pub(crate) struct Acceptance<'a> {
     pub(crate) forking: Option<ForkSource<'a>>,
     /// The failed turn that it retries.
     pub(crate) retried: Option<RetriedTurn>,
+    /// The failed turn whose idempotency key it takes over.
+    pub(crate) freed: Option<FreedKey>,
 }
 
 /// A place that was taken: the turn's name and number, who tells how it ends, and where its events begin.
@@ -147,18 +149,15 @@ impl Chat {
                     ready = self.inner.ensure_session_ready(&loaded).await;
                 }
                 ready.map_err(session_load_error)?;
-                if let Some(turn) = self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
-                    return Ok(turn);
-                }
+                let freed = match self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
+                    KeyedTurn::Found(turn) => return Ok(*turn),
+                    KeyedTurn::Free(freed) => freed,
+                };
                 let served = self.find_answering_agent(&loaded, options.agent.as_deref())?;
                 self.check_tool_message(&loaded, &served, &valid.message).await?;
-                match self
-                    .accept_message(
-                        &loaded,
-                        Acceptance { served: &served, valid: valid.clone(), forking: None, retried: None },
-                    )
-                    .await
-                {
+                let valid = valid.clone();
+                let acceptance = Acceptance { served: &served, valid, forking: None, retried: None, freed };
+                match self.accept_message(&loaded, acceptance).await {
                     Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
                         return Ok(turn.with_log_start(no, from, live));
@@ -200,73 +199,6 @@ impl Chat {
         Ok(ValidatedMessage { message, item, body, key, steers: options.steers, side, policy })
     }
 
-    /// Checks the idempotency key, and digests the request: for a retry the turn, for a message its body and options.
-    fn digest_idempotency_key(
-        &self,
-        body: &JsonDocument,
-        options: &SendOptions,
-    ) -> Result<Option<(String, String)>> {
-        let max = self.inner.limits.key_bytes;
-        match (&options.key, &options.retries) {
-            (None, _) => Ok(None),
-            (Some(key), _) if key.is_empty() || key.len() > max => {
-                let why = format!("must have 1 to {max} bytes");
-                Err(Error::Idempotency { key: String::new(), why })
-            }
-            (Some(key), Some(turn)) => {
-                let retried = JsonDocument::from_text(format!("retry {turn}"));
-                Ok(Some((key.clone(), digest_request(&retried, &SendOptions::default()))))
-            }
-            (Some(key), None) => Ok(Some((key.clone(), digest_request(body, options)))),
-        }
-    }
-
-    /// Finds the turn that an earlier call with the key of these options began, for a retry.
-    pub(crate) async fn find_keyed_retry(
-        &self,
-        loaded: &LoadedSession,
-        options: &SendOptions,
-    ) -> Result<Option<Turn>> {
-        let key = self.digest_idempotency_key(&JsonDocument::from_text("null"), options)?;
-        self.find_keyed_turn(loaded, key.as_ref()).await
-    }
-
-    /// Finds the turn that holds the idempotency key (D3).
-    async fn find_keyed_turn(
-        &self,
-        loaded: &LoadedSession,
-        keyed: Option<&(String, String)>,
-    ) -> Result<Option<Turn>> {
-        let Some((key, digest)) = keyed else { return Ok(None) };
-        let conflict =
-            || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
-        loop {
-            let held = loaded.lock_state().find_turn_by_key(key);
-            let Some(handle) = held else { break };
-            let same = handle.key.as_ref().is_some_and(|(_, held)| held == digest);
-            let (id, told) = (handle.assigned_turn_id(), handle.subscribe_outcome());
-            if !handle.wait_for_acceptance().await {
-                // It was not accepted: the key is free.
-                continue;
-            }
-            let id = id.filter(|_| same).ok_or_else(conflict)?;
-            return Ok(Some(Turn::with_outcome_receiver(self.clone(), loaded.key.clone(), id, told)));
-        }
-        let query = TurnRowQuery::Key(key.clone());
-        let rows = self
-            .inner
-            .await_store_read(self.inner.journal.read_turns(&loaded.key, &query))
-            .await
-            .map_err(accept_failed_error)?;
-        match rows.into_iter().next() {
-            None => Ok(None),
-            Some(row) if row.digest.as_ref() != Some(digest) => Err(conflict()),
-            Some(row) => {
-                self.turn_from_row(loaded.key.clone(), row).await.map(Some).map_err(accept_failed_error)
-            }
-        }
-    }
-
     fn find_answering_agent(&self, loaded: &LoadedSession, asked: Option<&str>) -> Result<Arc<ServedAgent>> {
         let held = loaded
             .lock_state()
@@ -283,7 +215,7 @@ impl Chat {
         loaded: &Arc<LoadedSession>,
         acceptance: Acceptance<'_>,
     ) -> Result<AcceptedTurn, AcceptanceError> {
-        let Acceptance { served, valid, forking, retried } = acceptance;
+        let Acceptance { served, valid, forking, retried, freed } = acceptance;
         self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
         let invocation = InvocationId::parse(self.inner.ids.generate_uuid());
         let invocation =
@@ -292,6 +224,9 @@ impl Chat {
         let ((row, from), commit) = self.inner.commit_decision(loaded, |state, writing| {
             let AcceptableTurn { policy, permit } =
                 self.check_acceptable(state, (served, &valid), forking.as_ref())?;
+            if freed.is_some_and(|freed| !freed.is_still_free(writing.counters.turns)) {
+                return Err(again_error());
+            }
             handle.set_run_permit(permit);
             handle.set_admission(self.admission.as_ref());
             if let Some(forking) = forking {
@@ -303,6 +238,7 @@ impl Chat {
                 message: valid.message,
                 body: valid.body,
                 key: valid.key,
+                freed,
                 side: valid.side.as_ref().map(JsonDocument::from),
                 exists: state.session_head().is_some(),
                 policy,
@@ -338,8 +274,7 @@ impl Chat {
         let max = self.inner.limits.queue;
         let taken = valid.key.as_ref().is_some_and(|(key, _)| state.find_turn_by_key(key).is_some());
         if !state.can_accept_messages() || taken {
-            let why = "the session changed in the meantime";
-            return Err(AcceptanceError::Again(Error::Accept { source: why.into() }));
+            return Err(again_error());
         }
         if state.count_waiting_turns() >= max {
             return Err(AcceptanceError::Refused(Error::QueueFull { max }));
@@ -427,23 +362,14 @@ impl ChatInner {
     }
 }
 
+fn again_error() -> AcceptanceError {
+    AcceptanceError::Again(Error::Accept { source: "the session changed in the meantime".into() })
+}
+
 /// Says that it is not known whether a turn was accepted.
 fn accept_unknown_error(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> AcceptanceError {
     let (turn, has_key) = (row.turn_id(), row.key.is_some());
     AcceptanceError::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
-}
-
-/// Digests the request that an idempotency key identifies.
-fn digest_request(body: &JsonDocument, options: &SendOptions) -> String {
-    let mut hash = Sha256::new();
-    hash.update(body.as_str());
-    hash.update([0]);
-    hash.update(options.agent.as_deref().unwrap_or_default());
-    if options.policy != TurnPromptPolicy::default() {
-        hash.update([0]);
-        hash.update(options.policy.as_str());
-    }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) fn accept_failed_error(error: Error) -> Error {

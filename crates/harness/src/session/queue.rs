@@ -321,6 +321,14 @@ impl<H: CallerHandle> SessionState<H> {
         self.turn_handles().find(holds).cloned()
     }
 
+    /// Finds a message's turn by its number, waiting or running.
+    pub(crate) fn find_turn_by_number(&self, no: u64) -> Option<H> {
+        let running = self.running.iter().filter(|running| running.no == Some(no)).map(|it| &it.handle);
+        let handed = self.offered.iter().chain(self.taken.iter().map(|(queued, _)| queued));
+        let queued = self.queue.iter().chain(handed).filter(|queued| queued.row_number() == Some(no));
+        running.chain(queued.map(|queued| &queued.handle)).next().cloned()
+    }
+
     /// Returns the invocations of the turns that wait or run.
     pub(crate) fn turn_invocations(&self) -> BTreeSet<InvocationId> {
         self.turn_handles().filter_map(CallerHandle::turn_id).map(|id| id.invocation).collect()

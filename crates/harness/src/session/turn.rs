@@ -188,9 +188,6 @@ impl TurnState {
         self.row.ended_at = Some(writing.now);
         self.row.outcome = Some(recorded.to_json_with_usage(&self.used)?);
         self.used.to_usage_rows().for_each(|row| writing.add_mutation(RowMutation::Usage(row)));
-        if recorded.frees_idempotency_key() {
-            (self.row.key, self.row.digest) = (None, None);
-        }
         writing.add_mutation(RowMutation::Turn(self.row.clone()));
         if self.row.status != StoredTurnStatus::Suspended {
             SignalMailbox::clear_if_work_ended(writing, &self.row);

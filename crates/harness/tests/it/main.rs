@@ -31,6 +31,7 @@ mod fork;
 mod in_flight;
 mod joining;
 mod key;
+mod key_and_retry;
 mod leak;
 mod level;
 mod limits;

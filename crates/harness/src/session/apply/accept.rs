@@ -10,6 +10,7 @@ use singletree_llm::ChatMessage;
 
 use crate::agent::Agent;
 use crate::event::ChatEventKind;
+use crate::idempotency::FreedKey;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::retry::RetriedTurn;
@@ -23,6 +24,8 @@ pub(crate) struct AcceptedMessage<'a> {
     pub(crate) body: JsonDocument,
     /// The idempotency key and the digest of the request that it identifies (D3).
     pub(crate) key: Option<(String, String)>,
+    /// The failed turn from which it takes the key over.
+    pub(crate) freed: Option<FreedKey>,
     /// The side record that its sender gave it, which is not part of the message (D17).
     pub(crate) side: Option<JsonDocument>,
     /// Whether the session is there.
@@ -61,8 +64,9 @@ pub(crate) fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessa
         }
     };
     let (key, digest) = accepted.key.unzip();
-    if let Some(key) = &key {
-        writing.require(BatchPrecondition::KeyFree(key.clone()));
+    match accepted.freed {
+        Some(freed) => take_key_over(writing, freed),
+        None => key.iter().for_each(|key| writing.require(BatchPrecondition::KeyFree(key.clone()))),
     }
     let row = TurnRow {
         no,
@@ -98,6 +102,15 @@ pub(crate) fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessa
     let what = ChatEventKind::TurnAccepted { message: item.map(|_| accepted.message) };
     writing.add_event(&author, item, None, what);
     row
+}
+
+/// Takes the key off a failed turn, where it is written: only if no retry of that turn was accepted since (D3).
+fn take_key_over(writing: &mut BatchBuilder, freed: FreedKey) {
+    writing.require(BatchPrecondition::Turn { no: freed.holder, status: StoredTurnStatus::Errored });
+    if let Some(newest) = freed.newest {
+        writing.require(BatchPrecondition::NewestTurn(newest));
+    }
+    writing.add_mutation(RowMutation::FreeKey { turn: freed.holder });
 }
 
 /// Makes the head of a session that begins.
