@@ -1,6 +1,7 @@
 //! Background tasks.
 
 use std::fmt;
+use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt;
 use futures_util::future::{self, abortable};
@@ -16,20 +17,32 @@ pub trait Spawner: fmt::Debug + Send + Sync {
 
 /// Stops a task that was started with `spawn_abortable`. Dropping the handle does not stop the task.
 #[derive(Debug, Clone)]
-pub struct AbortHandle(future::AbortHandle);
+pub struct AbortHandle {
+    handle: future::AbortHandle,
+    /// The task holds the strong reference.
+    running: Weak<()>,
+}
 
 impl AbortHandle {
     /// Stops the task at its next await. A task that has ended is not affected.
     pub fn abort_task(&self) {
-        self.0.abort();
+        self.handle.abort();
+    }
+
+    /// Checks whether the task has ended, was stopped, or was dropped by its runtime.
+    #[must_use]
+    pub fn is_task_finished(&self) -> bool {
+        self.running.strong_count() == 0
     }
 }
 
-impl dyn Spawner {
+impl dyn Spawner + '_ {
     /// Starts a task that the returned handle can stop.
     pub fn spawn_abortable(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let held = Arc::new(());
+        let running = Arc::downgrade(&held);
         let (task, handle) = abortable(task);
-        self.spawn_task(Box::pin(task.map(drop)));
-        AbortHandle(handle)
+        self.spawn_task(Box::pin(task.map(move |_| drop(held))));
+        AbortHandle { handle, running }
     }
 }

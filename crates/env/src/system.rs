@@ -146,8 +146,11 @@ mod tests {
         let (done, ended) = oneshot::channel();
         drop(env.spawner.spawn_abortable(async move { done.send(7).expect("the test waits") }));
         assert_eq!(ended.await, Ok(7), "a dropped handle does not stop its task");
+        assert!(!handle.is_task_finished());
         handle.abort_task();
         assert_eq!(dropped.await, Ok(()));
+        tokio::task::yield_now().await;
+        assert!(handle.is_task_finished());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub trait Timer: fmt::Debug + Send + Sync {
     fn sleep_for(&self, span: Duration) -> BoxFuture<'_, ()>;
 }
 
-impl dyn Timer {
+impl dyn Timer + '_ {
     /// Waits for a future, but not longer than this span. The span begins when the future is first not ready. A future
     /// that is ready when the span has passed wins.
     ///

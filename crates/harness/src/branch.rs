@@ -108,7 +108,7 @@ impl Chat {
 
     async fn fork_and_send(&self, session_id: &str, asked: &BranchMessage, to: Option<&str>) -> Result<Turn> {
         self.session_key(session_id)?;
-        let id = to.map_or_else(|| self.inner.ids.generate_uuid(), str::to_owned);
+        let id = to.map_or_else(|| self.inner.env.ids.generate_uuid(), str::to_owned);
         let key = self.session_key(&id)?;
         if let BranchMessage::Otherwise(_, message) = asked {
             // Validates before any access to the store, as for a send.

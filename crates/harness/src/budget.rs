@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use singletree_durable::{JsonDocument, WaitRow};
+use singletree_env::{Env, MonotonicClock, Timer};
 use singletree_llm::TokenUsage;
-use tokio::time::Instant;
 
 use crate::history::HISTORY;
 use crate::limit::Limits;
@@ -193,9 +193,11 @@ pub struct TurnBudget(Arc<TurnBudgetInner>);
 #[derive(Debug)]
 struct TurnBudgetInner {
     bounds: EffectiveBudget,
-    /// When this run began, and how long the turn had run before it.
-    begun: Instant,
+    /// The reading of the clock when this run began, and the time that the turn had run before it.
+    begun: Duration,
     before: Duration,
+    clock: Arc<dyn MonotonicClock>,
+    timer: Arc<dyn Timer>,
     /// Guards the counts, which change together; held for a moment, never across an await.
     ledger: Mutex<BudgetLedger>,
 }
@@ -213,10 +215,12 @@ struct BudgetLedger {
 }
 
 impl TurnBudget {
-    pub(crate) fn new(bounds: EffectiveBudget, spent: BudgetUsage, used: TurnModelUsage) -> Self {
+    pub(crate) fn new(env: &Env, bounds: EffectiveBudget, spent: BudgetUsage, used: TurnModelUsage) -> Self {
         let ledger = Mutex::new(BudgetLedger { settled: spent, open: spent, used, exceeded: None });
         let before = Duration::from_millis(spent.millis);
-        Self(Arc::new(TurnBudgetInner { bounds, begun: Instant::now(), before, ledger }))
+        let (clock, timer) = (env.monotonic.clone(), env.timer.clone());
+        let begun = clock.elapsed_since_origin();
+        Self(Arc::new(TurnBudgetInner { bounds, begun, before, clock, timer, ledger }))
     }
 
     fn lock_ledger(&self) -> MutexGuard<'_, BudgetLedger> {
@@ -295,13 +299,14 @@ impl TurnBudget {
     }
 
     fn elapsed_time(&self) -> Duration {
-        self.0.before.saturating_add(self.0.begun.elapsed())
+        let run = self.0.clock.elapsed_since_origin().saturating_sub(self.0.begun);
+        self.0.before.saturating_add(run)
     }
 
     /// Waits until the turn has run for as long as it may, and returns the error that this is.
     pub(crate) async fn wait_for_timeout(&self) -> Error {
         let max = self.0.bounds.turn_time;
-        tokio::time::sleep(max.saturating_sub(self.elapsed_time())).await;
+        self.0.timer.sleep_for(max.saturating_sub(self.elapsed_time())).await;
         let reached = self.elapsed_time().max(max).as_secs();
         Error::Budget { budget: "turn_time", max: max.as_secs(), reached }
     }
@@ -350,6 +355,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_a_node_used_that_did_not_complete_is_not_stored() {
         let budget = TurnBudget::new(
+            &Env::from_system(),
             bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
             BudgetUsage::default(),
             TurnModelUsage::default(),
@@ -362,6 +368,7 @@ mod tests {
         let spent = BudgetUsage { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
         assert_eq!(budget.settled_usage(), spent);
         let later = TurnBudget::new(
+            &Env::from_system(),
             bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
             spent,
             TurnModelUsage::default(),
@@ -377,11 +384,12 @@ mod tests {
     async fn the_time_of_earlier_runs_counts() {
         let bounds = bounds(Budget { turn_time: Some(Duration::from_secs(9)), ..Budget::default() });
         let budget = TurnBudget::new(
+            &Env::from_system(),
             bounds,
             BudgetUsage { millis: 4_000, ..BudgetUsage::default() },
             TurnModelUsage::default(),
         );
-        let begun = Instant::now();
+        let begun = tokio::time::Instant::now();
         let error = budget.wait_for_timeout().await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
         assert_eq!(error.to_string(), "the budget turn_time of 9 is exhausted: the turn came to 9");

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use singletree_durable::{Journal, JournalMaintenance, SessionId, SessionKey, SubjectId, TenantId};
-use singletree_engine::{Clock, Graph, GraphOutline, IdGenerator, RandomIds, SystemClock};
+use singletree_engine::{Graph, GraphOutline};
+use singletree_env::{Clock, Env, IdGenerator};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
@@ -52,8 +53,7 @@ pub struct ChatBuilder {
     agents: Vec<Agent>,
     tenant: Option<TenantId>,
     limits: Limits,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn IdGenerator>,
+    env: Env,
     narration: Arc<dyn NarrationSink>,
     locale: Locale,
     retention: Option<Retention>,
@@ -87,17 +87,26 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets the whole environment of the chat: clocks, timers, identifiers and background tasks (INV-11); the real one
+    /// by default. [`ChatBuilder::clock`] and [`ChatBuilder::ids`] replace one part of it. A graph has an environment
+    /// of its own.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
     /// Sets where time comes from (INV-11).
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.env.clock = clock;
         self
     }
 
     /// Sets where identifiers come from (INV-11).
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
-        self.ids = ids;
+        self.env.ids = ids;
         self
     }
 
@@ -178,8 +187,7 @@ impl ChatBuilder {
             bound: self.tenant.clone(),
             agents: self.agents,
             limits: self.limits,
-            clock: self.clock,
-            ids: self.ids,
+            env: self.env,
             narration: self.narration,
             locale: self.locale,
             retention: self.retention,
@@ -209,8 +217,7 @@ impl Chat {
             agents: Vec::new(),
             tenant: None,
             limits: Limits::default(),
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(RandomIds),
+            env: Env::from_system(),
             narration: Arc::new(NoNarration),
             locale: Locale::default(),
             retention: None,
@@ -342,8 +349,9 @@ impl Chat {
             // Who waits for a turn that does not run any more is told so.
             self.inner.wake_queue(&loaded);
         }
-        let has_ended = tokio::time::timeout(grace, self.inner.tasks.wait_until_idle()).await.is_ok();
-        drop(tokio::time::timeout(LEAVING, self.inner.leave_open_turns()).await);
+        let timer = &self.inner.env.timer;
+        let has_ended = timer.run_with_timeout(grace, self.inner.tasks.wait_until_idle()).await.is_ok();
+        drop(timer.run_with_timeout(LEAVING, self.inner.leave_open_turns()).await);
         // Callers that wait for an open turn get `chat_shutting_down`: it goes on after the next start (D33).
         self.inner.given_up.send_replace(true);
         has_ended

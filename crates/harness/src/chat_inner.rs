@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::{Journal, JournalMaintenance, SessionKey, TenantId, Timestamp};
-use singletree_engine::{Clock, IdGenerator};
+use singletree_env::{Env, Timer};
 use singletree_narration::{Locale, NarrationSink};
 use tokio::sync::{Notify, watch};
 
@@ -42,8 +42,7 @@ pub(crate) struct ChatInner {
     /// Whether any agent has signals that may come early: without, no mailbox is looked at.
     pub(crate) keeps_mail: bool,
     pub(crate) limits: Limits,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) env: Env,
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) locale: Locale,
     pub(crate) epoch: Arc<str>,
@@ -106,8 +105,7 @@ pub(crate) struct ChatInnerParts {
     pub(crate) bound: Option<TenantId>,
     pub(crate) agents: Vec<Agent>,
     pub(crate) limits: Limits,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) env: Env,
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
@@ -137,8 +135,6 @@ impl ChatInner {
             agents,
             default_agent,
             limits: parts.limits,
-            clock: parts.clock,
-            ids: parts.ids,
             narration: parts.narration,
             locale: parts.locale,
             retaining: RetentionWorker::new(parts.retention),
@@ -147,7 +143,8 @@ impl ChatInner {
             tenant_events: TenantEventHub::default(),
             auditing: parts.auditing,
             watcher: parts.watcher,
-            tasks: BackgroundTasks::default(),
+            tasks: BackgroundTasks::new(parts.env.spawner.clone()),
+            env: parts.env,
             closing: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
             deadlines: Arc::default(),
@@ -164,7 +161,7 @@ impl ChatInner {
     }
 
     pub(crate) fn current_time(&self) -> Timestamp {
-        self.clock.now()
+        self.env.clock.now()
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -216,7 +213,7 @@ impl ChatInner {
             match self.session_in_memory(key) {
                 Ok(loaded) => return Some(loaded),
                 Err(_) if self.is_closing() => return None,
-                Err(_) => tokio::time::sleep(AGAIN).await,
+                Err(_) => self.env.timer.sleep_for(AGAIN).await,
             }
         }
     }
@@ -248,7 +245,9 @@ impl ChatInner {
         &self,
         reading: impl Future<Output = singletree_durable::Result<T>>,
     ) -> Result<T, Error> {
-        await_within_limit(self.limits.read_time, reading).await?.map_err(Error::from)
+        await_within_limit(self.env.timer.as_ref(), self.limits.read_time, reading)
+            .await?
+            .map_err(Error::from)
     }
 
     /// Waits for something that reads the store more than once, within the limit (D20).
@@ -256,7 +255,7 @@ impl ChatInner {
         &self,
         reading: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        await_within_limit(self.limits.read_time, reading).await?
+        await_within_limit(self.env.timer.as_ref(), self.limits.read_time, reading).await?
     }
 
     /// Reads head, counters and pending wait of a session, unless they are known.
@@ -290,7 +289,7 @@ impl ChatInner {
                     return Ok(state.change_count());
                 }
             }
-            await_within_limit(self.limits.read_time, landed).await?;
+            await_within_limit(self.env.timer.as_ref(), self.limits.read_time, landed).await?;
         }
     }
 
@@ -308,7 +307,7 @@ impl ChatInner {
 
     /// Returns the narrator by which the agent of a session explains its proposals.
     pub(crate) fn new_narrator(&self, loaded: &LoadedSession) -> Narrator {
-        Narrator::new(self.narration.clone(), self.clock.clone(), loaded.key.clone())
+        Narrator::new(self.narration.clone(), self.env.clock.clone(), loaded.key.clone())
     }
 }
 
@@ -327,8 +326,12 @@ impl std::fmt::Debug for ChatInner {
 }
 
 /// Waits within a limit; too long is the store being unavailable (D20).
-async fn await_within_limit<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
-    tokio::time::timeout(limit, work).await.map_err(|elapsed| {
+async fn await_within_limit<T>(
+    timer: &dyn Timer,
+    limit: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    timer.run_with_timeout(limit, work).await.map_err(|elapsed| {
         let source = singletree_durable::Error::Unavailable { doing: "read", source: elapsed.into() };
         Error::Store { source }
     })

@@ -60,7 +60,7 @@ impl Chat {
     /// # Cancellation
     /// A dropped call has made the session or has not.
     pub async fn create_session(&self, options: CreateOptions) -> Result<SessionInfo> {
-        let id = options.session.unwrap_or_else(|| self.inner.ids.generate_uuid());
+        let id = options.session.unwrap_or_else(|| self.inner.env.ids.generate_uuid());
         let key = self.session_key(&id)?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);

@@ -122,7 +122,7 @@ impl Chat {
                     key: DocumentKey::new(
                         document.key.tenant.clone(),
                         AuditRecord::KIND,
-                        deed.document_id(&self.inner.ids.generate_uuid()),
+                        deed.document_id(&self.inner.env.ids.generate_uuid()),
                     ),
                     expect: DocumentPrecondition::Absent,
                     session: None,

@@ -287,7 +287,7 @@ impl Error {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Store { source: durable::Error::Unavailable { source, .. } } => {
-                !source.is::<tokio::time::error::Elapsed>()
+                !source.is::<singletree_env::Elapsed>()
             }
             Self::Store { source: durable::Error::CommitUnknown { .. } } => true,
             _ => false,

@@ -78,7 +78,7 @@ impl Chat {
     /// A dropped call has made the fork or has not.
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
         self.session_key(session_id)?;
-        let id = options.session.unwrap_or_else(|| self.inner.ids.generate_uuid());
+        let id = options.session.unwrap_or_else(|| self.inner.env.ids.generate_uuid());
         let loaded = self.inner.session_in_memory(&self.session_key(&id)?)?;
         if self.inner.is_closing() {
             return Err(Error::ShuttingDown);
@@ -131,7 +131,7 @@ impl Chat {
         }
         let closings = self.build_closing_messages(source, generation, offset).await?;
         let bytes = self.history_bytes_before(source, generation, (offset, len)).await?;
-        let name = InvocationId::parse(self.inner.ids.generate_uuid());
+        let name = InvocationId::parse(self.inner.env.ids.generate_uuid());
         let name = name.map_err(|error| Error::SessionId { why: error.to_string() })?;
         Ok(ForkSource { source, offset, bytes, closings, name })
     }

@@ -85,7 +85,12 @@ fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl JournalPort {
     pub(crate) fn new(parts: JournalPortParts) -> Self {
         Self {
-            budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent, parts.turning.used.clone()),
+            budget: TurnBudget::new(
+                &parts.inner.env,
+                parts.turning.bounds,
+                parts.turning.spent,
+                parts.turning.used.clone(),
+            ),
             inner: parts.inner,
             loaded: parts.loaded,
             served: parts.served,

@@ -402,7 +402,7 @@ impl TurnPreparation<'_> {
         claim: Option<ClaimedWait>,
     ) -> (Arc<JournalPort>, TurnStream) {
         let session = self.loaded.key.session.clone();
-        let (feed, clock) = (self.loaded.feed.clone(), self.inner.clock.clone());
+        let (feed, clock) = (self.loaded.feed.clone(), self.inner.env.clock.clone());
         let shown = (feed, self.inner.limits.shown_bytes, turning.sides.clone());
         let stream = TurnStream::new(session, turning.row.turn_id(), turning.runs_before, shown, clock);
         let port = JournalPort::new(JournalPortParts {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use singletree_durable::{Counters, SessionKey, TenantId};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::Result;
 use crate::chat::Chat;
@@ -105,21 +104,23 @@ impl ChatInner {
         if self.retaining.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let watched = Arc::downgrade(self);
+        let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
+        let clock = self.env.monotonic.clone();
         self.tasks.spawn_task(async move {
-            let mut round = Instant::now();
+            let mut round = clock.elapsed_since_origin();
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failed round is left to the next one: nothing depends on it.
-                if Instant::now() >= round {
+                if clock.elapsed_since_origin() >= round {
                     drop(inner.retain_all_sessions(&retention).await);
-                    round = Instant::now() + ROUND;
+                    round = clock.elapsed_since_origin() + ROUND;
                 }
                 for key in inner.retaining.take_due_sessions() {
                     drop(inner.retain_due_session(&key, &retention).await);
                 }
                 let bell = inner.retaining.bell.clone();
                 drop(inner);
-                drop(tokio::time::timeout_at(round, bell.notified()).await);
+                let left = round.saturating_sub(clock.elapsed_since_origin());
+                drop(timer.run_with_timeout(left, bell.notified()).await);
             }
         });
     }

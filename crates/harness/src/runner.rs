@@ -40,12 +40,12 @@ impl ChatInner {
                     loaded.release_turn();
                     if closed.is_err() {
                         // The message stays where it is, until the store works again.
-                        tokio::time::sleep(self.limits.record_retry).await;
+                        self.env.timer.sleep_for(self.limits.record_retry).await;
                     }
                 }
                 QueueDecision::Load => {
                     if self.ensure_loaded(loaded).await.is_err() {
-                        tokio::time::sleep(self.limits.record_retry).await;
+                        self.env.timer.sleep_for(self.limits.record_retry).await;
                     }
                 }
             }
@@ -168,7 +168,7 @@ impl ChatInner {
     /// Waits a moment before a session is read again that could not be read: one failed read ends no conversation.
     /// False when the chat shuts down.
     pub(crate) async fn pause_before_load(&self) -> bool {
-        tokio::time::sleep(self.limits.record_retry).await;
+        self.env.timer.sleep_for(self.limits.record_retry).await;
         !self.is_closing()
     }
 
@@ -357,7 +357,7 @@ impl ChatInner {
         let failed = session_save_error(error);
         handle.publish_outcome(unrecorded.clone());
         while !self.is_closing() {
-            tokio::time::sleep(self.limits.record_retry).await;
+            self.env.timer.sleep_for(self.limits.record_retry).await;
             if let Ok(outcome) = self.try_end_abandoned_turn(loaded, unrun.clone(), &failed).await {
                 return outcome;
             }

@@ -107,7 +107,12 @@ impl Chat {
         let teller = RunEventBuilder::new(self, served.clone(), len)?;
         let stream = teller.stream.clone();
         let live = teller.feed.subscribe_to_events();
-        let budget = TurnBudget::new(served.bounds, BudgetUsage::default(), TurnModelUsage::default());
+        let budget = TurnBudget::new(
+            &self.inner.env,
+            served.bounds,
+            BudgetUsage::default(),
+            TurnModelUsage::default(),
+        );
         let context = TurnContext::new(stream, budget.clone(), teller.sides.clone());
         let extensions = extensions.with_value(context);
         let (ServedAgent { agent, .. }, counted) = (served.as_ref(), budget.clone());
@@ -117,7 +122,7 @@ impl Chat {
             .buckets(agent.buckets.clone())
             .redact(move |text| redact(text))
             .limits(self.inner.limits.clone())
-            .ids(self.inner.ids.clone())
+            .env(self.inner.env.clone())
             .extensions(extensions)
             .build();
         let run = Box::pin(async move {
@@ -218,14 +223,14 @@ struct RunEventBuilder {
 
 impl RunEventBuilder {
     fn new(chat: &Chat, served: Arc<ServedAgent>, given: u64) -> Result<Self> {
-        let (inner, name) = (&chat.inner, chat.inner.ids.generate_uuid());
+        let (inner, name) = (&chat.inner, chat.inner.env.ids.generate_uuid());
         let unfit = |it: singletree_durable::InvalidIdentifier| Error::SessionId { why: it.to_string() };
         let session = SessionId::parse(&name).map_err(unfit)?;
         let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
         let feed = EventBroadcast::new(inner.limits.feed_backlog);
         let sides = SideRecords::default();
         let shown = (feed.clone(), inner.limits.shown_bytes, sides.clone());
-        let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, inner.clock.clone());
+        let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, inner.env.clock.clone());
         stream.set_history_marks(HistoryMarks { first: given, boundary: given, announced: given });
         Ok(Self { served, chat: chat.clone(), session, turn, feed, stream, sides, given })
     }

@@ -217,7 +217,7 @@ impl Chat {
     ) -> Result<AcceptedTurn, AcceptanceError> {
         let Acceptance { served, valid, forking, retried, freed } = acceptance;
         self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
-        let invocation = InvocationId::parse(self.inner.ids.generate_uuid());
+        let invocation = InvocationId::parse(self.inner.env.ids.generate_uuid());
         let invocation =
             invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
         let handle = TurnHandle::new(None, valid.key.clone());
@@ -357,7 +357,7 @@ impl ChatInner {
             if self.is_closing() {
                 return Err(error);
             }
-            tokio::time::sleep(self.limits.record_retry).await;
+            self.env.timer.sleep_for(self.limits.record_retry).await;
         }
     }
 }

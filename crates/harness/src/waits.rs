@@ -202,13 +202,13 @@ impl ChatInner {
         if self.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let watched = Arc::downgrade(self);
+        let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
         self.tasks.spawn_task(async move {
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 let next = inner.expire_due_waits().await;
                 let bell = inner.deadlines.clone();
                 drop(inner);
-                drop(tokio::time::timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
+                drop(timer.run_with_timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
             }
         });
     }

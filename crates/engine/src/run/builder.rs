@@ -7,9 +7,7 @@ use std::sync::Arc;
 use singletree_durable::{
     Checkpointer, MemoryStore, MigrationError, PausedStore, SessionStore, StateMigrations, TenantId,
 };
-use singletree_env::{
-    Clock, IdGenerator, RandomIds, RandomSource, RuntimeTimer, SystemClock, SystemRandomSource, Timer,
-};
+use singletree_env::{Clock, Env, IdGenerator, RandomSource, Timer};
 use singletree_graph::{DeclaredState, Snapshot, State, StateSchema};
 
 use super::branches::Branches;
@@ -37,10 +35,7 @@ pub struct GraphBuilder<S> {
     stores: GraphStores,
     auto_save: bool,
     limits: Limits,
-    clock: Arc<dyn Clock>,
-    timer: Arc<dyn Timer>,
-    chance: Arc<dyn RandomSource>,
-    ids: Arc<dyn IdGenerator>,
+    env: Env,
     on_mishap: OnObserverFailure,
     state: PhantomData<fn() -> S>,
 }
@@ -95,10 +90,7 @@ impl<S: State> GraphBuilder<S> {
             },
             auto_save: true,
             limits: Limits::default(),
-            clock: Arc::new(SystemClock),
-            timer: Arc::new(RuntimeTimer),
-            chance: Arc::new(SystemRandomSource),
-            ids: Arc::new(RandomIds),
+            env: Env::from_system(),
             on_mishap: Arc::new(drop),
             state: PhantomData,
         }
@@ -283,31 +275,38 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
+    /// Sets the whole environment of the graph; the real one by default. The setters below replace one part of it.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
     /// Sets where time comes from.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.env.clock = clock;
         self
     }
 
     /// Sets the timer, which retries use to wait between attempts.
     #[must_use]
     pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
-        self.timer = timer;
+        self.env.timer = timer;
         self
     }
 
     /// Sets the source of random numbers, which retries use for jitter.
     #[must_use]
     pub fn chance(mut self, chance: Arc<dyn RandomSource>) -> Self {
-        self.chance = chance;
+        self.env.rng = chance;
         self
     }
 
     /// Sets where identifiers come from.
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
-        self.ids = ids;
+        self.env.ids = ids;
         self
     }
 
@@ -350,10 +349,7 @@ impl<S: State> GraphBuilder<S> {
             auto_save: self.auto_save,
             stores: self.stores,
             limits: self.limits,
-            clock: self.clock,
-            timer: self.timer,
-            chance: self.chance,
-            ids: self.ids,
+            env: self.env,
             on_mishap: self.on_mishap,
             warnings,
         })))

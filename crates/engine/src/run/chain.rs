@@ -173,14 +173,14 @@ impl<'a> Next<'a> {
     /// # Cancellation
     /// Dropping the future ends the wait.
     pub async fn sleep_for(&self, span: Duration) {
-        self.unit.unit_context().run.core.timer.sleep_for(span).await;
+        self.unit.unit_context().run.core.env.timer.sleep_for(span).await;
     }
 
     /// Draws a number from 0 up to, but not including, 1 from the graph's chance
     /// ([`GraphBuilder::chance`](crate::GraphBuilder::chance)).
     #[must_use]
     pub fn draw_fraction(&self) -> f64 {
-        self.unit.unit_context().run.core.chance.draw_fraction()
+        self.unit.unit_context().run.core.env.rng.draw_fraction()
     }
 
     /// Tells observers of a caught failure (pipeline-utilities §6.3).
@@ -195,7 +195,7 @@ impl<'a> Next<'a> {
         let Some(queue) = &seat.run.queue else { return };
         let event = IsolationEvent {
             identity: seat.run.who.identity.clone(),
-            at: seat.run.core.clock.now(),
+            at: seat.run.core.env.clock.now(),
             event_name: name.clone(),
             node_name: seat.place.node.clone(),
             namespace: seat.place.namespace.clone(),

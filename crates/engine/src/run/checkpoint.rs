@@ -29,7 +29,7 @@ impl RunContext {
     ) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Some(progress) = self.capture_progress() else { return Ok(()) };
-        let (identity, at) = (self.who.identity.clone(), self.core.clock.now());
+        let (identity, at) = (self.who.identity.clone(), self.core.env.clock.now());
         let completed = self.main.completed_positions();
         let count = completed.len() as u64;
         let saved = self.port.save_checkpoint(RunCheckpoint { identity, at, progress, completed }).await;
@@ -38,7 +38,7 @@ impl RunContext {
             let event = CheckpointEvent {
                 identity: self.who.identity.clone(),
                 started_at: at,
-                at: self.core.clock.now(),
+                at: self.core.env.clock.now(),
                 backend: backend.into(),
                 node_name: place.node,
                 namespace: place.namespace,

@@ -87,7 +87,7 @@ pub(crate) async fn drive_run(
         EventQueue::start_with_worker(
             who.clone(),
             core.limits.observer_backlog,
-            core.clock.clone(),
+            core.env.clone(),
             core.on_mishap.clone(),
         )
     });
@@ -127,7 +127,7 @@ impl Drop for QueueCloser<'_> {
 }
 
 fn make_identity(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
-    let fresh = || core.ids.generate_uuid();
+    let fresh = || core.env.ids.generate_uuid();
     let invocation_id = match asked.invocation_id {
         Some(id) => id,
         None => fresh()

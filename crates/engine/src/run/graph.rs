@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId, StateMigrations};
-use singletree_env::{Clock, IdGenerator, RandomSource, Timer};
+use singletree_env::Env;
 use singletree_graph::{Identity, SessionState, Snapshot, StateSchema, StateUpdate, StoredRun};
 
 use super::ambient;
@@ -49,10 +49,7 @@ pub(crate) struct GraphCore {
     pub(crate) auto_save: bool,
     pub(crate) stores: GraphStores,
     pub(crate) limits: Limits,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) chance: Arc<dyn RandomSource>,
-    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) env: Env,
     pub(crate) on_mishap: OnObserverFailure,
     digest: String,
     warnings: Vec<GraphWarning>,
@@ -77,10 +74,7 @@ pub(crate) struct GraphCoreParts {
     pub(crate) auto_save: bool,
     pub(crate) stores: GraphStores,
     pub(crate) limits: Limits,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) timer: Arc<dyn Timer>,
-    pub(crate) chance: Arc<dyn RandomSource>,
-    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) env: Env,
     pub(crate) on_mishap: OnObserverFailure,
     pub(crate) warnings: Vec<GraphWarning>,
 }
@@ -95,10 +89,7 @@ impl GraphCore {
             auto_save: parts.auto_save,
             stores: parts.stores,
             limits: parts.limits,
-            clock: parts.clock,
-            timer: parts.timer,
-            chance: parts.chance,
-            ids: parts.ids,
+            env: parts.env,
             on_mishap: parts.on_mishap,
             warnings: parts.warnings,
             observers: Mutex::default(),
@@ -300,7 +291,7 @@ impl<S> Graph<S> {
                 backlog.wait_for_worker_end().await;
             }
         };
-        let timeout_reached = wait_with_timeout(timeout, wait).await;
+        let timeout_reached = wait_with_timeout(self.core.env.timer.as_ref(), timeout, wait).await;
         let undelivered =
             |it: &Arc<EventBacklog>| if timeout_reached { it.abort_worker() } else { it.undelivered_count() };
         Ok(DrainSummary { undelivered_count: backlogs.iter().map(undelivered).sum(), timeout_reached })

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::InvocationId;
-use singletree_env::Clock;
+use singletree_env::{AbortHandle, Env, Timer};
 use singletree_graph::catch_panic;
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
 
 use super::ambient::{self, CurrentInvocation};
 use super::event::GraphEvent;
@@ -40,12 +39,13 @@ pub(crate) struct EventBacklog {
     sent: AtomicU64,
     reached: watch::Sender<DeliveryProgress>,
     worker: AbortHandle,
+    timer: Arc<dyn Timer>,
 }
 
 impl EventBacklog {
     /// Tells whether the worker has ended.
     pub(crate) fn is_worker_done(&self) -> bool {
-        self.reached.borrow().done || self.worker.is_finished()
+        self.reached.borrow().done || self.worker.is_task_finished()
     }
 
     /// Waits until all events that are dispatched by now were delivered, as far as they will be.
@@ -59,7 +59,7 @@ impl EventBacklog {
         } else {
             let wait =
                 async { drop(reached.wait_for(|reached| reached.delivered >= sent || reached.done).await) };
-            wait_with_timeout(timeout, wait).await
+            wait_with_timeout(self.timer.as_ref(), timeout, wait).await
         };
         let undelivered_count = dispatched.saturating_sub(self.reached.borrow().delivered);
         DrainSummary { undelivered_count, timeout_reached }
@@ -73,7 +73,7 @@ impl EventBacklog {
 
     /// Ends the worker and tells how many events it leaves.
     pub(crate) fn abort_worker(&self) -> u64 {
-        self.worker.abort();
+        self.worker.abort_task();
         let reached = *self.reached.borrow();
         self.reached.send_modify(|reached| reached.done = true);
         self.dispatched.load(Ordering::Acquire).saturating_sub(reached.delivered)
@@ -86,13 +86,17 @@ impl EventBacklog {
 }
 
 /// Runs a wait with an optional limit; true when the limit was hit.
-pub(crate) async fn wait_with_timeout(timeout: Option<Duration>, wait: impl Future<Output = ()>) -> bool {
+pub(crate) async fn wait_with_timeout(
+    timer: &dyn Timer,
+    timeout: Option<Duration>,
+    wait: impl Future<Output = ()>,
+) -> bool {
     match timeout {
         None => {
             wait.await;
             false
         }
-        Some(limit) => tokio::time::timeout(limit, wait).await.is_err(),
+        Some(limit) => timer.run_with_timeout(limit, wait).await.is_err(),
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) struct EventQueue {
     backlog: Arc<EventBacklog>,
     max: u64,
     overflowed: AtomicBool,
-    clock: Arc<dyn Clock>,
+    env: Env,
     on_mishap: OnObserverFailure,
 }
 
@@ -112,18 +116,18 @@ impl EventQueue {
     pub(crate) fn start_with_worker(
         who: CurrentInvocation,
         max: u64,
-        clock: Arc<dyn Clock>,
+        env: Env,
         on_mishap: OnObserverFailure,
     ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (reached, _) = watch::channel(DeliveryProgress::default());
         let invocation = who.identity.invocation_id.clone();
         let work = deliver_events(receiver, reached.clone(), who, on_mishap.clone());
-        let worker = tokio::spawn(work).abort_handle();
+        let (worker, timer) = (env.spawner.spawn_abortable(work), env.timer.clone());
         let (dispatched, sent) = (AtomicU64::new(0), AtomicU64::new(0));
-        let backlog = Arc::new(EventBacklog { invocation, dispatched, sent, reached, worker });
+        let backlog = Arc::new(EventBacklog { invocation, dispatched, sent, reached, worker, timer });
         let sender = Mutex::new(Some(sender));
-        Self { sender, backlog, max, overflowed: AtomicBool::new(false), clock, on_mishap }
+        Self { sender, backlog, max, overflowed: AtomicBool::new(false), env, on_mishap }
     }
 
     pub(crate) fn event_backlog(&self) -> &Arc<EventBacklog> {
@@ -142,7 +146,7 @@ impl EventQueue {
             self.overflowed.store(true, Ordering::Relaxed);
             report_observer_failure(
                 &self.on_mishap,
-                ObserverFailure::Backlog { at: self.clock.now(), max: self.max },
+                ObserverFailure::Backlog { at: self.env.clock.now(), max: self.max },
             );
             return;
         }

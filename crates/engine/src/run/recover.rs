@@ -84,7 +84,7 @@ impl StorePort {
             let (invocation, reason) = (invocation.to_string(), "it does not fit the graph".into());
             Error::CheckpointRecord { invocation, reason, source: Some(source.into()) }
         })?;
-        let fresh = self.core.ids.generate_uuid();
+        let fresh = self.core.env.ids.generate_uuid();
         let fresh =
             InvocationId::parse(&fresh).map_err(|error| Error::Argument { what: error.to_string() })?;
         standing.identity = Some(Identity {

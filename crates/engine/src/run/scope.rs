@@ -342,7 +342,7 @@ impl NodeAttempt {
         let (end, descriptor) = parts();
         let event = NodeEvent {
             identity: self.run.who.identity.clone(),
-            at: self.run.core.clock.now(),
+            at: self.run.core.env.clock.now(),
             phase,
             node_name: self.place.node.clone(),
             namespace: self.place.namespace.clone(),

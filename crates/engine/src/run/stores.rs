@@ -183,7 +183,7 @@ impl StorePort {
             .into_iter()
             .map(|(name, slot)| Ok((name.as_ref().to_owned(), encode_content(&slot)?)));
         let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
-        let updated_at = self.core.clock.now();
+        let updated_at = self.core.env.clock.now();
         let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
         let version = store.save(&key, &record, ExpectedVersion::Any).await?;
         Ok(Some((record, version)))
@@ -308,7 +308,7 @@ impl StorePort {
             namespace: paused.namespace.iter().map(|it| it.as_ref().to_owned()).collect(),
             cursor: cursor.clone(),
             frames: frames.collect::<serde_json::Result<_>>().map_err(suspension_save_error)?,
-            suspended_at: self.core.clock.now(),
+            suspended_at: self.core.env.clock.now(),
             completed_positions: paused.completed.clone(),
         };
         let record = PausedRecord {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::{BoxError, PausedStore, SessionId, TenantId};
-use singletree_engine::{Extensions, Graph, IdGenerator, RandomIds, State, StateUpdate};
+use singletree_engine::{Extensions, Graph, State, StateUpdate};
+use singletree_env::{Env, IdGenerator};
 
 use super::coordinator::SignalCoordinator;
 use super::harness::Harness;
@@ -41,7 +42,7 @@ pub struct HarnessBuilder<S> {
     pub(super) buckets: BucketTable,
     pub(super) redact: Redact,
     pub(super) limits: Limits,
-    pub(super) ids: Arc<dyn IdGenerator>,
+    pub(super) env: Env,
     pub(super) extensions: Extensions,
 }
 
@@ -57,7 +58,7 @@ impl<S: State> HarnessBuilder<S> {
             buckets: BucketTable::default(),
             redact: Arc::new(str::to_owned),
             limits: Limits::default(),
-            ids: Arc::new(RandomIds),
+            env: Env::from_system(),
             extensions: Extensions::default(),
         }
     }
@@ -126,10 +127,17 @@ impl<S: State> HarnessBuilder<S> {
         self
     }
 
+    /// Sets the environment: its timer counts time limits, and identifiers come from it; the real one by default.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
     /// Sets where the names of sessions come from that callers do not name (INV-11).
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn IdGenerator>) -> Self {
-        self.ids = ids;
+        self.env.ids = ids;
         self
     }
 

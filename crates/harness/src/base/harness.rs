@@ -128,7 +128,7 @@ impl<S: State> Harness<S> {
         let session = match session {
             SessionSelection::Absent => None,
             SessionSelection::Named(id) => Some(id),
-            SessionSelection::Unnamed => match SessionId::parse(self.parts.ids.generate_uuid()) {
+            SessionSelection::Unnamed => match SessionId::parse(self.parts.env.ids.generate_uuid()) {
                 Ok(id) => Some(id),
                 Err(error) => return (None, Err(Error::SessionId { why: error.to_string() })),
             },
@@ -221,7 +221,7 @@ impl<S: State> Harness<S> {
     }
 
     async fn call_with_timeout<T>(&self, call: BoxFuture<'_, Result<T, BoxError>>) -> Result<T, BoxError> {
-        match tokio::time::timeout(self.parts.limits.read_time, call).await {
+        match self.parts.env.timer.run_with_timeout(self.parts.limits.read_time, call).await {
             Ok(answer) => answer,
             Err(elapsed) => Err(elapsed.into()),
         }

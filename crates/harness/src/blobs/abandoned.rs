@@ -136,13 +136,13 @@ impl ChatInner {
         let blobs = self.blobs.as_ref().filter(|blob| !blob.watched.swap(true, Ordering::AcqRel));
         // The task must not hold the blobs, which hold the store, while it sleeps.
         let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
-        let watched = Arc::downgrade(self);
+        let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
         self.tasks.spawn_task(async move {
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 // A failure is left to the next round: nothing depends on it.
                 drop(inner.remove_unclaimed().await);
                 drop(inner);
-                drop(tokio::time::timeout(ROUND, bell.notified()).await);
+                drop(timer.run_with_timeout(ROUND, bell.notified()).await);
             }
         });
     }

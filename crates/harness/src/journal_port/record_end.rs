@@ -35,7 +35,7 @@ impl JournalPort {
                 if failures == 2 {
                     self.report_unrecorded_end(&error);
                 }
-                tokio::time::sleep(self.inner.limits.record_retry).await;
+                self.inner.env.timer.sleep_for(self.inner.limits.record_retry).await;
             }
             // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
             drop(self.inner.ensure_loaded(&self.loaded).await);
