@@ -41,6 +41,7 @@ struct PreparedAnswer {
 
 impl MockModelServer {
     /// Starts a server that answers whole, streams so many deltas, and streams to so many callers at a time.
+    #[expect(clippy::disallowed_methods, reason = "a program starts tasks on a runtime of its own")]
     pub(crate) fn start(deltas: &[usize], together: usize) -> Result<Self, Failure> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;

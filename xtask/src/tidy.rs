@@ -13,6 +13,7 @@ mod marks;
 mod modules;
 mod plan;
 mod requirements;
+mod select;
 mod sizes;
 mod unexercised;
 mod wording;
@@ -52,7 +53,7 @@ impl fmt::Display for TidyFinding {
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
 pub fn find_violations(repo: &Repository) -> Vec<TidyFinding> {
-    let checks: [fn(&Repository) -> Vec<TidyFinding>; 16] = [
+    let checks: [fn(&Repository) -> Vec<TidyFinding>; 17] = [
         edges::find_forbidden_edges,
         external::find_forbidden_packages,
         inert::find_narration_readers,
@@ -69,6 +70,7 @@ pub fn find_violations(repo: &Repository) -> Vec<TidyFinding> {
         links::find_broken_links,
         keys::find_undocumented_keys,
         wording::find_exceeded_measures,
+        select::find_unbiased_selects,
     ];
     checks.iter().flat_map(|check| check(repo)).collect()
 }

@@ -32,6 +32,7 @@ pub struct SystemMonotonicClock {
 }
 
 impl Default for SystemMonotonicClock {
+    #[expect(clippy::disallowed_methods, reason = "every other crate reads this clock")]
     fn default() -> Self {
         Self { origin: tokio::time::Instant::now() }
     }
@@ -83,6 +84,7 @@ pub struct TokioSpawner;
 impl Spawner for TokioSpawner {
     /// # Panics
     /// Outside of a tokio runtime.
+    #[expect(clippy::disallowed_methods, reason = "every other crate starts tasks through this one")]
     fn spawn_task(&self, task: BoxFuture<'static, ()>) {
         drop(tokio::spawn(task));
     }

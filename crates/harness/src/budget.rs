@@ -381,6 +381,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "the paused time of the runtime is measured")]
     async fn the_time_of_earlier_runs_counts() {
         let bounds = bounds(Budget { turn_time: Some(Duration::from_secs(9)), ..Budget::default() });
         let budget = TurnBudget::new(

@@ -36,6 +36,10 @@ pub(crate) struct ChildTransport {
 
 impl ChildTransport {
     /// Starts the program.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time limits and tasks of a connection to a child process or a server"
+    )]
     pub(crate) fn start_program(
         command: &McpCommand,
         limits: &McpLimits,

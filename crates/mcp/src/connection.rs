@@ -198,6 +198,10 @@ impl McpConnection {
     }
 
     /// Asks a server of the revision without `initialize` to tell when its tools change; older ones tell unasked.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time limits and tasks of a connection to a child process or a server"
+    )]
     fn subscribe_to_changes(&self) {
         let tells = self.service.peer_info().is_some_and(|server| {
             let tools = server.capabilities.tools.as_ref();

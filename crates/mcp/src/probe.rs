@@ -83,6 +83,10 @@ fn unknown_method_error() -> ErrorData {
 impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
     type Error = T::Error;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time limits and tasks of a connection to a child process or a server"
+    )]
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,

@@ -192,6 +192,10 @@ impl fmt::Debug for McpServer {
 
 impl McpServerInner {
     /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time limits and tasks of a connection to a child process or a server"
+    )]
     pub(crate) async fn ensure_connection(&self) -> Result<Arc<McpConnection>> {
         let mut desk = self.desk.lock().await;
         if let Some(connection) =

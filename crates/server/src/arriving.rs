@@ -36,6 +36,7 @@ enum BodyReadError {
 }
 
 /// Bounds the time in which the body of a request arrives: `time`, and one second more for each 64 KiB received.
+#[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
 pub(crate) fn limit_arrival_time(request: Request, time: Duration) -> (Request, BodyArrival) {
     let arrival = BodyArrival::default();
     if request.body().is_end_stream() {

@@ -96,6 +96,7 @@ impl ConnectionAcceptor {
             let left = async move { drop(leaving.wait_for(|leaving| *leaving).await) };
             // The result of a connection is not an error of the server: its client was answered, or is gone.
             tokio::select! {
+                biased;
                 ended = connection.as_mut() => drop(ended),
                 () = left => {
                     connection.as_mut().graceful_shutdown();

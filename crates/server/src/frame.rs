@@ -195,6 +195,7 @@ struct RequestLogFields {
 }
 
 impl RequestLogFields {
+    #[expect(clippy::disallowed_methods, reason = "durations in logs and metrics decide nothing")]
     fn from_request(request: &Request, asked: RequestContext) -> Self {
         Self {
             asked,

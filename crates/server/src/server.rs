@@ -193,6 +193,7 @@ impl Server {
     ///
     /// # Cancellation
     /// Dropping the future drops all connections; turns that were accepted are kept.
+    #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
         let mut door = ConnectionAcceptor::new(self.build_router(), &self.shared.limits, metrics);
@@ -200,6 +201,7 @@ impl Server {
         let _closing = ClosingGuard(&self.shared);
         let post = WebhookService::start_dispatchers(&self.shared);
         let ended = tokio::select! {
+            biased;
             () = door.accept_connections(&listener, stop) => Ok(()),
             never = upkeep::run_upkeep(&self.shared) => match never {},
             never = system::watch_descriptors(&self.shared) => match never {},

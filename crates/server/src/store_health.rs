@@ -37,6 +37,7 @@ impl StoreHealth {
     ///
     /// # Cancellation
     /// If the future is dropped, the next call makes the probe again.
+    #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
     pub(crate) async fn check_writable(&self, shared: &ServerState) -> Result<(), Arc<StoreError>> {
         let mut last = self.last.lock().await;
         let known = last.clone().filter(|known| known.at.elapsed() < BELIEVED);

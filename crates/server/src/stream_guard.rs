@@ -116,6 +116,7 @@ impl StreamGuard {
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
     fn next_check_time(&self) -> Instant {
         let every = self.shared.limits.heartbeat.min(CHECKED_EVERY);
         Instant::now() + time_to_check(self.shared.now(), self.caller.valid_until, every)
@@ -135,6 +136,7 @@ impl StreamGuard {
 
 impl GuardedStream {
     /// Returns the next bytes of the stream; none after a failure.
+    #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
     async fn next_bytes(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
             let leave_by = self.leave_by;
@@ -192,6 +194,7 @@ impl StreamGuard {
 }
 
 /// Waits until the server stops; after that, until a stream has been silent for long enough, or has used up its time.
+#[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
 async fn wait_for_stop(closing: &mut watch::Receiver<bool>, leave_by: Option<Instant>) {
     match leave_by {
         None => drop(closing.wait_for(|closing| *closing).await),

@@ -1,4 +1,5 @@
 //! Agents in conversation, over stores that die and over stores that do not.
+#![expect(clippy::disallowed_methods, reason = "a test starts tasks and measures the time of its runtime")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals;

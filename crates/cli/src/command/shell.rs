@@ -35,6 +35,7 @@ const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the command.
+#[expect(clippy::disallowed_methods, reason = "a program measures its own time")]
 pub(crate) async fn run_shell_command(args: args::Shell) -> Result<u8> {
     let key = args.key_env.as_deref().map(require_key_variable).transpose()?;
     let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);

@@ -1,5 +1,6 @@
 //! Providers through their public surface: over a transport made of data, and over real sockets; beside the vendors'
 //! SDKs and a mock of someone else.
+#![expect(clippy::disallowed_methods, reason = "a test starts tasks and measures the time of its runtime")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod aimock;

@@ -66,6 +66,7 @@ impl WebhookService {
         work.spawn(async move {
             loop {
                 tokio::select! {
+                    biased;
                     _ = stopped.changed() => return,
                     heard = hearing.next_notice() => match heard {
                         Some(heard) => dispatch_notice(&couriers, &bell, heard),

@@ -1,4 +1,5 @@
 //! The server over its wire: real connections to a real port.
+#![expect(clippy::disallowed_methods, reason = "a test starts tasks and measures the time of its runtime")]
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 #![expect(clippy::print_stderr, reason = "a test that lacks its program says so")]
 

@@ -1,5 +1,6 @@
 //! The promises of the store, tested on real files.
 
+#![expect(clippy::disallowed_methods, reason = "a test starts tasks and measures the time of its runtime")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where it stopped")]
 
 mod backup;
