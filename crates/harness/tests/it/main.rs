@@ -24,6 +24,7 @@ mod dropped;
 mod dying;
 mod effects;
 mod ending;
+mod environment;
 mod erase;
 mod event;
 mod fails_once;
