@@ -117,7 +117,7 @@ impl Item {
 
     /// Returns the value of type `T` that the item holds already.
     #[must_use]
-    pub fn held_typed_value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    fn held_typed_value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.typed.get().and_then(|it| it.value.clone().downcast::<T>().ok())
     }
 

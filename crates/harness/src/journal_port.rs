@@ -41,11 +41,11 @@ pub(crate) struct JournalPort {
     stream: TurnStream,
     /// Counts the usage of the run (D13).
     budget: TurnBudget,
-    /// The value that `enter` returns, once.
+    /// The value that `load_entry` returns, once.
     entered: Mutex<Option<RunEntry>>,
     /// Guards the turn while it runs; held for a moment, never across an await.
     turning: Mutex<TurnState>,
-    /// The wait that `claim` has to consume, for a turn that answers a wait.
+    /// The wait that `claim_suspended_run` has to consume, for a turn that answers a wait.
     claim: Mutex<Option<ClaimedWait>>,
     /// Why the claim failed, if it did.
     unclaimed: Mutex<Option<Error>>,

@@ -96,7 +96,7 @@ impl StreamShutdownMode {
 }
 
 /// Answers with a stream that ends completely or with a failure. While it is silent, comments keep it alive; when the
-/// server stops before its end, it ends with the section's `failing_streams`.
+/// server stops before its end, it ends with the failure frames of its section (`stream_failure`).
 pub(crate) fn stream_response(
     shared: &ServerState,
     frames: impl Stream<Item = ServerSentEvent> + Send + 'static,

@@ -18,7 +18,7 @@ pub enum RunEnding<'a> {
         /// The session's slice of it; none without a session, or without auto-save (sessions §6.3).
         session: Option<SessionState>,
     },
-    /// At a suspension. When recording fails, the run goes on and `end` is called again.
+    /// At a suspension. When recording fails, the run goes on and `record_ending` is called again.
     Suspended {
         /// The stored form of the suspended invocation.
         paused: &'a PausedRun,
@@ -46,16 +46,17 @@ pub enum RunEntry {
 /// Keeps a run. One value serves one run.
 ///
 /// # Contract
-/// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid;
-///   a run that cannot be claimed any more is an error.
-/// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
-/// - `checkpoint` is called one at a time, each with the progress at that time; it returns when that is durable.
-/// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how
-///   the invocation ends (INV-3: no outcome is told before it is recorded).
-/// - `earlier` may be called at any time.
+/// - `load_entry` is called once, first. `claim_suspended_run` follows it when a suspended run is resumed and its
+///   payload was found valid; a run that cannot be claimed any more is an error.
+/// - `save_session`, `record_step` and `record_fact` are called one at a time, in order; each returns when it is
+///   durable.
+/// - `save_checkpoint` is called one at a time, each with the progress at that time; it returns when that is durable.
+/// - `record_ending` is called when the run ends, and once more after it failed to record a suspension. Its result
+///   decides how the invocation ends (INV-3: no outcome is told before it is recorded).
+/// - `read_earlier_items` may be called at any time.
 /// - A dropped future has happened or has not; the run is over then.
 pub trait PersistencePort: fmt::Debug + Send + Sync {
-    /// Tells whether `step` is to be called after each node.
+    /// Tells whether `record_step` is to be called after each node.
     fn keeps_steps(&self) -> bool;
 
     /// Loads the stored session state or the stored run.

@@ -4,7 +4,7 @@
 //! it does not get it, because AG-UI cannot mark it as failed.
 
 use singletree_durable::StoredTurnStatus;
-use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, Turn, TurnId};
+use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, Turn, TurnId, TurnInfo};
 use singletree_protocol::agui::Message;
 
 use super::failed::AguiRunFailure;
@@ -111,23 +111,43 @@ impl AguiRunHandler {
         &self,
         message: &str,
     ) -> Result<Option<(Turn, TurnStartTiming)>, AguiRunFailure> {
-        let newest = match self.chat.newest_turn(&self.asked.thread).await {
-            Err(Error::SessionUnknown { .. }) => None,
-            newest => newest?,
-        };
-        let Some(newest) = newest else { return Ok(None) };
+        let mut read = None;
+        loop {
+            let newest = match self.chat.newest_turn(&self.asked.thread).await {
+                Err(Error::SessionUnknown { .. }) => None,
+                newest => newest?,
+            };
+            let Some(newest) = newest else { return Ok(None) };
+            match self.retry_or_follow_newest(message, &newest).await? {
+                // Another request was faster, and its turn is the newest one now.
+                RetryAttempt::Superseded if read.as_ref() != Some(&newest.id) => read = Some(newest.id),
+                // The newest turn is a retry of which this run knows no key.
+                RetryAttempt::Superseded => {
+                    return Ok(Some((self.chat.turn(&newest.id).await?, TurnStartTiming::Before)));
+                }
+                RetryAttempt::Decided(found) => return Ok(found),
+            }
+        }
+    }
+
+    async fn retry_or_follow_newest(
+        &self,
+        message: &str,
+        newest: &TurnInfo,
+    ) -> Result<RetryAttempt, AguiRunFailure> {
+        let none = Ok(RetryAttempt::Decided(None));
         let is_open = newest.status == StoredTurnStatus::Accepted;
         if !is_open && newest.status != StoredTurnStatus::Errored {
-            return Ok(None);
+            return none;
         }
-        let Some(chain) = RetryChain::load_for_turn(&self.chat, &newest).await? else { return Ok(None) };
+        let Some(chain) = RetryChain::load_for_turn(&self.chat, newest).await? else { return none };
         let (_, side) = &chain.message;
         let is_first_try = chain.turns.len() == 1;
         if view::first_message_id(side.as_ref(), &chain.first) != message || (is_open && is_first_try) {
-            return Ok(None);
+            return none;
         }
         if !is_open && self.read_turn_failure(&newest.id).await?.is_none_or(|failure| failure.is_cancelled) {
-            return Ok(None);
+            return none;
         }
         let is_of_this_run =
             side.as_ref().and_then(|side| side.get(RUN_ID)).is_some_and(|run| *run == *self.asked.run);
@@ -135,20 +155,22 @@ impl AguiRunHandler {
             && let Some(first) = chain.turns.first()
             && self.read_turn_failure(first).await?.is_some_and(|failure| !failure.is_retry_safe)
         {
-            return Ok(Some((self.chat.turn(first).await?, TurnStartTiming::Before)));
+            let turn = self.chat.turn(first).await?;
+            return Ok(RetryAttempt::Decided(Some((turn, TurnStartTiming::Before))));
         }
         // The oldest turn first: with the key of this run, the chat returns the retry that an earlier request has begun.
         for failed in &chain.turns {
             let key = format!("agui:retry:{}", half_sha256_hex(&format!("{failed} {}", self.asked.run)));
             match self.chat.retry(failed, SendOptions::new().key(key).listen()).await {
-                Ok(turn) if turn.is_new() => return Ok(Some((turn, TurnStartTiming::Itself))),
-                Ok(turn) => return Ok(Some((turn, TurnStartTiming::Before))),
+                Ok(turn) if turn.is_new() => {
+                    return Ok(RetryAttempt::Decided(Some((turn, TurnStartTiming::Itself))));
+                }
+                Ok(turn) => return Ok(RetryAttempt::Decided(Some((turn, TurnStartTiming::Before)))),
                 Err(refused) if refused.error_category == "chat_retry_superseded" => {}
                 Err(refused) => return Err(refused.into()),
             }
         }
-        // Another request was faster. The newest turn that was read tells how the message stands.
-        Ok(Some((self.chat.turn(&newest.id).await?, TurnStartTiming::Before)))
+        Ok(RetryAttempt::Superseded)
     }
 
     /// Checks whether to send the message of a failed turn again could repeat something: the turn or a retry of it had
@@ -179,6 +201,14 @@ impl AguiRunHandler {
             ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
         })
     }
+}
+
+/// What a run has reached about the failed turn of its message.
+enum RetryAttempt {
+    /// The turn that answers the message, if one does.
+    Decided(Option<(Turn, TurnStartTiming)>),
+    /// No turn of the message can be retried any more.
+    Superseded,
 }
 
 /// How a turn failed.
