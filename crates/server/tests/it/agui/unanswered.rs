@@ -119,3 +119,34 @@ async fn the_run_of_a_retry_finds_its_turn_again() {
     assert_eq!(turns(&rig).await.len(), 2);
     rig.stop().await;
 }
+
+// D29: a turn is retried once; the other requests follow the retry.
+#[tokio::test]
+async fn runs_that_retry_a_turn_at_the_same_time_get_one_answer() {
+    let path = format!("/v1/agui/{}", crate::support::agents::RECOVERING);
+    for round in 0..5 {
+        let rig = Rig::builder().also(|_| crate::support::agents::recovering()).start().await;
+        let mut first = Front::new(rig.client(), "t");
+        first.path.clone_from(&path);
+        assert_eq!(first.send("u1", "fail once").await.end(), "provider_unavailable");
+        let runs = (0..8).map(|run| {
+            let mut front = Front::new(rig.client(), "t");
+            front.path.clone_from(&path);
+            front.messages.clone_from(&first.messages);
+            async move {
+                let input = front.input(&format!("run-{run}"));
+                let ran = front.post(input).await;
+                (ran.end().to_owned(), front.messages)
+            }
+        });
+        for (end, messages) in futures_util::future::join_all(runs).await {
+            assert_eq!(
+                (end.as_str(), &messages[1]["content"]),
+                ("success", &json!("Recovered.")),
+                "round {round}"
+            );
+        }
+        assert_eq!(turns(&rig).await.len(), 2, "round {round}");
+        rig.stop().await;
+    }
+}
