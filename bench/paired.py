@@ -3,34 +3,21 @@
   paired.py w1 [--pairs N]     blocks of 100 turns, both processes and files stay open
   paired.py w2 [--pairs N]     whole runs; each times itself, without its start
   paired.py w4 [--pairs N]
+
+With --against it measures this build beside another one instead (against.py), in 30 pairs:
+
+  paired.py --against BINARY [--pairs N] [w1 w1-cpu w2 w4 growth]
 """
 import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 
+import against
 from rows import BENCH, FLOOR, HERE, keep, median, run
+from sides import Blocks
 
 TURNS = 100
-
-
-class Blocks:
-    """A program that runs a block of turns for each line."""
-
-    def __init__(self, *command):
-        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def block(self):
-        self.child.stdin.write("\n")
-        self.child.stdin.flush()
-        return json.loads(self.child.stdout.readline())["wall_s"]
-
-    def end(self):
-        self.child.stdin.close()
-        self.child.stdout.read()
-        assert self.child.wait() == 0
 
 
 def w1(pairs, folder):
@@ -84,11 +71,19 @@ def w4(pairs, folder):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("figure", choices=("w1", "w2", "w4"))
+    p.add_argument("figures", nargs="*", metavar="FIGURE")
     p.add_argument("--pairs", type=int, default=0)
+    p.add_argument("--against", metavar="BINARY")
     a = p.parse_args()
+    if unknown := [name for name in a.figures if name not in against.FIGURES]:
+        p.error(f"there is no figure {unknown[0]}")
+    if a.against:
+        sys.exit(against.main(a.against, a.pairs or 30, a.figures or list(against.FIGURES)))
+    if len(a.figures) != 1 or a.figures[0] not in ("w1", "w2", "w4"):
+        p.error("one of w1, w2, w4")
+    figure = a.figures[0]
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_TMP")) as folder:
-        {"w1": w1, "w2": w2, "w4": w4}[a.figure](a.pairs or (30 if a.figure == "w1" else 5), folder)
+        {"w1": w1, "w2": w2, "w4": w4}[figure](a.pairs or (30 if figure == "w1" else 5), folder)
 
 
 if __name__ == "__main__":
