@@ -13,6 +13,8 @@ from sides import Blocks
 
 TURNS = 100
 WORSE = 1.03
+# Fewer pairs enclose the median with no such certainty.
+PAIRS_MIN = 6
 
 
 def interval(ratios):
@@ -20,8 +22,7 @@ def interval(ratios):
     ratios, n, tail, cut = sorted(ratios), len(ratios), 0.0, 0
     while cut < n // 2 and (tail := tail + math.comb(n, cut) / 2**n) <= 0.025:
         cut += 1
-    # Fewer than six pairs enclose nothing with this certainty.
-    return (ratios[cut - 1], ratios[n - cut]) if cut else (0.0, math.inf)
+    return ratios[cut - 1], ratios[n - cut]
 
 
 def alternate(pairs, measure, binaries):

@@ -78,6 +78,8 @@ def main():
     if unknown := [name for name in a.figures if name not in against.FIGURES]:
         p.error(f"there is no figure {unknown[0]}")
     if a.against:
+        if 0 < a.pairs < against.PAIRS_MIN:
+            p.error(f"--against takes at least {against.PAIRS_MIN} pairs")
         sys.exit(against.main(a.against, a.pairs or 30, a.figures or list(against.FIGURES)))
     if len(a.figures) != 1 or a.figures[0] not in ("w1", "w2", "w4"):
         p.error("one of w1, w2, w4")
