@@ -40,8 +40,9 @@ export class VirtualList {
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(() => this.#grown()).observe(scroller);
     // What moves between press and release gets no click.
-    inner.addEventListener("pointerdown", () => (this.#isHeld = true));
-    for (const name of ["pointerup", "pointercancel", "blur"]) addEventListener(name, () => this.#released());
+    inner.addEventListener("pointerdown", (event) => (this.#isHeld = event.button === 0));
+    // A menu that the browser opens may keep the release for itself.
+    for (const name of ["pointerup", "pointercancel", "contextmenu", "dragend", "blur"]) addEventListener(name, () => this.#released());
   }
 
   /** Whether the end is in sight, and stays so. */

@@ -129,7 +129,7 @@ impl Chat {
             let forking = Some(self.read_fork_source(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|value| !value.is_empty());
             let served = self.inner.find_served_agent(agent.unwrap_or(&self.inner.default_agent))?;
-            let acceptance = Acceptance { served, valid, forking, retried: None, freed: None };
+            let acceptance = Acceptance { served, valid, forking, retried: None, reusable: None };
             match self.accept_message(&loaded, acceptance).await {
                 Ok(AcceptedTurn { id, told, no, from }) => {
                     let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);

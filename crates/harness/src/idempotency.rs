@@ -17,15 +17,16 @@ use crate::submit::accept_failed_error;
 use crate::turn::Turn;
 use crate::{Error, Result};
 
-/// The turn that answers the message of an idempotency key, or that the message may be accepted.
+/// Whether a turn answers the message of an idempotency key.
 pub(crate) enum KeyedTurn {
     Found(Box<Turn>),
-    Free(Option<FreedKey>),
+    /// No turn does, so the message may be accepted. Its turn takes the key over if a failed turn has it.
+    Free(Option<ReusableKey>),
 }
 
 /// The key of a failed turn whose message may be sent again.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FreedKey {
+pub(crate) struct ReusableKey {
     /// The number of the turn that has the key.
     pub(crate) holder: u64,
     /// The turn that could still be retried instead: the failed turn or the last of its retries, as long as it is the
@@ -33,18 +34,18 @@ pub(crate) struct FreedKey {
     pub(crate) newest: Option<u64>,
 }
 
-impl FreedKey {
-    /// Checks that no retry was accepted since the key was found free; `next` is the session's next turn number.
+impl ReusableKey {
+    /// Checks that no retry was accepted since the key was found reusable; `next` is the session's next turn number.
     pub(crate) fn is_still_free(&self, next: u64) -> bool {
         self.newest.is_none_or(|newest| newest + 1 == next)
     }
 }
 
-/// What became of the message of a key.
+/// Whether a turn, or a retry of it, answers the message of a key.
 enum FollowedTurn {
     /// This turn answers it, or has failed in a way that nobody may repeat.
     Stands(Box<TurnRow>),
-    MayBeSentAgain(FreedKey),
+    MayBeSentAgain(ReusableKey),
     /// The next turn of the session is being accepted, and may be the retry.
     Undecided(Arc<TurnHandle>),
 }
@@ -71,7 +72,7 @@ impl Chat {
         }
     }
 
-    /// Finds the turn that an earlier call with the key of these options began, for a retry of a turn.
+    /// Finds the turn that an earlier call with the key of these options began, for a retry.
     pub(crate) async fn find_keyed_retry(
         &self,
         loaded: &LoadedSession,
@@ -112,7 +113,7 @@ impl Chat {
                     let turn = self.turn_from_row(loaded.key.clone(), *row).await;
                     return turn.map(|turn| KeyedTurn::Found(Box::new(turn))).map_err(accept_failed_error);
                 }
-                FollowedTurn::MayBeSentAgain(freed) => return Ok(KeyedTurn::Free(Some(freed))),
+                FollowedTurn::MayBeSentAgain(reusable) => return Ok(KeyedTurn::Free(Some(reusable))),
                 // A retry that is on its way to the store decides it.
                 FollowedTurn::Undecided(handle) => drop(handle.wait_for_acceptance().await),
             }
@@ -130,21 +131,23 @@ impl Chat {
         let mut row = holder.clone();
         loop {
             let recorded = StoredOutcome::from_turn_row(&row)?.map(|it| it.recorded);
-            if !recorded.is_some_and(|recorded| recorded.frees_idempotency_key()) {
+            if !recorded.is_some_and(|recorded| recorded.permits_resend()) {
                 return Ok(FollowedTurn::Stands(Box::new(row)));
             }
             // A turn is retried while it is the newest one: its retry has the next number.
             let next = row.no + 1;
             let query = TurnRowQuery::From { no: next, limit: 1 };
             let rows = self.inner.await_store_read(self.inner.journal.read_turns(&loaded.key, &query)).await;
-            let freed = FreedKey { holder: holder.no, newest: None };
+            let reusable = ReusableKey { holder: holder.no, newest: None };
             match rows.map_err(accept_failed_error)?.into_iter().next() {
                 Some(later) if later.retries == Some(row.no) => row = later,
-                Some(_) => return Ok(FollowedTurn::MayBeSentAgain(freed)),
+                Some(_) => return Ok(FollowedTurn::MayBeSentAgain(reusable)),
                 None => {
                     return Ok(match loaded.lock_state().find_turn_by_number(next) {
                         Some(handle) => FollowedTurn::Undecided(handle),
-                        None => FollowedTurn::MayBeSentAgain(FreedKey { newest: Some(row.no), ..freed }),
+                        None => {
+                            FollowedTurn::MayBeSentAgain(ReusableKey { newest: Some(row.no), ..reusable })
+                        }
                     });
                 }
             }

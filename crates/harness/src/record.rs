@@ -119,7 +119,7 @@ impl OutcomeRecord {
 
 impl OutcomeRecord {
     /// Tells whether the same message may be sent again under the same idempotency key (D3).
-    pub(crate) fn frees_idempotency_key(&self) -> bool {
+    pub(crate) fn permits_resend(&self) -> bool {
         match self {
             Self::Completed(_) | Self::Suspended { .. } => false,
             Self::Errored { retry_safe, category, .. } => {

@@ -83,9 +83,9 @@ impl Chat {
             let mut attempt = 1;
             loop {
                 inner.ensure_session_ready(&loaded).await.map_err(session_load_error)?;
-                let freed = match self.find_keyed_retry(&loaded, &options).await? {
+                let reusable = match self.find_keyed_retry(&loaded, &options).await? {
                     KeyedTurn::Found(known) => return Ok(*known),
-                    KeyedTurn::Free(freed) => freed,
+                    KeyedTurn::Free(reusable) => reusable,
                 };
                 let failed = self.read_retryable_turn(&key, turn).await?;
                 let row = self.read_message_row(&key, &failed).await?.ok_or_else(unknown)?;
@@ -98,7 +98,7 @@ impl Chat {
                 let valid = self.validate_message(said.as_ref().clone(), &options)?.with_side_record(side);
                 let served = inner.find_served_agent(&failed.agent)?;
                 let retried = Some(RetriedTurn { turn: failed.no, says_again });
-                let acceptance = Acceptance { served, valid, forking: None, retried, freed };
+                let acceptance = Acceptance { served, valid, forking: None, retried, reusable };
                 match self.accept_message(&loaded, acceptance).await {
                     Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);

@@ -12,7 +12,7 @@ use crate::budget::effective_nesting;
 use crate::chat::Chat;
 use crate::chat_inner::{ChatInner, ServedAgent};
 use crate::fork::begin_forked_session;
-use crate::idempotency::{FreedKey, KeyedTurn};
+use crate::idempotency::{KeyedTurn, ReusableKey};
 use crate::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::outcome::ErroredTurn;
 use crate::policy::TurnPromptPolicy;
@@ -55,7 +55,7 @@ pub(crate) struct Acceptance<'a> {
     /// The failed turn that it retries.
     pub(crate) retried: Option<RetriedTurn>,
     /// The failed turn whose idempotency key it takes over.
-    pub(crate) freed: Option<FreedKey>,
+    pub(crate) reusable: Option<ReusableKey>,
 }
 
 /// A place that was taken: the turn's name and number, who tells how it ends, and where its events begin.
@@ -149,14 +149,15 @@ impl Chat {
                     ready = self.inner.ensure_session_ready(&loaded).await;
                 }
                 ready.map_err(session_load_error)?;
-                let freed = match self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
+                let reusable = match self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
                     KeyedTurn::Found(turn) => return Ok(*turn),
-                    KeyedTurn::Free(freed) => freed,
+                    KeyedTurn::Free(reusable) => reusable,
                 };
                 let served = self.find_answering_agent(&loaded, options.agent.as_deref())?;
                 self.check_tool_message(&loaded, &served, &valid.message).await?;
                 let valid = valid.clone();
-                let acceptance = Acceptance { served: &served, valid, forking: None, retried: None, freed };
+                let acceptance =
+                    Acceptance { served: &served, valid, forking: None, retried: None, reusable };
                 match self.accept_message(&loaded, acceptance).await {
                     Ok(AcceptedTurn { id, told, no, from }) => {
                         let turn = Turn::with_outcome_receiver(self.clone(), key, id, told);
@@ -215,7 +216,7 @@ impl Chat {
         loaded: &Arc<LoadedSession>,
         acceptance: Acceptance<'_>,
     ) -> Result<AcceptedTurn, AcceptanceError> {
-        let Acceptance { served, valid, forking, retried, freed } = acceptance;
+        let Acceptance { served, valid, forking, retried, reusable } = acceptance;
         self.admit_tokens().await.map_err(AcceptanceError::Refused)?;
         let invocation = InvocationId::parse(self.inner.env.ids.generate_uuid());
         let invocation =
@@ -224,7 +225,7 @@ impl Chat {
         let ((row, from), commit) = self.inner.commit_decision(loaded, |state, writing| {
             let AcceptableTurn { policy, permit } =
                 self.check_acceptable(state, (served, &valid), forking.as_ref())?;
-            if freed.is_some_and(|freed| !freed.is_still_free(writing.counters.turns)) {
+            if reusable.is_some_and(|reusable| !reusable.is_still_free(writing.counters.turns)) {
                 return Err(again_error());
             }
             handle.set_run_permit(permit);
@@ -238,7 +239,7 @@ impl Chat {
                 message: valid.message,
                 body: valid.body,
                 key: valid.key,
-                freed,
+                reusable,
                 side: valid.side.as_ref().map(JsonDocument::from),
                 exists: state.session_head().is_some(),
                 policy,

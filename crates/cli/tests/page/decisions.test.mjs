@@ -61,7 +61,7 @@ test("a button stays where it is while the pointer presses it, and near the end 
   await ask(page, [mail("Ann", LETTER.repeat(3))]);
   const approve = button(page, "Approve");
   await approve.waitFor();
-  const scroller = page.locator(".scroll", { has: page.locator(".approval") });
+  const scroller = page.locator(".scroll", { has: page.locator("article.turn") });
   const frames = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)))));
   const goTo = async (fromEnd) => {
     await scroller.evaluate((element, left) => (element.scrollTop = element.scrollHeight - element.clientHeight - left), fromEnd);
@@ -72,14 +72,21 @@ test("a button stays where it is while the pointer presses it, and near the end 
   await approve.and(page.locator(":enabled")).waitFor();
   assert.equal(await goTo(100), 100);
   assert.equal(await goTo(30), 30, "a reader near the end is not moved");
+  const grow = () => page.locator("article.turn").last().evaluate((turn) => turn.append(Object.assign(document.createElement("p"), { textContent: "more", style: "height: 90px" })));
   const box = await approve.boundingBox();
   await page.mouse.move(box.x + 5, box.y + 5);
   await page.mouse.down();
-  await page.locator("article.turn").last().evaluate((turn) => turn.append(Object.assign(document.createElement("p"), { textContent: "more", style: "height: 90px" })));
+  await grow();
   await frames();
   assert.deepEqual(await approve.boundingBox(), box, "nothing moves under a pressed pointer");
   await page.mouse.up();
   await noCard(page);
+  // Another button of the mouse opens a menu, after which no release may come.
+  await page.mouse.down({ button: "right" });
+  await goTo(0);
+  await grow();
+  await frames();
+  assert.equal(await scroller.evaluate((element) => Math.round(element.scrollHeight - element.clientHeight - element.scrollTop)), 0);
   await page.context().close();
 });
 

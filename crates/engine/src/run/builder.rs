@@ -289,7 +289,7 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Sets the timer, which retries use to wait between attempts.
+    /// Sets the timer: retries wait by it between attempts, and drains count their limit by it.
     #[must_use]
     pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
         self.env.timer = timer;

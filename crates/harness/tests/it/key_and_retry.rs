@@ -51,8 +51,8 @@ async fn a_message_that_a_retry_answered_is_not_answered_again_under_its_key() {
     let third = chat.retry(second.id(), SendOptions::new()).await.unwrap();
     assert_eq!(line(&*third.outcome().await), "completed 3.1 [a:yes]");
     let chat = opened(&graph, store.reopen());
-    for name in ["k", "k"] {
-        let again = chat.submit("s", user("m"), key(name)).await.unwrap();
+    for _ in 0..2 {
+        let again = chat.submit("s", user("m"), key("k")).await.unwrap();
         assert_eq!(again.id(), third.id());
         assert_eq!(line(&*again.outcome().await), "completed 3.1 [a:yes]");
     }
@@ -177,11 +177,9 @@ impl MaintenanceLayer for HoldingStore {
     }
 }
 
-// The send has found no retry; before it is decided, the retry is accepted and ends.
-#[tokio::test]
-async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
-    let (left, read, released) =
-        (Arc::<AtomicUsize>::default(), Arc::<Notify>::default(), Arc::<Notify>::default());
+/// A chat over a store that holds back the answer of a read of turns, and what arms, awaits and releases that.
+fn chat_that_can_be_held() -> (Chat, [Arc<Notify>; 2], Arc<AtomicUsize>) {
+    let (left, read, released) = <(Arc<AtomicUsize>, Arc<Notify>, Arc<Notify>)>::default();
     let door = Door::shut();
     door.open();
     let store = HoldingStore {
@@ -190,7 +188,13 @@ async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
         read: read.clone(),
         released: released.clone(),
     };
-    let chat = chat_of(&failing_before(1, door)).open(store).unwrap();
+    (chat_of(&failing_before(1, door)).open(store).unwrap(), [read, released], left)
+}
+
+// The send has found no retry; before it is decided, the retry is accepted and ends.
+#[tokio::test]
+async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
+    let (chat, [read, released], left) = chat_that_can_be_held();
     let first = fails(&chat).await;
     left.store(2, Ordering::SeqCst);
     let sending = tokio::spawn({
@@ -203,4 +207,23 @@ async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
     released.notify_one();
     assert_eq!(sending.await.unwrap().unwrap().id(), retry.id());
     assert_eq!(history(&chat, "s").await.len(), 2);
+}
+
+// As above, where a later turn forbids a retry: the other one is the same message.
+#[tokio::test]
+async fn a_message_that_is_accepted_between_look_and_decision_is_the_same_one() {
+    let (chat, [read, released], left) = chat_that_can_be_held();
+    fails(&chat).await;
+    assert!(line(&chat.send("s", user("later")).await).ends_with("[a:yes]"));
+    left.store(2, Ordering::SeqCst);
+    let sending = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.submit("s", user("m"), key("k")).await }
+    });
+    read.notified().await;
+    let other = chat.submit("s", user("m"), key("k")).await.unwrap();
+    assert!(line(&*other.outcome().await).ends_with("[a:yes]"));
+    released.notify_one();
+    assert_eq!(sending.await.unwrap().unwrap().id(), other.id());
+    assert_eq!(history(&chat, "s").await.len(), 4);
 }

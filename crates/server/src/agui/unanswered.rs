@@ -203,7 +203,7 @@ impl AguiRunHandler {
     }
 }
 
-/// What a run has reached about the failed turn of its message.
+/// Whether a run could retry the failed turn of its message.
 enum RetryAttempt {
     /// The turn that answers the message, if one does.
     Decided(Option<(Turn, TurnStartTiming)>),

@@ -10,7 +10,7 @@ use singletree_llm::ChatMessage;
 
 use crate::agent::Agent;
 use crate::event::ChatEventKind;
-use crate::idempotency::FreedKey;
+use crate::idempotency::ReusableKey;
 use crate::policy::TurnPromptPolicy;
 use crate::record::TurnRowExt;
 use crate::retry::RetriedTurn;
@@ -25,7 +25,7 @@ pub(crate) struct AcceptedMessage<'a> {
     /// The idempotency key and the digest of the request that it identifies (D3).
     pub(crate) key: Option<(String, String)>,
     /// The failed turn from which it takes the key over.
-    pub(crate) freed: Option<FreedKey>,
+    pub(crate) reusable: Option<ReusableKey>,
     /// The side record that its sender gave it, which is not part of the message (D17).
     pub(crate) side: Option<JsonDocument>,
     /// Whether the session is there.
@@ -64,8 +64,8 @@ pub(crate) fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessa
         }
     };
     let (key, digest) = accepted.key.unzip();
-    match accepted.freed {
-        Some(freed) => take_key_over(writing, freed),
+    match accepted.reusable {
+        Some(reusable) => take_key_over(writing, reusable),
         None => key.iter().for_each(|key| writing.require(BatchPrecondition::KeyFree(key.clone()))),
     }
     let row = TurnRow {
@@ -105,12 +105,12 @@ pub(crate) fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessa
 }
 
 /// Takes the key off a failed turn, where it is written: only if no retry of that turn was accepted since (D3).
-fn take_key_over(writing: &mut BatchBuilder, freed: FreedKey) {
-    writing.require(BatchPrecondition::Turn { no: freed.holder, status: StoredTurnStatus::Errored });
-    if let Some(newest) = freed.newest {
+fn take_key_over(writing: &mut BatchBuilder, reusable: ReusableKey) {
+    writing.require(BatchPrecondition::Turn { no: reusable.holder, status: StoredTurnStatus::Errored });
+    if let Some(newest) = reusable.newest {
         writing.require(BatchPrecondition::NewestTurn(newest));
     }
-    writing.add_mutation(RowMutation::FreeKey { turn: freed.holder });
+    writing.add_mutation(RowMutation::FreeKey { turn: reusable.holder });
 }
 
 /// Makes the head of a session that begins.
