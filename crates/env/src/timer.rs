@@ -1,10 +1,11 @@
 //! Timers.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{error, fmt, future};
+
+use pin_project_lite::pin_project;
 
 use crate::boxed::BoxFuture;
 
@@ -22,21 +23,39 @@ impl dyn Timer + '_ {
     /// that is ready when the span has passed wins.
     ///
     /// # Errors
-    /// [`Elapsed`] when the span has passed; the future is dropped.
+    /// [`Elapsed`] when the span has passed; the inner future is dropped with the returned one.
     ///
     /// # Cancellation
     /// Dropping the returned future drops the inner one.
-    pub async fn run_with_timeout<F: Future>(&self, span: Duration, work: F) -> Result<F::Output, Elapsed> {
-        let mut work = pin!(work);
-        let mut sleep = None;
-        poll_fn(|context| {
-            if let Poll::Ready(output) = work.as_mut().poll(context) {
-                return Poll::Ready(Ok(output));
-            }
-            let sleep = sleep.get_or_insert_with(|| self.sleep_for(span));
-            sleep.as_mut().poll(context).map(|()| Err(Elapsed(())))
-        })
-        .await
+    pub fn run_with_timeout<F: Future>(&self, span: Duration, work: F) -> Timeout<'_, F> {
+        Timeout { work, timer: self, span, sleep: None }
+    }
+}
+
+pin_project! {
+    /// The wait of [`Timer::run_with_timeout`]. A type of its own, because an `async fn` keeps its argument beside the
+    /// pinned copy of it, and each such wait would double its size.
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub struct Timeout<'a, F> {
+        #[pin]
+        work: F,
+        timer: &'a (dyn Timer + 'a),
+        span: Duration,
+        sleep: Option<BoxFuture<'a, ()>>,
+    }
+}
+
+impl<F: Future> Future for Timeout<'_, F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.work.poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        let (timer, span) = (*this.timer, *this.span);
+        let sleep = this.sleep.get_or_insert_with(|| timer.sleep_for(span));
+        sleep.as_mut().poll(context).map(|()| Err(Elapsed(())))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
 use singletree_durable::{Journal, JournalMaintenance, SessionKey, TenantId, Timestamp};
 use singletree_env::{Env, Timer};
 use singletree_narration::{Locale, NarrationSink};
@@ -326,12 +327,12 @@ impl std::fmt::Debug for ChatInner {
 }
 
 /// Waits within a limit; too long is the store being unavailable (D20).
-async fn await_within_limit<T>(
+fn await_within_limit<T>(
     timer: &dyn Timer,
     limit: Duration,
     work: impl Future<Output = T>,
-) -> Result<T, Error> {
-    timer.run_with_timeout(limit, work).await.map_err(|elapsed| {
+) -> impl Future<Output = Result<T, Error>> {
+    timer.run_with_timeout(limit, work).map_err(|elapsed| {
         let source = singletree_durable::Error::Unavailable { doing: "read", source: elapsed.into() };
         Error::Store { source }
     })
