@@ -9,9 +9,8 @@ import os
 import tempfile
 
 from rows import BENCH, keep, median, run
-from sides import Blocks
+from sides import TURNS, Blocks
 
-TURNS = 100
 WORSE = 1.03
 # Fewer pairs enclose the median with no such certainty.
 PAIRS_MIN = 6

@@ -15,9 +15,7 @@ import tempfile
 
 import against
 from rows import BENCH, FLOOR, HERE, keep, median, run
-from sides import Blocks
-
-TURNS = 100
+from sides import TURNS, Blocks
 
 
 def w1(pairs, folder):

@@ -3,6 +3,10 @@ import json
 import subprocess
 
 
+# The turns of a block.
+TURNS = 100
+
+
 class Blocks:
     """A program that runs a block of turns for each line."""
 

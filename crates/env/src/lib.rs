@@ -34,5 +34,5 @@ pub use spawner::{AbortHandle, Spawner};
 pub use system::{
     RandomIds, RuntimeTimer, SystemClock, SystemMonotonicClock, SystemRandomSource, TokioSpawner,
 };
-pub use timer::{Elapsed, InstantTimer, Timer};
+pub use timer::{Elapsed, InstantTimer, Timeout, Timer};
 pub use timestamp::Timestamp;

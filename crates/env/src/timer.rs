@@ -33,8 +33,13 @@ impl dyn Timer + '_ {
 }
 
 pin_project! {
-    /// The wait of [`Timer::run_with_timeout`]. A type of its own, because an `async fn` keeps its argument beside the
-    /// pinned copy of it, and each such wait would double its size.
+    /// A future with a time limit, as the method `run_with_timeout` of a [`Timer`] returns it.
+    ///
+    /// It is no `async fn`: that would keep its argument beside the pinned copy of it, so that each limit doubled the
+    /// size of the limited future.
+    ///
+    /// # Cancellation
+    /// Dropping it drops the limited future.
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct Timeout<'a, F> {
         #[pin]
@@ -56,6 +61,12 @@ impl<F: Future> Future for Timeout<'_, F> {
         let (timer, span) = (*this.timer, *this.span);
         let sleep = this.sleep.get_or_insert_with(|| timer.sleep_for(span));
         sleep.as_mut().poll(context).map(|()| Err(Elapsed(())))
+    }
+}
+
+impl<F> fmt::Debug for Timeout<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout").field("span", &self.span).finish_non_exhaustive()
     }
 }
 
@@ -94,5 +105,14 @@ mod tests {
         let late = timer.run_with_timeout(Duration::from_secs(1), future::pending::<u8>()).now_or_never();
         let late = late.expect("the timer takes no time").unwrap_err();
         assert_eq!(late.to_string(), "deadline has elapsed");
+    }
+
+    #[test]
+    fn a_limited_future_is_kept_once() {
+        let timer: &dyn Timer = &InstantTimer;
+        let work = future::ready([0_u8; 4096]);
+        let size = size_of_val(&work);
+        let limited = timer.run_with_timeout(Duration::ZERO, work);
+        assert!(size_of_val(&limited) < size + 128, "{}", size_of_val(&limited));
     }
 }

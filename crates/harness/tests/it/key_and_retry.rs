@@ -177,7 +177,8 @@ impl MaintenanceLayer for HoldingStore {
     }
 }
 
-/// A chat over a store that holds back the answer of a read of turns, and what arms, awaits and releases that.
+/// Opens a chat over a [`HoldingStore`]. Returns the store's notifications `read` and `released`, and its count `left`,
+/// too: at first no read is held back.
 fn chat_that_can_be_held() -> (Chat, [Arc<Notify>; 2], Arc<AtomicUsize>) {
     let (left, read, released) = <(Arc<AtomicUsize>, Arc<Notify>, Arc<Notify>)>::default();
     let door = Door::shut();
