@@ -1,7 +1,8 @@
 //! A bounded queue between callers, who never wait for a place, and threads, which do wait for work.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// How many pauses of the processor lie between two looks at a queue: below a microsecond.
@@ -20,23 +21,23 @@ pub(crate) enum QueueRejection {
 #[derive(Debug)]
 pub(crate) struct BoundedQueue<T> {
     state: Mutex<BoundedQueueState<T>>,
-    ready: Condvar,
     limit: usize,
 }
 
 #[derive(Debug)]
 struct BoundedQueueState<T> {
     waiting: VecDeque<T>,
-    /// How many threads wait for work: nobody else is woken.
-    idle: usize,
+    /// The threads that wait for work; the one that began to wait last is woken first. While one thread is enough, the
+    /// others stay asleep, and a reader that sleeps needs no connection.
+    idle: Vec<Thread>,
     open: bool,
 }
 
 impl<T> BoundedQueue<T> {
     /// Makes an empty queue for at most `limit` elements.
     pub(crate) fn new(limit: usize) -> Self {
-        let state = BoundedQueueState { waiting: VecDeque::new(), idle: 0, open: true };
-        Self { state: Mutex::new(state), ready: Condvar::new(), limit }
+        let state = BoundedQueueState { waiting: VecDeque::new(), idle: Vec::new(), open: true };
+        Self { state: Mutex::new(state), limit }
     }
 
     /// Adds an element at the end.
@@ -49,11 +50,11 @@ impl<T> BoundedQueue<T> {
             return Err(QueueRejection::Full);
         }
         state.waiting.push_back(element);
-        let is_awaited = state.idle > 0;
-        // Who is woken finds the door open.
+        let woken = state.idle.pop();
+        // The woken thread finds the lock free.
         drop(state);
-        if is_awaited {
-            self.ready.notify_one();
+        if let Some(thread) = woken {
+            thread.unpark();
         }
         Ok(())
     }
@@ -77,9 +78,7 @@ impl<T> BoundedQueue<T> {
     pub(crate) fn take_within_time(&self, most: usize, time: Duration) -> Option<Vec<T>> {
         let mut state = self.lock_state();
         if state.waiting.is_empty() && state.open {
-            state.idle += 1;
-            state = self.ready.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
-            state.idle -= 1;
+            state = self.sleep_until_woken(state, Some(time));
             if state.waiting.is_empty() && state.open {
                 return None;
             }
@@ -97,9 +96,7 @@ impl<T> BoundedQueue<T> {
     pub(crate) fn wait_and_take(&self, most: usize) -> Vec<T> {
         let mut state = self.lock_state();
         while state.waiting.is_empty() && state.open {
-            state.idle += 1;
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
+            state = self.sleep_until_woken(state, None);
         }
         let count = state.waiting.len().min(most);
         state.waiting.drain(..count).collect()
@@ -112,8 +109,9 @@ impl<T> BoundedQueue<T> {
 
     /// Accepts no more jobs; waiting jobs are still taken.
     pub(crate) fn close(&self) {
-        self.lock_state().open = false;
-        self.ready.notify_all();
+        let mut state = self.lock_state();
+        state.open = false;
+        wake_threads(state);
     }
 
     /// Accepts no more jobs and drops the waiting ones.
@@ -121,15 +119,39 @@ impl<T> BoundedQueue<T> {
         let mut state = self.lock_state();
         state.open = false;
         let dropped = std::mem::take(&mut state.waiting);
-        drop(state);
+        wake_threads(state);
         drop(dropped);
-        self.ready.notify_all();
+    }
+
+    /// Sleeps until this thread is woken, the time is over, or for no reason at all: the caller looks again.
+    fn sleep_until_woken<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, BoundedQueueState<T>>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'a, BoundedQueueState<T>> {
+        let sleeper = std::thread::current();
+        let id = sleeper.id();
+        state.idle.push(sleeper);
+        drop(state);
+        match time {
+            Some(time) => std::thread::park_timeout(time),
+            None => std::thread::park(),
+        }
+        let mut state = self.lock_state();
+        state.idle.retain(|thread| thread.id() != id);
+        state
     }
 
     fn lock_state(&self) -> MutexGuard<'_, BoundedQueueState<T>> {
         // A state is whole between any two statements, so that a panic elsewhere leaves nothing half done here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn wake_threads<T>(mut state: MutexGuard<'_, BoundedQueueState<T>>) {
+    let sleepers = std::mem::take(&mut state.idle);
+    drop(state);
+    sleepers.iter().for_each(Thread::unpark);
 }
 
 /// Abandons a queue when its last worker ends, so that nobody waits for an answer that cannot come.
@@ -157,6 +179,34 @@ mod tests {
         assert_eq!(queue.push(9), Err(QueueRejection::Closed));
         assert_eq!((queue.wait_and_take(2), queue.take_after_spinning(2, 3)), (vec![2], vec![]));
         assert_eq!(queue.take_within_time(2, Duration::MAX), Some(vec![]));
+    }
+
+    #[test]
+    fn the_thread_that_began_to_wait_last_is_woken_and_the_others_sleep_on() {
+        let queue = BoundedQueue::new(3);
+        let (told, taken) = std::sync::mpsc::channel();
+        let wait_for_sleepers = |count| {
+            while queue.lock_state().idle.len() != count {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            for worker in ["first", "second"] {
+                let (queue, told) = (&queue, told.clone());
+                scope.spawn(move || {
+                    while let Some(element) = queue.wait_and_take(1).pop() {
+                        told.send((worker, element)).expect("the test listens");
+                    }
+                });
+                wait_for_sleepers(if worker == "first" { 1 } else { 2 });
+            }
+            for element in 0..3 {
+                assert_eq!(queue.push(element), Ok(()));
+                assert_eq!(taken.recv(), Ok(("second", element)));
+                wait_for_sleepers(2);
+            }
+            queue.close();
+        });
     }
 
     #[test]
