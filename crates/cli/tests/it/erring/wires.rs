@@ -6,6 +6,8 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
+use crate::home::{BINARY, Home};
+
 /// A turn as its client saw it.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -30,6 +32,7 @@ pub(crate) const WIRES: &[Wire] = &[
     Wire { name: "openai", say: openai },
     Wire { name: "openai-stream", say: openai_stream },
     Wire { name: "steerable", say: steerable },
+    Wire { name: "terminal", say: terminal },
 ];
 
 /// Returns the text of a content, be it a text or a list of parts.
@@ -195,4 +198,15 @@ fn steerable(url: &str, session: &str, text: &str) -> Seen {
         }
     }
     Seen { failed: failed || !done, text: last.and_then(|id| texts.remove(&id)) }
+}
+
+/// `send` in a terminal beside the server. Its user reads what it prints: texts, indented lines about tools, and words
+/// about a failure with an indented line that names the category.
+fn terminal(url: &str, session: &str, text: &str) -> Seen {
+    let ran = Home::new().run(&["send", text, "--session", session, "--url", url]);
+    let lines: Vec<_> = ran.out.lines().collect();
+    let failure = lines.iter().position(|line| line.starts_with("  ("));
+    let said = &lines[..failure.map_or(lines.len(), |category| category.saturating_sub(1))];
+    let last = said.last().filter(|line| !line.starts_with("  ")).copied().unwrap_or_default();
+    Seen { failed: ran.code != 0, text: Some(last.to_owned()) }
 }

@@ -1,8 +1,11 @@
 //! Messages of failed turns, which front ends keep and post with the others (D29).
 
+use std::sync::Arc;
+
 use serde_json::json;
-use singletree_harness::TurnInfo;
-use singletree_llm::ChatMessage;
+use singletree_harness::{ChatTurnOutcome, SendOptions, TenantId, TurnInfo};
+use singletree_llm::{ChatMessage, Timer};
+use singletree_server::AccessPolicy;
 
 use super::{Front, in_step, transcript, transcript_with_failed};
 use crate::support::Rig;
@@ -102,6 +105,31 @@ async fn a_key_that_may_only_write_repeats_no_effect() {
         assert_eq!(front.send("u1", "act and fail").await.end(), "provider_unavailable");
     }
     assert_eq!(rig.world.done(), ["act and fail"]);
+    rig.stop().await;
+}
+
+// D29: nor does it repeat an answer that a retry has made.
+#[tokio::test]
+async fn a_key_that_may_only_write_repeats_no_answer() {
+    let failing = |_: &Arc<dyn Timer>| {
+        let answer = json!({ "reply": "Recovered." });
+        crate::support::agents::recovering_from("provider_invalid_request", answer, None)
+    };
+    let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
+    let rig = Rig::builder().server(|it| it.access_policy(policy)).also(failing).start().await;
+    let made = rig.operator().post("/v1/keys", &json!({ "tenant": "a", "scopes": ["write"] })).await;
+    let mut front = Front::new(rig.client().bearer(made.json()["secret"].as_str().unwrap()), "t");
+    front.path = format!("/v1/agui/{}", crate::support::agents::RECOVERING);
+    let chat = rig.chat.of(TenantId::parse("a").unwrap());
+    let turns = async || chat.turns("t", 0, 9).await.unwrap().items;
+    assert_eq!(front.send("u1", "fail once").await.end(), "provider_invalid_request");
+    let failed = turns().await[0].id.clone();
+    let retried = chat.retry(&failed, SendOptions::new()).await.unwrap();
+    assert!(matches!(retried.outcome().await.as_ref(), ChatTurnOutcome::Completed(_)));
+    // It is told of the failure that it knows, and nothing is answered twice.
+    front.messages.clear();
+    assert_eq!(front.send("u1", "fail once").await.end(), "provider_invalid_request");
+    assert_eq!(turns().await.len(), 2);
     rig.stop().await;
 }
 

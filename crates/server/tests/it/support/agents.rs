@@ -253,13 +253,18 @@ impl Provider for FailsOnce {
 
 /// Makes an agent that answers `fail once` with a failure, and then with `Recovered.`.
 pub(crate) fn recovering() -> Agent {
+    recovering_from("provider_unavailable", json!({ "reply": "Recovered." }), None)
+}
+
+/// Makes an agent that answers `fail once` with a failure of this category, and then with this.
+pub(crate) fn recovering_from(category: &str, then: Value, pace: Option<&Arc<dyn Timer>>) -> Agent {
     let script = |then: Value| {
         let rules = json!([rule("fail once", then)]);
         let script = json!({ "model": "scripted-model", "rules": rules }).to_string();
         ScriptedProvider::new(Script::from_json(&script).unwrap())
     };
-    let failing = script(failing("provider_unavailable"));
-    let sound = script(json!({ "reply": "Recovered." }));
+    let failing = script(failing(category));
+    let sound = pace.into_iter().fold(script(then), |sound, pace| sound.with_pace(pace.clone()));
     let model = FailsOnce { failing, sound, has_failed: AtomicBool::new(false) };
     AgentLoop::builder(Arc::new(model)).agent(RECOVERING).unwrap()
 }

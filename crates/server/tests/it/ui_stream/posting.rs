@@ -1,12 +1,14 @@
 //! `POST /v1/ui` and `GET /v1/ui/{id}/messages`.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use singletree_harness::SendOptions;
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, Timer};
 
 use super::{Page, messages, parts, post, say, types, user};
 use crate::support::Rig;
-use crate::support::agents::CANARY;
+use crate::support::agents::{CANARY, RECOVERING, recovering_from};
 use crate::support::rig::within;
 
 #[tokio::test]
@@ -270,6 +272,38 @@ async fn another_answer_to_the_newest_failed_message_retries_its_turn() {
     post(&client, &named(json!({ "message": user("u2", "fail correctable") }))).await;
     let turns = retries(&rig).await;
     assert_eq!((turns.len(), &turns[7].1), (8, &None));
+}
+
+// D29: a page that asks for another answer while one is made is refused: the failed message is answered once.
+#[tokio::test]
+async fn another_answer_is_refused_while_a_retry_runs() {
+    let slowly = |pace: &Arc<dyn Timer>| {
+        let answer = json!({ "reply": "Recovered slowly now.", "delay_ms": 1 });
+        recovering_from("provider_unavailable", answer, Some(pace))
+    };
+    let rig = Rig::builder().also(slowly).start().await;
+    let client = rig.client();
+    post(&client, &json!({ "id": "s", "agent": RECOVERING, "message": user("u1", "fail once") })).await;
+    let again = json!({ "id": "s", "messageId": "u1", "trigger": "regenerate-message" });
+    let mut running = client.post_events("/v1/ui", &again).await;
+    rig.pace.pass(1);
+    while within(running.json()).await.unwrap()["type"] != "text-delta" {}
+    for named in [json!({}), json!({ "messageId": "u1" }), json!({ "message": user("u1", "fail once") })] {
+        let mut body = json!({ "id": "s", "trigger": "regenerate-message" });
+        body.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
+        let refused = client.post("/v1/ui", &body).await;
+        assert_eq!(
+            (refused.status, &refused.json()["category"]),
+            (409, &json!("chat_retry_superseded")),
+            "{named}"
+        );
+    }
+    rig.pace.run_free();
+    while within(running.json()).await.is_some_and(|event| event["type"] != "finish") {}
+    let shown = messages(&client, "s").await;
+    assert_eq!((shown.len(), &shown[1]["parts"][1]["text"]), (2, &json!("Recovered slowly now.")));
+    assert_eq!(retries(&rig).await.len(), 2);
+    rig.stop().await;
 }
 
 // D29: the effects of a failed turn are in the history, and its retry does not repeat them.
