@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_harness::{ChatTurnOutcome, SendOptions, TenantId, TurnInfo};
+use singletree_durable::TenantId;
+use singletree_harness::{ChatTurnOutcome, SendOptions, TurnInfo};
 use singletree_llm::{ChatMessage, Timer};
 use singletree_server::AccessPolicy;
 

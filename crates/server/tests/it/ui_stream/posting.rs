@@ -293,7 +293,7 @@ async fn another_answer_is_refused_while_a_retry_runs() {
         body.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
         let refused = client.post("/v1/ui", &body).await;
         assert_eq!(
-            (refused.status, &refused.json()["category"]),
+            (refused.status, &refused.json()["error"]["category"]),
             (409, &json!("chat_retry_superseded")),
             "{named}"
         );
