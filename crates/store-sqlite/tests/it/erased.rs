@@ -123,3 +123,28 @@ async fn where_the_list_cannot_be_written_the_deletion_fails_and_the_other_commi
     assert_eq!(list.erased_at(&ErasedName::Session(key("deleted"))), Some(at(7)));
     assert_eq!(list.erased_at(&ErasedName::Session(key("other"))), None);
 }
+
+// D25: a deletion that a full disk does not let be listed is refused by that category, and made once there is room.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn where_the_disk_of_the_list_is_full_the_deletion_is_refused_as_such() {
+    let scratch = scratch();
+    let store = SqliteStore::options(&scratch.path).list_erasures().open().await.unwrap();
+    let delete = || {
+        let row = AuditRow { at: at(7), action: "session.deleted".into(), key: key("deleted"), by: None };
+        batch(&store, "deleted", [RowMutation::Delete, RowMutation::Audit(row)])
+    };
+    store.apply(batch(&store, "deleted", [RowMutation::Head(head(1))])).await.unwrap();
+    let list = ErasureList::path_beside(&scratch.path);
+    std::os::unix::fs::symlink("/dev/full", &list).unwrap();
+    for _ in 0..2 {
+        let refused = store.apply(delete()).await;
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+        assert!(store.read_session(&key("deleted")).await.unwrap().is_some());
+    }
+    std::fs::remove_file(&list).unwrap();
+    store.apply(delete()).await.unwrap();
+    assert!(store.read_session(&key("deleted")).await.unwrap().is_none());
+    let list = ErasureList::read_from_file(list).unwrap();
+    assert_eq!(list.erased_at(&ErasedName::Session(key("deleted"))), Some(at(7)));
+}
