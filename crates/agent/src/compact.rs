@@ -11,7 +11,7 @@ use singletree_llm::{ChatMessage, Error, ModelFinishReason, ProviderErrorDetail,
 use crate::command::is_command_session;
 use crate::compaction::Compaction;
 use crate::parts::{AgentLoopParts, MODEL};
-use crate::place::is_outermost_loop;
+use crate::place::{is_outermost_loop, loop_timer};
 use crate::state::AgentState;
 use crate::summary::ConversationSummary;
 
@@ -81,7 +81,7 @@ async fn summarise_range(
     cx: &Ctx<AgentState>,
     range: Range<u64>,
 ) -> Result<Result<ConversationSummary, Error>, NodeError> {
-    let owner = parts.find_owner(cx)?;
+    let (owner, turn) = (parts.find_owner(cx)?, TurnContext::of(cx));
     let provider = compaction.provider.as_ref().unwrap_or(&owner.provider);
     let mut text = cx.state().summary.0.as_ref().map(|it| it.text.clone());
     let mut from = range.start;
@@ -89,13 +89,14 @@ async fn summarise_range(
         let to = range.end.min(from.saturating_add(AT_ONCE));
         let request =
             build_summary_request(text.as_deref(), &Messages::read_at_positions(cx, from..to).await?);
-        let asked = tokio::time::timeout(owner.model_time_max, provider.complete(&request)).await;
+        let asking = provider.complete(&request);
+        let asked = loop_timer(cx, turn.as_deref()).run_with_timeout(owner.model_time_max, asking).await;
         let late = || Err(Error::Unavailable(ProviderErrorDetail::new("the model did not answer in time")));
         let response = match asked.unwrap_or_else(|_| late()) {
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
         };
-        if let Some(turn) = TurnContext::of(cx) {
+        if let Some(turn) = &turn {
             turn.budget().count_model_call(provider.model_name(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();

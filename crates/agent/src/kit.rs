@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_llm::{ToolCall, ToolDefinition};
+use singletree_llm::{Timer, ToolCall, ToolDefinition};
 use singletree_tools::{CallOrigin, Error, IdempotencyKey, Output, Recovery, Tool, Toolbox};
 
 use crate::hand_off::HandOffTool;
@@ -120,10 +120,11 @@ impl<'a> AgentToolbox<'a> {
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
+        timer: &dyn Timer,
     ) -> Output {
         match &self.toolbox {
             Some(toolbox) if self.may_use_tool(&call.name) => {
-                toolbox.call_with_origin(call, key, origin).await
+                toolbox.call_with_origin(call, key, origin, timer).await
             }
             Some(_) | None if self.is_hand_off_name(&call.name) => {
                 Output::from_error(&self.hand_off_error(call))

@@ -7,7 +7,7 @@ use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
 use singletree_harness::{EMPTY_ANSWER, SideRecords, TurnBudget, TurnContext, TurnStream};
 use singletree_llm::{
     AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
-    ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, ToolCall,
+    ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, Timer, ToolCall,
 };
 use singletree_narration::find_memory_claim;
 
@@ -17,7 +17,7 @@ use crate::command::{CommandCycle, ProposalVerdict};
 use crate::kit::AgentToolbox;
 use crate::member::AgentMember;
 use crate::parts::AgentLoopParts;
-use crate::place::{is_outermost_loop, nested_run_scope};
+use crate::place::{is_outermost_loop, loop_timer, nested_run_scope};
 use crate::prompt;
 use crate::repair::{UsableResponse, accept_response, is_empty_response};
 use crate::state::{AgentState, CallDecisions};
@@ -41,7 +41,9 @@ pub(crate) async fn run_model_node(
     let steering = outermost.and_then(TurnContext::steering).filter(|_| cycle.is_none());
     let steered = steering.map(|steering| steering.take_messages(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
-    let shown = build_shown_messages(&parts, member, state, cycle.as_ref()).await?;
+    let timer = loop_timer(&cx, turn.as_deref());
+    let shown =
+        build_shown_messages(&parts, member, state, cycle.as_ref().map(|cycle| (cycle, timer))).await?;
     let request = build_request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
     let clients = cx.find_extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
@@ -55,7 +57,7 @@ pub(crate) async fn run_model_node(
         sides.set_side_value(position, "agent", id.as_str());
     }
     let budget = turn.as_deref().map(TurnContext::budget);
-    let call = ModelCall { member, request: &request, stream, position, budget };
+    let call = ModelCall { member, request: &request, stream, position, budget, timer };
     let (usable, asked) = call.ask_until_usable(&parts, state.answers).await?;
     let UsableResponse { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);
@@ -95,10 +97,10 @@ async fn build_shown_messages(
     parts: &AgentLoopParts,
     member: &AgentMember,
     state: &AgentState,
-    cycle: Option<&CommandCycle<'_>>,
+    cycle: Option<(&CommandCycle<'_>, &dyn Timer)>,
 ) -> Result<Vec<Arc<ChatMessage>>, NodeError> {
     Ok(match cycle {
-        Some(cycle) => cycle.build_prompt(member).await?.messages(),
+        Some((cycle, timer)) => cycle.build_prompt(member, timer).await?.messages(),
         None if parts.stateless => prompt::build_stateless_prompt(member, &state.messages),
         None => prompt::build_session_prompt(
             member,
@@ -254,6 +256,7 @@ struct ModelCall<'a> {
     stream: Option<&'a TurnStream>,
     position: u64,
     budget: Option<&'a TurnBudget>,
+    timer: &'a dyn Timer,
 }
 
 impl ModelCall<'_> {
@@ -286,7 +289,7 @@ impl ModelCall<'_> {
     /// Asks within the time that one answer may take.
     async fn ask_within_time(&self) -> Result<Response, Error> {
         let asking = ask_model(self.member, self.request, self.stream, self.position);
-        let answered = tokio::time::timeout(self.member.model_time_max, asking).await;
+        let answered = self.timer.run_with_timeout(self.member.model_time_max, asking).await;
         answered.unwrap_or_else(|_| {
             let seconds = self.member.model_time_max.as_secs();
             Err(Error::Unavailable(ProviderErrorDetail::new(format!(

@@ -1,6 +1,8 @@
 //! Where a loop runs: as the graph of a conversation, or inside of another graph.
 
 use singletree_engine::Ctx;
+use singletree_harness::TurnContext;
+use singletree_llm::Timer;
 
 use crate::state::AgentState;
 
@@ -20,4 +22,9 @@ pub(crate) fn nested_run_scope(cx: &Ctx<AgentState>) -> Option<String> {
         .map(|fan_out_index_chain| fan_out_index_chain.map_or(-1, u64::cast_signed))
         .collect();
     Some(format!("{}{instances:?}@{}", path.join("/"), cx.step()))
+}
+
+/// Returns the timer for the time limits of the loop: that of the chat, or that of the graph where no chat runs it.
+pub(crate) fn loop_timer<'a>(cx: &'a Ctx<AgentState>, turn: Option<&'a TurnContext>) -> &'a dyn Timer {
+    turn.map_or_else(|| cx.timer(), TurnContext::timer)
 }

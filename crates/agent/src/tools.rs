@@ -13,7 +13,7 @@ use crate::command::{CommandAction, ProposalVerdict, is_command_session};
 use crate::hand_off;
 use crate::kit::AgentToolbox;
 use crate::parts::AgentLoopParts;
-use crate::place::is_outermost_loop;
+use crate::place::{is_outermost_loop, loop_timer};
 use crate::state::AgentState;
 
 /// Runs the calls of the last message and answers each, in call order.
@@ -187,7 +187,8 @@ impl RunningCalls<'_> {
         let key = self.asking.idempotency_key(self.cx.identity(), index);
         let session = self.turn.and_then(TurnContext::session);
         let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
-        let output = self.kit.run_call(call, &key, origin.as_ref()).await;
+        let timer = loop_timer(self.cx, self.turn);
+        let output = self.kit.run_call(call, &key, origin.as_ref(), timer).await;
         let mut output = self.store_pictures(output).await;
         if let Some(written) = self.cx.state().decisions.0.find_unread_text(self.asking.position, index) {
             output.text.push_str(&format!("; what was written: {written}"));

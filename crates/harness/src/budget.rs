@@ -223,6 +223,11 @@ impl TurnBudget {
         Self(Arc::new(TurnBudgetInner { bounds, begun, before, clock, timer, ledger }))
     }
 
+    /// Returns the timer by which the turn's time passes.
+    pub(crate) fn timer(&self) -> &dyn Timer {
+        self.0.timer.as_ref()
+    }
+
     fn lock_ledger(&self) -> MutexGuard<'_, BudgetLedger> {
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, State};
+use singletree_env::Timer;
 
 use crate::blobs::TurnPictures;
 use crate::budget::TurnBudget;
@@ -61,6 +62,12 @@ impl TurnContext {
     #[must_use]
     pub fn budget(&self) -> &TurnBudget {
         &self.budget
+    }
+
+    /// Returns the chat's timer ([`ChatBuilder::env`](crate::ChatBuilder::env)), for waits and time limits of nodes.
+    #[must_use]
+    pub fn timer(&self) -> &dyn Timer {
+        self.budget.timer()
     }
 
     /// Returns the side records of the messages that the turn adds.

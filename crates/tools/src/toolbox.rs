@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
+use singletree_env::{RuntimeTimer, Timer};
 use singletree_llm::{ToolCall, ToolDefinition};
 
 use crate::error::{Error, Result};
@@ -130,10 +131,11 @@ impl Toolbox {
     ///
     /// Dropping the future gives the call up; see [`Tool`].
     pub async fn call(&self, call: &ToolCall, key: &IdempotencyKey) -> Output {
-        self.call_with_origin(call, key, None).await
+        self.call_with_origin(call, key, None, &RuntimeTimer).await
     }
 
-    /// Runs a call as [`call`](Self::call) does, in a conversation if there is one.
+    /// Runs a call as [`call`](Self::call) does, in a conversation if there is one. The timer ends a call that takes
+    /// longer than its limit; [`call`](Self::call) takes that of the tokio runtime.
     ///
     /// # Cancellation
     ///
@@ -143,8 +145,9 @@ impl Toolbox {
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
+        timer: &dyn Timer,
     ) -> Output {
-        match self.run_call(call, key, origin).await {
+        match self.run_call(call, key, origin, timer).await {
             Ok(output) => output,
             Err(error) => self.failure_output(call, &error),
         }
@@ -161,6 +164,7 @@ impl Toolbox {
         call: &ToolCall,
         key: &IdempotencyKey,
         origin: Option<&CallOrigin>,
+        timer: &dyn Timer,
     ) -> Result<Output> {
         self.check_call(call)?;
         let tool = self.require_tool(&call.name)?;
@@ -169,7 +173,7 @@ impl Toolbox {
         // The call itself is made inside, so that a panic before the first await is caught too.
         let guarded = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
         let limit = self.limits_of_tool(&call.name).time;
-        match tokio::time::timeout(limit, guarded).await {
+        match timer.run_with_timeout(limit, guarded).await {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => Err(Error::Panicked),
             Err(_elapsed) => Err(Error::Timeout { limit }),

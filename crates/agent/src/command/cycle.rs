@@ -4,7 +4,7 @@ use serde_json::json;
 use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, NodeError};
 use singletree_harness::{TurnContext, TurnPromptPolicy};
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, Timer};
 
 use super::action::CommandActions;
 use super::prompt::CommandPrompt;
@@ -63,9 +63,13 @@ impl<'a> CommandCycle<'a> {
         Ok(Some(Self { command, number, done: &state.actions.0, session }))
     }
 
-    /// Makes the prompt: everything is read anew.
-    pub(crate) async fn build_prompt(&self, member: &AgentMember) -> Result<CommandPrompt, NodeError> {
-        let state = snapshot::read_session_state(member.snapshots.as_ref(), &self.session).await?;
+    /// Makes the prompt: everything is read anew, with a time limit for each read.
+    pub(crate) async fn build_prompt(
+        &self,
+        member: &AgentMember,
+        timer: &dyn Timer,
+    ) -> Result<CommandPrompt, NodeError> {
+        let state = snapshot::read_session_state(member.snapshots.as_ref(), &self.session, timer).await?;
         let snapshot = json!({ "cycle": self.number, "done": self.done, "state": state });
         let prompt = CommandPrompt::new(self.command, snapshot);
         let prompt = match &member.system {
@@ -73,7 +77,7 @@ impl<'a> CommandCycle<'a> {
             None => prompt,
         };
         let Some(artifacts) = &member.artifacts else { return Ok(prompt) };
-        let read = tokio::time::timeout(READ_TIME, artifacts.list_approved(&self.session)).await;
+        let read = timer.run_with_timeout(READ_TIME, artifacts.list_approved(&self.session)).await;
         let read = read.map_err(|_| {
             let what = format!("the artifacts were not read within {} s", READ_TIME.as_secs());
             NodeError::new(what).with_category("store_unavailable")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use singletree_durable::SessionKey;
 use singletree_engine::NodeError;
-use singletree_llm::{BoxError, BoxFuture, canonical_json};
+use singletree_llm::{BoxError, BoxFuture, Timer, canonical_json};
 
 /// How many bytes of state a model is shown, as JSON.
 const STATE_BYTES: usize = 256 << 10;
@@ -27,9 +27,10 @@ pub trait SnapshotSource: fmt::Debug + Send + Sync {
 pub(crate) async fn read_session_state(
     source: Option<&Arc<dyn SnapshotSource>>,
     session: &SessionKey,
+    timer: &dyn Timer,
 ) -> Result<Value, NodeError> {
     let Some(source) = source else { return Ok(Value::Null) };
-    let read = tokio::time::timeout(READ_TIME, source.read_snapshot(session)).await;
+    let read = timer.run_with_timeout(READ_TIME, source.read_snapshot(session)).await;
     let state = read.map_err(|_| {
         let what = format!("the state was not read within {} s", READ_TIME.as_secs());
         NodeError::new(what).with_category("store_unavailable")

@@ -26,6 +26,7 @@ mod stateless;
 mod steering;
 mod streaming;
 mod team;
+mod time_limits;
 mod tool_documents;
 mod tool_pictures;
 mod tools;

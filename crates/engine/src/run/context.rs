@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use singletree_env::Timer;
 use singletree_graph::{FieldContent, Identity, Item, NodeLineage, Snapshot, State, StateUpdate};
 
 use super::fault::NodeResult;
@@ -59,6 +60,12 @@ impl<S: State> Ctx<S> {
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.scope.state
+    }
+
+    /// Returns the graph's timer ([`GraphBuilder::env`](crate::GraphBuilder::env)): for waits and time limits of nodes.
+    #[must_use]
+    pub fn timer(&self) -> &dyn Timer {
+        self.scope.run.core.env.timer.as_ref()
     }
 
     /// Returns who the invocation is.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use singletree_env::RuntimeTimer;
 use singletree_llm::{BoxFuture, Schema};
 use singletree_tools::{
     Calculator, CallOrigin, ClockTool, Effect, HttpGet, IdempotencyKey, NoteStore, Notes, OutboxMessage,
@@ -70,7 +71,8 @@ async fn check(toolbox: &Toolbox, name: &str, arguments: Value, expected: &str) 
 }
 
 async fn check_in(origin: &CallOrigin, toolbox: &Toolbox, name: &str, arguments: Value, expected: &str) {
-    let output = toolbox.call_with_origin(&call(name, arguments.clone()), &key(0), Some(origin)).await;
+    let output =
+        toolbox.call_with_origin(&call(name, arguments.clone()), &key(0), Some(origin), &RuntimeTimer).await;
     assert_eq!(output.text, expected, "{name} {arguments}");
     assert_eq!(output.success, output.category.is_none(), "{name} {arguments}");
 }
@@ -179,7 +181,12 @@ async fn a_message_is_handed_to_the_store_under_the_key_of_its_call() {
     let other = json!({"to": "bob", "subject": "Re", "body": "Changed"});
     for (index, message) in [(0, &message), (0, &message), (0, &other), (1, &other)] {
         let output = toolbox
-            .call_with_origin(&call("send_message", message.clone()), &key(index), Some(&origin))
+            .call_with_origin(
+                &call("send_message", message.clone()),
+                &key(index),
+                Some(&origin),
+                &RuntimeTimer,
+            )
             .await;
         assert_eq!(output, Output::text(format!("Sent to {}.", message["to"].as_str().expect("text"))));
     }
