@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::home::{BINARY, Home};
+use crate::home::Home;
 
 /// A turn as its client saw it.
 #[derive(Debug, Default)]
