@@ -244,9 +244,18 @@ struct PrintedFailedTurn<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a ChatMessage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    made: Vec<&'a ChatMessage>,
+    made: Vec<PrintedMadeMessage<'a>>,
     category: &'a str,
     diagnostic: &'a str,
+}
+
+/// A message that a failed turn made, as in the native API: the side record stands in the message.
+#[derive(Debug, Serialize)]
+struct PrintedMadeMessage<'a> {
+    #[serde(flatten)]
+    message: &'a ChatMessage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side: Option<&'a Value>,
 }
 
 impl<'a> PrintedFailedTurn<'a> {
@@ -256,7 +265,11 @@ impl<'a> PrintedFailedTurn<'a> {
             place: turn.place,
             effects: turn.effects,
             message: turn.message.as_ref().map(|(message, _)| message.as_ref()),
-            made: turn.made.iter().map(|(message, _)| message.as_ref()).collect(),
+            made: turn
+                .made
+                .iter()
+                .map(|(message, side)| PrintedMadeMessage { message, side: side.as_ref() })
+                .collect(),
             category: &turn.error.error_category,
             diagnostic: &turn.error.diagnostic,
         }

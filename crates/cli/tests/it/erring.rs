@@ -132,5 +132,7 @@ fn an_erring_model_is_repaired_or_told_at_a_terminal() {
             wrong.push(format!("the key is shown: {told}"));
         }
     }
+    let (_, shown) = home.json(&["sessions", "show", "wrong-for-ever"]);
+    assert_eq!(shown["failed"][0]["made"][1]["side"], serde_json::json!({ "success": false }), "{shown}");
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), WAYS.len(), wrong.join("\n"));
 }
