@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::{CallContext, Effect, ToolLimits, Toolbox, TypedTool};
+use singletree::tools::{ToolContext, Effect, ToolLimits, Toolbox, TypedTool};
 use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ struct Refund {
     amount: u32,
 }
 
-async fn refund(asked: Refund, call: CallContext) -> singletree::tools::Result<String> {
+async fn refund(asked: Refund, call: ToolContext) -> singletree::tools::Result<String> {
     // The key is the same however often this call is run again: the bank sees it, and pays once.
     let key = call.key.as_str();
     Ok(format!("refunded {} euros under a key of {} digits", asked.amount, key.len()))

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::{CallContext, Effect, ToolLimits, Toolbox, TypedTool};
+use singletree::tools::{ToolContext, Effect, ToolLimits, Toolbox, TypedTool};
 use singletree::{Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ struct City {
     city: String,
 }
 
-async fn weather(asked: City, _: CallContext) -> singletree::tools::Result<String> {
+async fn weather(asked: City, _: ToolContext) -> singletree::tools::Result<String> {
     match asked.city.as_str() {
         "Paris" => Ok("18 degrees, light rain".to_owned()),
         // The model reads the text and may try something else.

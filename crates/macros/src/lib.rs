@@ -15,9 +15,8 @@
 //! - `#[state(engine = path)]`: where the engine is, for crates that use it without the facade.
 //!
 //! # Attributes of a tool
-//! - `#[tool(effect = "read")]`, or `safe_write`, `local`, `destructive`: how much a call may change; the last
-//!   otherwise.
-//! - `#[tool(idempotent)]`: a call whose outcome nobody knows may be run again; otherwise one that only reads may.
+//! - `#[tool(read)]`, or `safe_write`, `local`, `destructive`: how much a call may change; the last otherwise.
+//! - `#[tool(idempotent)]`: a call whose outcome is unknown may be run again; otherwise one that only reads may.
 //! - `#[tool(name = "other")]`: its name; that of the function otherwise.
 //! - `#[tool(tools = path)]`: where the tools are, for crates that use them without the facade.
 
@@ -35,11 +34,13 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// Makes a tool of an async function `NAME`: generates the function `NAME_tool()`, which returns the tool.
+/// Makes a tool of an async function `NAME`: afterwards `NAME` is a function that returns the tool, as agents take it,
+/// and `NAME::run` the function as it was written.
 ///
-/// The function takes its arguments as one type (`Deserialize` and `JsonSchema`) and, if it wants it, the context of
-/// the call; it returns a result of the tools' error. Its doc comment is the tool's description for the model. See the
-/// crate's documentation.
+/// The parameters are the arguments that the model passes, by name: their types (`Deserialize` and `JsonSchema`) and
+/// doc comments are the tool's schema, and attributes like `#[serde(default)]` may stand at them. A parameter of the
+/// type `ToolContext` gets the context of the call. The function returns a result of the tools' error; its doc comment
+/// is the tool's description for the model. See the crate's documentation.
 #[proc_macro_attribute]
 pub fn tool(attributes: TokenStream, function: TokenStream) -> TokenStream {
     let function = syn::parse_macro_input!(function as syn::ItemFn);

@@ -12,7 +12,7 @@
 //!
 //! # Example
 //!
-//! With the facade, `#[singletree::tool]` on an async function with a doc comment writes this by itself.
+//! With the facade, `#[singletree::tool]` makes the same of an async function with a doc comment.
 //!
 //! ```
 //! use singletree_tools::{Effect, Output, Toolbox, TypedTool};
@@ -65,8 +65,17 @@ pub use origin::CallOrigin;
 pub use outbox::{OutboxMessage, OutboxStore, OutboxTool};
 pub use output::{Output, OutputPicture};
 pub use singletree_env::BoxError;
-pub use tool::{Invocation, Tool};
+pub use tool::{IntoTool, Invocation, Tool};
 pub use toolbox::Toolbox;
 pub use toolset::{Offer, Toolset, UnavailableToolset};
-pub use typed::{CallContext, TypedTool};
+pub use typed::{ToolContext, TypedTool};
 pub use unavailable_store::UnavailableStore;
+
+/// The names that the code written by `#[tool]` uses, so that its crate needs no dependencies of its own for it, and the
+/// kinds of [`IntoTool`].
+#[doc(hidden)]
+pub mod generated {
+    pub use crate::tool::{OwnedToolKind, SharedToolKind, ToolFunctionKind};
+    pub use schemars;
+    pub use serde;
+}

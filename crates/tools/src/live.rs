@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 
 use crate::effect::Effect;
+use crate::error::Result;
+use crate::tool::Tool;
 use crate::toolbox::Toolbox;
 use crate::toolset::{Offer, Toolset};
 
@@ -23,7 +25,7 @@ pub struct LiveToolbox {
 /// The last toolbox that was given out, and the offers it was made of.
 #[derive(Debug)]
 struct OfferedToolbox {
-    offers: Vec<Arc<[Arc<dyn crate::Tool>]>>,
+    offers: Vec<Arc<[Arc<dyn Tool>]>>,
     toolbox: Toolbox,
 }
 
@@ -32,6 +34,16 @@ impl LiveToolbox {
     #[must_use]
     pub fn new(fixed: Toolbox, sets: impl IntoIterator<Item = Arc<dyn Toolset>>) -> Self {
         Self { fixed, sets: sets.into_iter().collect(), last: Arc::default() }
+    }
+
+    /// Makes one of the same sets and tools, and further tools that stay.
+    ///
+    /// # Errors
+    ///
+    /// `tool_duplicate` when two tools that stay have the same name.
+    pub fn with_tools(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self> {
+        let fixed = self.fixed.with_tools(tools)?;
+        Ok(Self { fixed, sets: Arc::clone(&self.sets), last: Arc::default() })
     }
 
     /// Returns the tools as they are now. The sets are asked at the same time; one that is out of reach takes no other

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::Tool;
-use crate::typed::{CallContext, TypedTool};
+use crate::typed::{ToolContext, TypedTool};
 
 /// How long one note may be, in bytes.
 const NOTE_BYTES_MAX: usize = 4 * 1024;
@@ -109,7 +109,7 @@ impl Notes {
         Ok(vec![Arc::new(add), Arc::new(list), Arc::new(search)])
     }
 
-    async fn add_note(self, text: String, context: CallContext) -> Result<Output> {
+    async fn add_note(self, text: String, context: ToolContext) -> Result<Output> {
         // One note is one line, whatever it was before.
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() {
@@ -124,7 +124,7 @@ impl Notes {
     }
 
     /// Tells the notes that contain a text in lower case.
-    async fn find_notes(self, wanted: String, context: CallContext) -> Result<Output> {
+    async fn find_notes(self, wanted: String, context: ToolContext) -> Result<Output> {
         let notes = self.store.list_notes(context.session_origin()?).await?;
         let found: Vec<&str> =
             notes.iter().map(String::as_str).filter(|note| note.to_lowercase().contains(&wanted)).collect();

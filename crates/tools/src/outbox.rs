@@ -13,7 +13,7 @@ use crate::key::IdempotencyKey;
 use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
-use crate::typed::{CallContext, TypedTool};
+use crate::typed::{ToolContext, TypedTool};
 
 /// Keeps the messages that the agents of sessions send, until an operator delivers them.
 ///
@@ -69,7 +69,7 @@ impl OutboxTool {
     ///
     /// `tool_definition_invalid` when the library refuses the schema.
     pub fn new(store: Arc<dyn OutboxStore>) -> Result<Self> {
-        let send = move |message: OutboxMessage, context: CallContext| {
+        let send = move |message: OutboxMessage, context: ToolContext| {
             let store = Arc::clone(&store);
             async move { send_message(store.as_ref(), &message, &context).await }
         };
@@ -100,7 +100,7 @@ impl Tool for OutboxTool {
 async fn send_message(
     store: &dyn OutboxStore,
     message: &OutboxMessage,
-    context: &CallContext,
+    context: &ToolContext,
 ) -> Result<Output> {
     if message.to.trim().is_empty() || message.to.contains(char::is_control) {
         let problem = "`to` must be one line of text".to_owned();

@@ -1,6 +1,7 @@
 //! The contract of a tool.
 
 use std::fmt;
+use std::sync::Arc;
 
 use singletree_llm::{BoxFuture, Map, ToolDefinition};
 
@@ -10,6 +11,7 @@ use crate::key::IdempotencyKey;
 use crate::limits::ToolLimits;
 use crate::origin::CallOrigin;
 use crate::output::Output;
+use crate::typed::TypedTool;
 
 /// Something that a model may ask for.
 ///
@@ -70,4 +72,47 @@ pub struct Invocation<'a> {
     pub arguments: &'a Map,
     /// The conversation that the call is made in; none outside of a session.
     pub origin: Option<&'a CallOrigin>,
+}
+
+/// A value that is a tool or makes one: a [`Tool`], one that is shared, or a function that returns one, as `#[tool]`
+/// writes it.
+///
+/// `Kind` only tells these three apart for the compiler and is inferred.
+pub trait IntoTool<Kind> {
+    /// Returns the tool.
+    ///
+    /// # Errors
+    ///
+    /// Those of the function that makes it: `tool_definition_invalid`.
+    fn into_tool(self) -> Result<Arc<dyn Tool>>;
+}
+
+/// Kind of [`IntoTool`]: a tool.
+#[derive(Debug)]
+pub struct OwnedToolKind;
+
+/// Kind of [`IntoTool`]: a tool that is shared.
+#[derive(Debug)]
+pub struct SharedToolKind;
+
+/// Kind of [`IntoTool`]: a function that returns a tool.
+#[derive(Debug)]
+pub struct ToolFunctionKind;
+
+impl<T: Tool + 'static> IntoTool<OwnedToolKind> for T {
+    fn into_tool(self) -> Result<Arc<dyn Tool>> {
+        Ok(Arc::new(self))
+    }
+}
+
+impl IntoTool<SharedToolKind> for Arc<dyn Tool> {
+    fn into_tool(self) -> Result<Arc<dyn Tool>> {
+        Ok(self)
+    }
+}
+
+impl<F: FnOnce() -> Result<TypedTool>> IntoTool<ToolFunctionKind> for F {
+    fn into_tool(self) -> Result<Arc<dyn Tool>> {
+        Ok(Arc::new(self()?))
+    }
 }

@@ -38,8 +38,24 @@ impl Toolbox {
     ///
     /// `tool_duplicate` when two tools have the same name.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>, limits: ToolLimits) -> Result<Self> {
-        let mut by_name = BTreeMap::new();
-        let mut definitions = Vec::new();
+        let empty = Self {
+            tools: Arc::default(),
+            definitions: Arc::default(),
+            limits,
+            concurrency: CONCURRENCY,
+            missing: Arc::default(),
+        };
+        empty.with_tools(tools)
+    }
+
+    /// Makes a toolbox of this one's tools and further ones, in this order.
+    ///
+    /// # Errors
+    ///
+    /// `tool_duplicate` when two tools have the same name.
+    pub fn with_tools(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self> {
+        let mut by_name = BTreeMap::clone(&self.tools);
+        let mut definitions = self.definitions.to_vec();
         for tool in tools {
             let definition = tool.definition().clone();
             if by_name.insert(definition.name().to_owned(), tool).is_some() {
@@ -47,8 +63,7 @@ impl Toolbox {
             }
             definitions.push(definition);
         }
-        let (tools, definitions) = (Arc::new(by_name), definitions.into());
-        Ok(Self { tools, definitions, limits, concurrency: CONCURRENCY, missing: Arc::default() })
+        Ok(Self { tools: Arc::new(by_name), definitions: definitions.into(), ..self.clone() })
     }
 
     /// Sets how many calls of one message run at once; 8 otherwise. Nothing is 1.

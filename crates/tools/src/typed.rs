@@ -17,11 +17,11 @@ use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
 
-type Function = Box<dyn Fn(Map, CallContext) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
+type Function = Box<dyn Fn(Map, ToolContext) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
 
 /// The context that a typed function gets beside its arguments.
 #[derive(Debug, Clone)]
-pub struct CallContext {
+pub struct ToolContext {
     /// Under which the effect happens once.
     pub key: IdempotencyKey,
     /// The provider's id of the call; unique within one message only.
@@ -30,7 +30,7 @@ pub struct CallContext {
     pub origin: Option<CallOrigin>,
 }
 
-impl CallContext {
+impl ToolContext {
     /// Returns the conversation that the call is made in, for tools that keep data of conversations.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl TypedTool {
     where
         A: JsonSchema + DeserializeOwned,
         O: Into<Output>,
-        F: Fn(A, CallContext) -> R + Send + Sync + 'static,
+        F: Fn(A, ToolContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O>> + Send + 'static,
     {
         let definition = ToolDefinition::with_generated_schema(name, description, parameter_schema::<A>())
@@ -104,7 +104,7 @@ impl Tool for TypedTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
-        let context = CallContext {
+        let context = ToolContext {
             key: invocation.key.clone(),
             call_id: invocation.call_id.to_owned(),
             origin: invocation.origin.cloned(),

@@ -10,7 +10,7 @@ use singletree_durable::{ItemRange, Journal, MemoryStore, SessionId, SessionKey,
 use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
 use singletree_llm::{ChatMessage, Script, ScriptedProvider};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
-use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
+use singletree_tools::{ToolContext, Effect, Recovery, Tool, TypedTool};
 use tokio::sync::Notify;
 
 use crate::probe::World;
@@ -35,7 +35,7 @@ impl Stuck {
 
     fn tool(&self, name: &'static str, effect: Effect) -> Arc<dyn Tool> {
         let stuck = self.clone();
-        let tool = TypedTool::new(name, "Does.", effect, move |it: What, _: CallContext| {
+        let tool = TypedTool::new(name, "Does.", effect, move |it: What, _: ToolContext| {
             let stuck = stuck.clone();
             async move {
                 if format!("{name} {}", it.what) == *stuck.at {

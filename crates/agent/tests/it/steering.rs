@@ -7,7 +7,7 @@ use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::SendOptions;
 use singletree_llm::{ChatMessage, Script};
-use singletree_tools::{CallContext, Effect, Tool, TypedTool};
+use singletree_tools::{ToolContext, Effect, Tool, TypedTool};
 use tokio::sync::Semaphore;
 
 use crate::rig::{SESSION, completed, open, toolbox, transcript};
@@ -44,7 +44,7 @@ async fn a_message_that_steers_is_in_the_next_request_to_the_model() {
         Arc::new(std::sync::Mutex::new(Vec::new())),
     );
     let (began, may, noted) = (begun.clone(), go.clone(), keys.clone());
-    let act = TypedTool::new("act", "Acts.", Effect::SafeWrite, move |it: What, cx: CallContext| {
+    let act = TypedTool::new("act", "Acts.", Effect::SafeWrite, move |it: What, cx: ToolContext| {
         let (began, may) = (began.clone(), may.clone());
         noted.lock().unwrap().push(cx.key.as_str().to_owned());
         async move {

@@ -11,7 +11,7 @@ use singletree_harness::{Agent, Chat, ChatTurnOutcome};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
 };
-use singletree_tools::{CallContext, Effect, Tool, ToolLimits, Toolbox, TypedTool};
+use singletree_tools::{ToolContext, Effect, Tool, ToolLimits, Toolbox, TypedTool};
 
 use crate::rig::{completed, errored, send, transcript};
 
@@ -80,7 +80,7 @@ async fn the_time_of_an_answer_passes_by_the_timer_of_the_chat() {
 async fn the_time_of_a_tool_passes_by_the_timer_of_the_chat() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
-    let hang = |_: Nothing, _: CallContext| {
+    let hang = |_: Nothing, _: ToolContext| {
         std::future::pending::<std::result::Result<String, singletree_tools::Error>>()
     };
     let tool = TypedTool::new("look", "Looks.", Effect::Read, hang).unwrap();

@@ -6,7 +6,7 @@ use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
 use singletree_llm::{BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, ScriptedProvider};
-use singletree_tools::{CallContext, Effect, LiveToolbox, Offer, Recovery, Tool, Toolset, TypedTool};
+use singletree_tools::{ToolContext, Effect, LiveToolbox, Offer, Recovery, Tool, Toolset, TypedTool};
 use tokio::sync::Barrier;
 
 use crate::probe::{Probe, World};
@@ -43,7 +43,7 @@ struct Meet {
 async fn calls_that_only_read_run_at_once() {
     let both = Arc::new(Barrier::new(2));
     // Each call waits for the other one: run one after the other, both would time out.
-    let meet = TypedTool::new("meet", "Meets.", Effect::Read, move |it: Meet, _: CallContext| {
+    let meet = TypedTool::new("meet", "Meets.", Effect::Read, move |it: Meet, _: ToolContext| {
         let both = both.clone();
         async move {
             both.wait().await;

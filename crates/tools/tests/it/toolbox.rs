@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use singletree_llm::ToolCall;
-use singletree_tools::{CallContext, Effect, Error, Output, Tool, ToolLimits, Toolbox, TypedTool};
+use singletree_tools::{ToolContext, Effect, Error, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
 use crate::{call, key};
 
@@ -30,7 +30,7 @@ enum What {
     Hang,
 }
 
-async fn work(job: Job, context: CallContext) -> Result<Output, Error> {
+async fn work(job: Job, context: ToolContext) -> Result<Output, Error> {
     match job.what {
         What::Say => Ok(Output::text("é".repeat(job.times.into()))),
         What::Fail => Err(Error::failed(format!("no luck with {}", context.call_id))),
