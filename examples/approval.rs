@@ -7,23 +7,21 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::{ToolContext, Effect, ToolLimits, Toolbox, TypedTool};
-use singletree::{Chat, ChatTurnOutcome, MemoryStore};
+use singletree::tools::ToolContext;
+use singletree::{Chat, ChatTurnOutcome, MemoryStore, tool};
 
-#[derive(Deserialize, JsonSchema)]
-struct Refund {
+/// Pays money back.
+#[tool(destructive)]
+async fn refund(
     /// In euros.
     amount: u32,
-}
-
-async fn refund(asked: Refund, call: ToolContext) -> singletree::tools::Result<String> {
+    cx: ToolContext,
+) -> singletree::tools::Result<String> {
     // The key is the same however often this call is run again: the bank sees it, and pays once.
-    let key = call.key.as_str();
-    Ok(format!("refunded {} euros under a key of {} digits", asked.amount, key.len()))
+    let key = cx.key.as_str();
+    Ok(format!("refunded {amount} euros under a key of {} digits", key.len()))
 }
 
 const SCRIPT: &str = r#"{
@@ -38,10 +36,8 @@ const SCRIPT: &str = r#"{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let refund = TypedTool::new("refund", "Pays money back.", Effect::Destructive, refund)?;
-    let toolbox = Toolbox::new([Arc::new(refund) as _], ToolLimits::standard())?;
     let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
-    let agent = AgentLoop::builder(Arc::new(model)).toolbox(toolbox).agent("support")?;
+    let agent = AgentLoop::builder(Arc::new(model)).tool(refund).agent("support")?;
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
     for (session, yes) in [("conv-1", true), ("conv-2", false)] {

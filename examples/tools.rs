@@ -7,24 +7,21 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::{ToolContext, Effect, ToolLimits, Toolbox, TypedTool};
-use singletree::{Chat, ChatTurnOutcome, MemoryStore};
+use singletree::tools::{Error, Result};
+use singletree::{Chat, ChatTurnOutcome, MemoryStore, tool};
 
-#[derive(Deserialize, JsonSchema)]
-struct City {
+/// Tells the weather of a city, now.
+#[tool(read)]
+async fn weather(
     /// The name of a city, in English.
     city: String,
-}
-
-async fn weather(asked: City, _: ToolContext) -> singletree::tools::Result<String> {
-    match asked.city.as_str() {
+) -> Result<String> {
+    match city.as_str() {
         "Paris" => Ok("18 degrees, light rain".to_owned()),
         // The model reads the text and may try something else.
-        other => Err(singletree::tools::Error::failed(format!("there is no station in {other}"))),
+        other => Err(Error::failed(format!("there is no station in {other}"))),
     }
 }
 
@@ -40,11 +37,9 @@ const SCRIPT: &str = r#"{
 }"#;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let weather = TypedTool::new("weather", "Tells the weather of a city, now.", Effect::Read, weather)?;
-    let toolbox = Toolbox::new([Arc::new(weather) as _], ToolLimits::standard())?;
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
-    let agent = AgentLoop::builder(Arc::new(model)).toolbox(toolbox).agent("meteorologist")?;
+    let agent = AgentLoop::builder(Arc::new(model)).tool(weather).agent("meteorologist")?;
     let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
 
     for said in ["How is the weather in Paris?", "And the weather in Atlantis?"] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree_engine::Graph;
 use singletree_harness::{Agent, Durability};
 use singletree_llm::{ChatMessage, InvalidOutput, ModelRetryPolicy, Provider, RuntimeConfig, Schema, Timer};
-use singletree_tools::{Effect, LiveToolbox};
+use singletree_tools::{Effect, IntoTool, LiveToolbox, Tool, ToolLimits, Toolbox};
 
 use crate::approve::Approve;
 use crate::command::{Artifacts, SnapshotSource};
@@ -64,6 +64,7 @@ impl AgentLoop {
                 repairs_max: REPAIRS_MAX,
                 shows_thinking: false,
             },
+            tools: Ok(Vec::new()),
             compaction: None,
             model_calls_max: MODEL_CALLS_MAX,
         }
@@ -73,7 +74,9 @@ impl AgentLoop {
 /// Collects the parts of an agent.
 #[derive(Debug)]
 pub struct AgentLoopBuilder {
-    pub(crate) member: AgentMember,
+    member: AgentMember,
+    /// The tools that were added one by one, or the error of the first that is none.
+    tools: Result<Vec<Arc<dyn Tool>>>,
     compaction: Option<Compaction>,
     model_calls_max: u64,
 }
@@ -107,6 +110,18 @@ impl AgentLoopBuilder {
     #[must_use]
     pub fn toolbox(mut self, toolbox: impl Into<LiveToolbox>) -> Self {
         self.member.tools = Some(toolbox.into());
+        self
+    }
+
+    /// Adds a tool, behind those of the toolbox: a function with `#[tool]`, or any [`Tool`]. Its limits are
+    /// [`ToolLimits::standard`], or those of [`AgentLoopBuilder::toolbox`]. An error of it is told by
+    /// [`AgentLoopBuilder::agent`].
+    #[must_use]
+    pub fn tool<Kind>(mut self, tool: impl IntoTool<Kind>) -> Self {
+        self.tools = self.tools.and_then(|mut tools| {
+            tools.push(tool.into_tool()?);
+            Ok(tools)
+        });
         self
     }
 
@@ -225,9 +240,10 @@ impl AgentLoopBuilder {
     /// messages are its own, too, and nothing of it is streamed or steered.
     ///
     /// # Errors
-    /// The categories of [`singletree_engine::GraphBuilder::compile`].
+    /// `tool_duplicate` when two tools have the same name, the error of a tool that cannot be made, the categories of
+    /// [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
-        build_graph(self.into_loop_parts())
+        build_graph(self.into_loop_parts()?)
     }
 
     /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26). In no session
@@ -237,12 +253,26 @@ impl AgentLoopBuilder {
     /// # Errors
     /// As [`AgentLoopBuilder::graph`].
     pub fn agent(self, name: impl Into<String>) -> Result<Agent> {
-        build_agent(name, self.into_loop_parts())
+        build_agent(name, self.into_loop_parts()?)
     }
 
-    fn into_loop_parts(self) -> AgentLoopParts {
-        let Self { member, compaction, model_calls_max } = self;
-        AgentLoopParts { first: member, others: Vec::new(), compaction, model_calls_max, stateless: false }
+    fn into_loop_parts(self) -> Result<AgentLoopParts> {
+        let (compaction, model_calls_max) = (self.compaction.clone(), self.model_calls_max);
+        let first = self.into_member()?;
+        Ok(AgentLoopParts { first, others: Vec::new(), compaction, model_calls_max, stateless: false })
+    }
+
+    /// Returns the agent with all its tools.
+    pub(crate) fn into_member(self) -> Result<AgentMember> {
+        let Self { mut member, tools, .. } = self;
+        let added = tools?;
+        if !added.is_empty() {
+            member.tools = Some(match member.tools {
+                Some(toolbox) => toolbox.with_tools(added)?,
+                None => Toolbox::new(added, ToolLimits::standard())?.into(),
+            });
+        }
+        Ok(member)
     }
 }
 

@@ -90,7 +90,7 @@ impl TeamBuilder {
     ///
     /// # Errors
     /// `agent_team_invalid` when there is nobody, when two have one id or one name to hand over to, when a hand-off
-    /// names nobody; the categories of [`singletree_engine::GraphBuilder::compile`].
+    /// names nobody; the error of a tool that cannot be made or is there twice; the categories of [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
         build_graph(self.into_loop_parts()?)
     }
@@ -110,7 +110,7 @@ impl TeamBuilder {
         let records: Vec<ChatAgent> = self.members.iter().map(|(record, _)| record.clone()).collect();
         let mut members = Vec::new();
         for (record, agent) in self.members {
-            let mut member = agent.member;
+            let mut member = agent.into_member()?;
             let targets = match self.hand_offs.iter().rev().find(|(from, _)| *from == record.id) {
                 Some((_, to)) => records.iter().filter(|record| to.contains(&record.id)).collect::<Vec<_>>(),
                 None => {

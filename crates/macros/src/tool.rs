@@ -4,7 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, Meta, Pat, PatType, Path, Result, Type};
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, Meta, Pat, PatType, Path, Result, Type,
+};
 
 const EFFECTS: [(&str, &str); 4] =
     [("read", "Read"), ("safe_write", "SafeWrite"), ("destructive", "Destructive"), ("local", "Local")];
@@ -68,11 +70,10 @@ pub(crate) fn expand_tool(attributes: TokenStream, function: &ItemFn) -> Result<
         }
 
         #(#docs)*
-        #[allow(non_camel_case_types, dead_code)]
+        #[expect(non_camel_case_types, reason = "it is found by the name of the function")]
         #[derive(Debug)]
-        #vis struct #called {}
+        #vis enum #called {}
 
-        #[allow(dead_code)]
         impl #called {
             #run
         }
@@ -127,7 +128,8 @@ fn parse_tool_attributes(attributes: TokenStream) -> Result<ToolAttributes> {
         } else if meta.path.is_ident("tools") {
             said.tools = meta.value()?.parse()?;
         } else {
-            let expected = "expected `read`, `safe_write`, `destructive`, `local`, `idempotent`, `name` or `tools`";
+            let expected =
+                "expected `read`, `safe_write`, `destructive`, `local`, `idempotent`, `name` or `tools`";
             return Err(meta.error(expected));
         }
         Ok(())
@@ -160,7 +162,9 @@ fn tool_parameter(input: &PatType) -> Result<ToolParameter<'_>> {
     };
     let (name, ty) = (&pattern.ident, input.ty.as_ref());
     match ty {
-        Type::Reference(_) => Err(Error::new(ty.span(), "a tool owns its arguments: take `String`, not `&str`")),
+        Type::Reference(_) => {
+            Err(Error::new(ty.span(), "a tool owns its arguments: take `String`, not `&str`"))
+        }
         Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "ToolContext") => {
             Ok(ToolParameter::Context)
         }

@@ -10,7 +10,7 @@ use singletree_durable::{ItemRange, Journal, MemoryStore, SessionId, SessionKey,
 use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
 use singletree_llm::{ChatMessage, Script, ScriptedProvider};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
-use singletree_tools::{ToolContext, Effect, Recovery, Tool, TypedTool};
+use singletree_tools::{Effect, Recovery, Tool, ToolContext, TypedTool};
 use tokio::sync::Notify;
 
 use crate::probe::World;

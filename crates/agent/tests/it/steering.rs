@@ -7,7 +7,7 @@ use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::SendOptions;
 use singletree_llm::{ChatMessage, Script};
-use singletree_tools::{ToolContext, Effect, Tool, TypedTool};
+use singletree_tools::{Effect, Tool, ToolContext, TypedTool};
 use tokio::sync::Semaphore;
 
 use crate::rig::{SESSION, completed, open, toolbox, transcript};

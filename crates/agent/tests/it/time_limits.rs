@@ -11,7 +11,7 @@ use singletree_harness::{Agent, Chat, ChatTurnOutcome};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
 };
-use singletree_tools::{ToolContext, Effect, Tool, ToolLimits, Toolbox, TypedTool};
+use singletree_tools::{Effect, Tool, ToolContext, ToolLimits, Toolbox, TypedTool};
 
 use crate::rig::{completed, errored, send, transcript};
 

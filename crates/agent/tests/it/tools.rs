@@ -6,7 +6,7 @@ use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
 use singletree_llm::{BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, ScriptedProvider};
-use singletree_tools::{ToolContext, Effect, LiveToolbox, Offer, Recovery, Tool, Toolset, TypedTool};
+use singletree_tools::{Effect, LiveToolbox, Offer, Recovery, Tool, ToolContext, Toolset, TypedTool};
 use tokio::sync::Barrier;
 
 use crate::probe::{Probe, World};
@@ -32,6 +32,25 @@ async fn what_changes_something_runs_alone_and_in_order_with_what_reads_around_i
     assert_eq!(transcript[2..7], ["tool: did 1", "tool: did a", "tool: did 2", "tool: did b", "tool: did 3"]);
     let keys = world.by_key();
     assert_eq!(keys.len(), 5, "every call has a key of its own: {keys:?}");
+}
+
+#[tokio::test]
+async fn tools_are_added_one_by_one_behind_those_of_the_toolbox_and_none_twice() {
+    let world = World::default();
+    let [look, act, send_tool] = probes(&world, Recovery::Report).try_into().expect("three probes");
+    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    // In either order of the calls.
+    let builder = builder.tool(act.clone()).toolbox(toolbox(vec![look.clone()])).tool(send_tool);
+    let chat = open(builder.agent("a").unwrap(), MemoryStore::new());
+    completed(&send(&chat, "mixed").await);
+    assert_eq!(world.whats(), ["look 1", "act a", "look 2", "act b", "look 3"]);
+
+    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    let twice = builder.tool(act.clone()).tool(look).tool(act).agent("a").unwrap_err();
+    assert_eq!(twice.category(), "tool_duplicate");
+    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    let nameless = || TypedTool::new("", "", Effect::Read, async |_: Meet, _| Ok("never"));
+    assert_eq!(builder.tool(nameless).agent("a").unwrap_err().category(), "tool_definition_invalid");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

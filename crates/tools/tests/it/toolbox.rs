@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use singletree_llm::ToolCall;
-use singletree_tools::{ToolContext, Effect, Error, Output, Tool, ToolLimits, Toolbox, TypedTool};
+use singletree_tools::{Effect, Error, Output, Tool, ToolContext, ToolLimits, Toolbox, TypedTool};
 
 use crate::{call, key};
 
