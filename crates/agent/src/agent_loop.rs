@@ -75,7 +75,7 @@ impl AgentLoop {
 #[derive(Debug)]
 pub struct AgentLoopBuilder {
     member: AgentMember,
-    /// The tools that were added one by one, or the error of the first that is none.
+    /// The tools that were added one by one, or the error of the first that cannot be made.
     tools: Result<Vec<Arc<dyn Tool>>>,
     compaction: Option<Compaction>,
     model_calls_max: u64,

@@ -62,6 +62,7 @@ pub(crate) fn expand_tool(attributes: TokenStream, function: &ItemFn) -> Result<
                 #description,
                 #tools::Effect::#effect,
                 |arguments: Arguments, context: #tools::ToolContext| {
+                    // A function may take neither.
                     let _ = (&arguments, &context);
                     #called::run(#(#passed),*)
                 },
@@ -147,13 +148,16 @@ fn tool_parameters(function: &ItemFn) -> Result<Vec<ToolParameter<'_>>> {
     if !sig.generics.params.is_empty() {
         return Err(Error::new(sig.generics.span(), "a tool has no type parameters"));
     }
-    sig.inputs
-        .iter()
-        .map(|input| match input {
-            FnArg::Typed(input) => tool_parameter(input),
-            FnArg::Receiver(input) => Err(Error::new(input.span(), "a tool is a function of its own")),
-        })
-        .collect()
+    let parameters = sig.inputs.iter().map(|input| match input {
+        FnArg::Typed(input) => tool_parameter(input),
+        FnArg::Receiver(input) => Err(Error::new(input.span(), "a tool is a function of its own")),
+    });
+    let parameters = parameters.collect::<Result<Vec<_>>>()?;
+    let contexts = parameters.iter().filter(|parameter| matches!(parameter, ToolParameter::Context));
+    match contexts.count() {
+        0 | 1 => Ok(parameters),
+        _ => Err(Error::new(sig.inputs.span(), "a call has one context")),
+    }
 }
 
 fn tool_parameter(input: &PatType) -> Result<ToolParameter<'_>> {
@@ -163,7 +167,7 @@ fn tool_parameter(input: &PatType) -> Result<ToolParameter<'_>> {
     let (name, ty) = (&pattern.ident, input.ty.as_ref());
     match ty {
         Type::Reference(_) => {
-            Err(Error::new(ty.span(), "a tool owns its arguments: take `String`, not `&str`"))
+            Err(Error::new(ty.span(), "a tool owns its parameters: they are no references"))
         }
         Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "ToolContext") => {
             Ok(ToolParameter::Context)
@@ -209,7 +213,8 @@ mod tests {
             ("", "/// A.\nasync fn a<T>(x: T) {}", "a tool has no type parameters"),
             ("", "/// A.\nasync fn a(&self) {}", "a tool is a function of its own"),
             ("", "/// A.\nasync fn a((x, y): (X, Y)) {}", "a parameter of a tool is a name"),
-            ("", "/// A.\nasync fn a(x: &str) {}", "a tool owns its arguments: take `String`, not `&str`"),
+            ("", "/// A.\nasync fn a(x: &str) {}", "a tool owns its parameters: they are no references"),
+            ("", "/// A.\nasync fn a(x: ToolContext, y: ToolContext) {}", "a call has one context"),
             ("read, local", "/// A.\nasync fn a(x: X) {}", "a tool has one effect"),
             ("reads", "/// A.\nasync fn a(x: X) {}", words),
             ("effect = \"read\"", "/// A.\nasync fn a(x: X) {}", words),

@@ -77,7 +77,7 @@ pub struct Invocation<'a> {
 /// A value that is a tool or makes one: a [`Tool`], one that is shared, or a function that returns one, as `#[tool]`
 /// writes it.
 ///
-/// `Kind` only tells these three apart for the compiler and is inferred.
+/// The compiler infers `Kind`, which only separates the three implementations.
 pub trait IntoTool<Kind> {
     /// Returns the tool.
     ///

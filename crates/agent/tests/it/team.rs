@@ -270,3 +270,13 @@ fn agents_that_do_not_go_together_are_refused() {
     let roster = team(vec![one("a", "A")]).list_public_agents();
     assert_eq!((roster[0].id.as_str(), &roster[0].role_prompt), ("a", &None));
 }
+
+/// The tools that a member was given one by one are its own, and one that is there twice is told with the team.
+#[test]
+fn a_member_with_a_tool_twice_makes_no_team() {
+    let tool = || singletree_tools::Calculator::new().unwrap();
+    let member = AgentLoop::builder(model("front")).tool(tool()).tool(tool());
+    let record = ChatAgent::new("a", "A", "2026-01-01T00:00:00Z");
+    let error = Team::builder().member(record, member).agent("team").unwrap_err();
+    assert_eq!(error.category(), "tool_duplicate");
+}
