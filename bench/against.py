@@ -65,7 +65,8 @@ def w4(pairs, folder, binaries):
     def measure(binary, name):
         db = os.path.join(folder, f"w4-{name}.db")
         lines = {what: run(f"w4-{what}", "--db", db, program=(binary,)) for what in ("suspend", "resume")}
-        return {f"w4-{what}: time of a session": 1 / line["per_s"] for what, line in lines.items()}
+        times = {f"w4-{what}: time of a session": 1 / line["per_s"] for what, line in lines.items()}
+        return times | {f"w4-{what}: CPU of a session": line["cpu_ms"] for what, line in lines.items()}
 
     return alternate(pairs, measure, binaries)
 

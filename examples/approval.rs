@@ -5,12 +5,8 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::ToolContext;
-use singletree::{Chat, ChatTurnOutcome, MemoryStore, tool};
+use singletree::{Agent, Chat, ChatTurnOutcome, MemoryStore, ToolContext, tool};
 
 /// Pays money back.
 #[tool(destructive)]
@@ -37,8 +33,7 @@ const SCRIPT: &str = r#"{
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
-    let agent = AgentLoop::builder(Arc::new(model)).tool(refund).agent("support")?;
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+    let chat = Chat::new(Agent::new("support", model).tool(refund), MemoryStore::new())?;
 
     for (session, yes) in [("conv-1", true), ("conv-2", false)] {
         let session = chat.session(session);
@@ -48,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{} waits: {}", session.id(), metadata.unwrap_or_default());
             // The answer names the wait and the digest of the exact action.
             let outcome = if yes { wait.approve().await? } else { wait.reject("too much").await? };
-            let ChatTurnOutcome::Completed(turn) = outcome.as_ref() else { panic!("{outcome:?}") };
+            let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
             println!("{}", turn.replies.last().map(|reply| reply.text()).unwrap_or_default());
         }
     }

@@ -5,18 +5,15 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::{Chat, ChatTurnOutcome, MemoryStore};
+use singletree::{Agent, Chat, ChatTurnOutcome, MemoryStore};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A model made of data: no key, no network. `HttpProvider` is one that thinks.
     let model = ScriptedProvider::new(Script::replies(["Hello.", "Hello again."]));
-    let agent = AgentLoop::builder(Arc::new(model)).system("Be brief.").agent("greeter")?;
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+    let greeter = Agent::new("greeter", model).instructions("Be brief.");
+    let chat = Chat::new(greeter, MemoryStore::new())?;
 
     for said in ["Hi!", "Hi again!"] {
         match chat.session("conv-1").send(said).await {

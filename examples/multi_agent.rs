@@ -5,23 +5,11 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use singletree::agent::{AgentLoop, AgentLoopBuilder, ChatAgent, Team};
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::{Chat, MemoryStore};
+use singletree::{Agent, Chat, MemoryStore, Team};
 
 /// An agent whose model says who it is, and hands over messages about the other agent's topic.
-fn member(
-    id: &str,
-    other: &str,
-    topic: &str,
-) -> Result<(ChatAgent, AgentLoopBuilder), Box<dyn std::error::Error>> {
-    let record = ChatAgent {
-        description: Some(format!("Knows everything but {topic}.")),
-        role_prompt: Some(format!("You are {id}.")),
-        ..ChatAgent::new(id, id, "2026-01-01T00:00:00Z")
-    };
+fn member(id: &str, other: &str, topic: &str) -> Result<Agent, Box<dyn std::error::Error>> {
     let script = serde_json::json!({ "model": "script", "rules": [
         { "when": { "user": [format!("*{topic}*")] }, "then": { "calls": [
             { "tool": format!("transfer_to_{other}"), "arguments": { "reason": format!("it is about {topic}") } } ] } },
@@ -29,19 +17,19 @@ fn member(
         { "when": { "user": ["*"] }, "then": { "reply": format!("{id} here: done.") } },
     ]});
     let model = ScriptedProvider::new(Script::from_json(&script.to_string())?);
-    Ok((record, AgentLoop::builder(Arc::new(model))))
+    Ok(Agent::new(id, model)
+        .description(format!("Knows everything but {topic}."))
+        .instructions(format!("You are {id}.")))
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (help, answers) = member("help", "billing", "money")?;
-    let (billing, counts) = member("billing", "help", "bugs")?;
-    let team = Team::builder()
-        .member(help, answers)
-        .member(billing, counts)
+    let team = Team::new("support")
+        .member(member("help", "billing", "money")?)
+        .member(member("billing", "help", "bugs")?)
         .hands_off("help", ["billing"])
         .hands_off("billing", ["help"]);
-    let chat = Chat::builder().agent(team.agent("support")?).open(MemoryStore::new())?;
+    let chat = Chat::new(team, MemoryStore::new())?;
 
     for said in ["Hello", "I want my money back", "Thanks", "Now about those bugs"] {
         println!("> {said}");

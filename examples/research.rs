@@ -5,14 +5,11 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use singletree::agent::AgentLoop;
 use singletree::engine::Projection;
 use singletree::llm::{Script, ScriptedProvider};
-use singletree::tools::{Calculator, ToolLimits, Toolbox};
+use singletree::tools::Calculator;
 use singletree::{
-    Chat, ChatMessage, ChatTurnOutcome, Ctx, END, Graph, MemoryStore, Messages, NodeResult, State,
+    Agent, Chat, ChatMessage, ChatTurnOutcome, Ctx, END, Graph, MemoryStore, Messages, NodeResult, State,
 };
 
 #[derive(State)]
@@ -46,8 +43,7 @@ const SCRIPT: &str = r#"{
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
-    let toolbox = Toolbox::new([Arc::new(Calculator::new()?) as _], ToolLimits::standard())?;
-    let research = AgentLoop::builder(Arc::new(model)).toolbox(toolbox).graph()?;
+    let research = Agent::new("research", model).tool(Calculator::new).graph()?;
 
     let graph = Graph::<Desk>::builder()
         .node("brief", brief)

@@ -6,10 +6,8 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use serde_json::{Map, Value};
 use singletree::{
-    Answer, Chat, ChatMessage, ChatTurnOutcome, Ctx, END, Graph, Messages, NodeResult, Signal, SignalAddress,
-    SqliteStore, State,
+    Chat, ChatMessage, ChatTurnOutcome, Ctx, END, Graph, Messages, NodeResult, Signal, SqliteStore, State,
 };
 
 #[derive(State)]
@@ -41,16 +39,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::new(graph, SqliteStore::open(&file).await?)?;
 
     // A turn that another process left running goes on; a wait that it left open can be answered here.
-    let Some(wait) = chat.pending(None, 1).await?.pop() else {
+    let Some(wait) = chat.pending(1).await?.pop() else {
         let outcome = chat.session("conv-1").send("Book a flight.").await;
         println!("{}: run me again, today or in a year", outcome.as_str());
         return Ok(());
     };
-    println!("{}", wait.descriptor.metadata.unwrap_or_default()["question"].as_str().unwrap_or_default());
-    let answer = Answer::new(Map::from_iter([("seat".to_owned(), Value::from("window"))]));
-    let turn = chat.answer(SignalAddress::Invocation(wait.invocation), answer).await?;
-    let outcome = turn.outcome().await;
-    let ChatTurnOutcome::Completed(done) = outcome.as_ref() else { panic!("{outcome:?}") };
+    println!(
+        "{}",
+        wait.descriptor.metadata.clone().unwrap_or_default()["question"].as_str().unwrap_or_default()
+    );
+    let outcome = wait.respond(wait.answer([("seat", "window")])).await?;
+    let ChatTurnOutcome::Completed(done) = outcome else { panic!("{outcome:?}") };
     done.replies.iter().for_each(|reply| println!("{}", reply.text()));
     Ok(())
 }

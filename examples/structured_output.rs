@@ -6,13 +6,10 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use schemars::{JsonSchema, schema_for};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use singletree::agent::AgentLoop;
-use singletree::llm::{Schema, Script, ScriptedProvider};
-use singletree::{Chat, ChatTurnOutcome, MemoryStore};
+use singletree::llm::{Script, ScriptedProvider};
+use singletree::{Agent, Chat, ChatTurnOutcome, MemoryStore};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Ticket {
@@ -28,13 +25,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let replies =
         ["It looks bad.", r#"{ "title": "login" }"#, r#"{ "title": "login fails", "severity": 4 }"#];
     let model = ScriptedProvider::new(Script::from_json(&script(&replies))?);
-    let schema = Schema::compile(schema_for!(Ticket).to_value())?;
-    let agent = AgentLoop::builder(Arc::new(model)).reply_schema(Arc::new(schema)).agent("triage")?;
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+    let triage = Agent::new("triage", model).reply_type::<Ticket>();
+    let chat = Chat::new(triage, MemoryStore::new())?;
 
     let outcome = chat.session("conv-1").send("I cannot log in!").await;
     let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
-    let ticket: Ticket = serde_json::from_str(&turn.replies[0].text())?;
+    let ticket: Ticket = turn.reply_as()?;
     println!("{} (severity {}), in {} message", ticket.title, ticket.severity, turn.replies.len());
     Ok(())
 }

@@ -5,12 +5,9 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
-use singletree::agent::AgentLoop;
 use singletree::llm::{Script, ScriptedProvider};
 use singletree::tools::{Error, Result};
-use singletree::{Chat, ChatTurnOutcome, MemoryStore, tool};
+use singletree::{Agent, Chat, ChatTurnOutcome, MemoryStore, tool};
 
 /// Tells the weather of a city, now.
 #[tool(read)]
@@ -39,8 +36,7 @@ const SCRIPT: &str = r#"{
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
-    let agent = AgentLoop::builder(Arc::new(model)).tool(weather).agent("meteorologist")?;
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+    let chat = Chat::new(Agent::new("meteorologist", model).tool(weather), MemoryStore::new())?;
 
     for said in ["How is the weather in Paris?", "And the weather in Atlantis?"] {
         let outcome = chat.session("conv-1").send(said).await;

@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Where sessions are kept, and how durably.
     #[arg(long, value_enum, default_value_t = Variant::Full)]
     pub(crate) variant: Variant,
+    /// The runtime that runs the chat.
+    #[arg(long, value_enum, default_value_t = RuntimeFlavor::CurrentThread)]
+    pub(crate) runtime: RuntimeFlavor,
     /// How many turns w1 runs, one block, and each part of `calls`.
     #[arg(long, default_value_t = 1000)]
     pub(crate) turns: usize,
@@ -85,6 +88,21 @@ pub(crate) enum Variant {
     Step,
     /// No store (w3).
     None,
+}
+
+/// The runtime that runs the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuntimeFlavor {
+    /// One thread runs everything, as in the examples and in the terminal.
+    CurrentThread,
+    /// A thread for each processor, as in the server.
+    MultiThread,
+}
+
+impl fmt::Display for RuntimeFlavor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_value_name(f, self)
+    }
 }
 
 impl fmt::Display for Workload {

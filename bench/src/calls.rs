@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use singletree::agent::AgentLoop;
 use singletree::http::{HttpClient, HttpLimits};
 use singletree::providers::{Capabilities, HttpProvider, Wire};
-use singletree::{Chat, ChatEventKind, ChatMessage, ChatTurnOutcome, Graph};
+use singletree::{Agent, Chat, ChatEventKind, ChatMessage, ChatTurnOutcome, Graph};
 
 use crate::args::Args;
 use crate::measure::{ResourceReading, figures_from_json, median, peak_rss_mib, percentile};
@@ -35,7 +34,7 @@ pub(crate) fn build_asking_agent(
     capabilities.streaming = streaming;
     let client = Arc::new(HttpClient::new(HttpLimits::standard())?);
     let builder = HttpProvider::builder(Wire::OpenAi, "mock", client).base_url(mock.base_url(answer));
-    Ok(AgentLoop::builder(Arc::new(builder.capabilities(capabilities).build()?)).graph()?)
+    Ok(Agent::new("asking", builder.capabilities(capabilities).build()?).graph()?)
 }
 
 pub(crate) async fn run_workload(args: &Args) -> Result<Figures, Failure> {
@@ -149,7 +148,7 @@ async fn post_bare_request(
 }
 
 async fn run_turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
-    let outcome = chat.send(session, ChatMessage::user(text)).await;
+    let outcome = chat.session(session).send(ChatMessage::user(text)).await;
     let ChatTurnOutcome::Completed(done) = outcome else {
         return Err(format!("a turn ended {outcome:?}").into());
     };
@@ -159,7 +158,7 @@ async fn run_turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure>
 
 /// One turn with somebody who listens to every piece.
 pub(crate) async fn run_turn_with_listener(chat: &Chat, session: &str, count: usize) -> Result<(), Failure> {
-    let events = chat.send_streaming(session, ChatMessage::user("Say much.")).await;
+    let events = chat.session(session).stream(ChatMessage::user("Say much.")).await;
     let mut events = std::pin::pin!(events.map_err(|error| format!("not accepted: {error:?}"))?);
     let (mut shown, mut kept) = (String::new(), None);
     while let Some(event) = events.next().await {

@@ -29,7 +29,7 @@ use clap::Parser as _;
 use serde_json::{Map, Value};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-use crate::args::{Args, Workload};
+use crate::args::{Args, RuntimeFlavor, Workload};
 
 /// The system's allocator, counting: the counter's own cost is in our figures.
 #[global_allocator]
@@ -54,8 +54,13 @@ fn main() -> ExitCode {
 }
 
 fn run_and_print(args: &Args) -> Result<(), Failure> {
-    // As in the binary: one thread runs everything, the store has its own.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // One thread runs everything, as in the examples, or there are workers, as in the server; the store has threads of its
+    // own.
+    let mut builder = match args.runtime {
+        RuntimeFlavor::CurrentThread => tokio::runtime::Builder::new_current_thread(),
+        RuntimeFlavor::MultiThread => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
     let figures = runtime.block_on(async {
         match args.workload {
             Workload::W1 => w1::run_workload(args).await,
@@ -73,6 +78,7 @@ fn run_and_print(args: &Args) -> Result<(), Failure> {
     let mut line = Figures::new();
     line.insert("workload".into(), args.workload.to_string().into());
     line.insert("variant".into(), args.variant.to_string().into());
+    line.insert("runtime".into(), args.runtime.to_string().into());
     line.extend(figures);
     print_json_line(&Value::Object(line))
 }

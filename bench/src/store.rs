@@ -1,7 +1,7 @@
 //! The chat of each variant: everything has its default, except the setting that the variant names.
 
 use singletree::store_sqlite::CommitDurability as Synced;
-use singletree::{Agent, Chat, Durability, Graph, MemoryStore, SqliteStore};
+use singletree::{Chat, Durability, Graph, GraphAgent, MemoryStore, SqliteStore};
 
 use crate::Failure;
 use crate::args::{Args, Variant};
@@ -25,7 +25,7 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
     };
     let chat = match args.variant {
         Variant::Step => {
-            let agent = Agent::new("default", &graph).durability(Durability::Step);
+            let agent = GraphAgent::new("default", &graph).durability(Durability::Step);
             Chat::builder().agent(agent).open(store.clone())?
         }
         Variant::Full | Variant::Normal | Variant::Memory | Variant::None => Chat::new(graph, store.clone())?,

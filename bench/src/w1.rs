@@ -16,7 +16,7 @@ pub(crate) const SESSION: &str = "one";
 
 /// One turn, with its result checked: the reply, and how long the history is then.
 pub(crate) async fn run_checked_turn(chat: &Chat, session: &str, n: usize) -> Result<(), Failure> {
-    match chat.send(session, ChatMessage::user(user_message_text(n))).await {
+    match chat.session(session).send(ChatMessage::user(user_message_text(n))).await {
         ChatTurnOutcome::Completed(done) => {
             let history =
                 done.final_state.as_ref().and_then(|final_state| final_state.get(HISTORY)?.as_list());
@@ -35,7 +35,7 @@ pub(crate) async fn run_checked_turn(chat: &Chat, session: &str, n: usize) -> Re
 pub(crate) async fn check_stored_messages(chat: &Chat, session: &str, turns: usize) -> Result<(), Failure> {
     let Some(last) = turns.checked_sub(1) else { return Ok(()) };
     // One message more than there may be is asked for.
-    let tail = chat.history(session, 2 * last as u64, 3).await?;
+    let tail = chat.session(session).history(2 * last as u64..2 * last as u64 + 3).await?;
     let texts: Vec<_> = tail.iter().map(|it| it.message.text().into_owned()).collect();
     ensure(texts == [user_message_text(last), constant_reply_text()], || {
         format!("{session} ends with {texts:?}")

@@ -21,7 +21,7 @@ pub(crate) async fn run_resumptions(args: &Args) -> Result<Figures, Failure> {
     let OpenedChat { chat, .. } = store::open_chat_variant(args, build_approval_graph()?).await?;
     let resumed = measure_each_session(args, |n| resume_session(&chat, n)).await?;
     for n in 0..args.sessions {
-        let stored = chat.history(&session_name(n), 0, 4).await?;
+        let stored = chat.session(session_name(n)).history(0..4).await?;
         let texts: Vec<_> = stored.iter().map(|item| item.message.text().into_owned()).collect();
         let whole = [user_message_text(n), constant_reply_text(), "done: yes".to_owned()];
         ensure(texts == whole, || format!("session {n} holds {texts:?}"))?;
@@ -34,7 +34,7 @@ fn session_name(session: usize) -> String {
 }
 
 async fn suspend_session(chat: &Chat, n: usize) -> Result<(), Failure> {
-    match chat.send(&session_name(n), ChatMessage::user(user_message_text(n))).await {
+    match chat.session(session_name(n)).send(ChatMessage::user(user_message_text(n))).await {
         ChatTurnOutcome::Suspended(it) if it.signal_descriptor.signal_id == APPROVAL => {
             let said: Vec<_> = it
                 .pending_messages

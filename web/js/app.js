@@ -2,6 +2,7 @@
 
 import { Problem, api } from "./api.js";
 import { approvalCard } from "./approval.js";
+import { campaignAddress, campaignOf, labelLinks, markShownKind, showsCampaigns } from "./campaign_links.js";
 import { Composer } from "./composer.js";
 import { Conversation, imagesOf, textOf } from "./conversation.js";
 import { fill, h } from "./dom.js";
@@ -18,11 +19,13 @@ import { VirtualList } from "./virtual.js";
 const PAGE = 100;
 const $ = (id) => document.getElementById(id);
 
-const state = { session: null, agent: null, agents: [], conversation: new Conversation(), unfollow: () => {}, loading: false };
+const state = { session: null, agent: null, policy: null, agents: [], conversation: new Conversation(), unfollow: () => {}, loading: false };
 
 const composer = new Composer({ send, stop, upload });
 const sessions = new Sessions(api, { remove, titled, nameOf: (id) => turnActions.nameOf(id) });
 const inspector = new Inspector(api);
+/** Made when the first campaign is shown: most pages show none. */
+let campaigns = null;
 const outbox = new Outbox({ deliver, onChange: () => show(), onRefused: returnRefused });
 
 const turnActions = {
@@ -68,6 +71,7 @@ const signInAnew = () => signIn(api, () => (outbox.giveBack(), start()));
 
 /** Shows the title of the open conversation. */
 function titled(id, title) {
+  if (showsCampaigns()) return;
   $("title").textContent = title ?? "New conversation";
   $("title").title = id ?? "";
 }
@@ -120,8 +124,18 @@ const whileSuspended = () => agentInfo()?.whileSuspended ?? "reject";
 const ANSWER_FIRST = "Answer the question above first. Your message stays here.";
 
 function placeholder() {
+  if (takesCommands() && !state.conversation.waiting) return "Write a command; the agent is shown no earlier one";
   if (state.conversation.waiting) return { reject: "Answer the question first", queue: "Write a message for after the answer", supersede: "Write a message; it withdraws the question above" }[whileSuspended()];
   return state.conversation.running ? "Write a message; the agent reads it at its next step" : "Write a message";
+}
+
+/** Whether the agent is shown each message alone, and no conversation. */
+const takesCommands = () => (state.policy ?? $("policy").value) === "command";
+
+/** Shows who answers, and how. */
+function showAgent() {
+  const name = state.agent ? turnActions.nameOf(state.agent) : "";
+  $("agent").textContent = name && takesCommands() ? `${name} · takes commands` : name;
 }
 
 /** Messages that the agent's configuration suggests. */
@@ -136,7 +150,7 @@ const open = (id, isNew = false) => (opened = openSession(id, isNew));
 
 async function openSession(id, isNew) {
   state.unfollow();
-  Object.assign(state, { session: id, agent: null, conversation: new Conversation(), unfollow: () => {}, loading: true });
+  Object.assign(state, { session: id, agent: null, policy: null, conversation: new Conversation(), unfollow: () => {}, loading: true });
   accepted = [];
   awaited.clear();
   list.clear();
@@ -152,7 +166,7 @@ async function openSession(id, isNew) {
     if (!isNew) {
       const info = await api.session(id);
       if (state.session !== id) return;
-      state.agent = info.agent;
+      [state.agent, state.policy] = [info.agent, info.prompt_policy];
       showOrigin(info.parent);
       after = await readNewest(info.messages);
     }
@@ -163,7 +177,9 @@ async function openSession(id, isNew) {
   if (state.session !== id) return;
   state.loading = false;
   $("pick").hidden = state.agent !== null || $("pick").options.length < 2;
-  $("agent").textContent = state.agent ? turnActions.nameOf(state.agent) : "";
+  $("policy").hidden = state.agent !== null;
+  $("policy").value = agentInfo()?.promptPolicy ?? "conversation";
+  showAgent();
   inspector.open(id, state.agent ?? $("pick").value, state.conversation.turns.at(-1)?.id);
   sessions.current = id;
   show();
@@ -294,7 +310,7 @@ async function refreshList() {
   isRefreshing = true;
   while (isStale) {
     isStale = false;
-    await sessions.refresh().then(showCount, () => {});
+    await Promise.all([sessions.refresh().then(showCount, () => {}), campaigns?.refresh()]);
   }
   isRefreshing = false;
 }
@@ -339,7 +355,7 @@ async function send({ text, images, session: target = null, editing = null }) {
   announce("");
   list.toEnd();
   // A conversation is made with its first message.
-  const made = state.agent === null ? { agent: $("pick").value } : {};
+  const made = state.agent === null ? { agent: $("pick").value, policy: $("policy").value } : {};
   if (state.agent === null) useSessionId();
   history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
   outbox.add({ key: crypto.randomUUID(), at: Date.now(), session, content, steer: conversation.running, ...made });
@@ -350,8 +366,8 @@ async function send({ text, images, session: target = null, editing = null }) {
 }
 
 async function deliver(item) {
-  const { key, session, agent, content, steer } = item;
-  if (agent !== undefined) await makeSession(session, agent);
+  const { key, session, agent, policy, content, steer } = item;
+  if (agent !== undefined) await makeSession(session, agent, policy);
   const turn = await (steer ? api.steer : api.send)(session, { content }, key);
   if (item.isStopped && turn?.id) api.cancel(session, turn.id).catch(fail);
   if (session !== state.session || !turn?.id) return;
@@ -366,16 +382,16 @@ function returnRefused({ session, content }, problem) {
 }
 
 /** Makes the conversation before its first message is sent, and listens: no event of its first turn is missed. */
-async function makeSession(id, agent) {
-  const made = await api.create({ id, agent: agent || undefined }).catch((problem) => {
+async function makeSession(id, agent, policy) {
+  const made = await api.create({ id, agent: agent || undefined, prompt_policy: policy || undefined }).catch((problem) => {
     if (problem.category !== "chat_session_exists") throw problem;
   });
   if (state.session !== id || state.agent !== null) return;
   // It was made before, and the answer got lost; or another page was first.
   if (!made) return open(id);
-  state.agent = made.agent;
-  $("agent").textContent = turnActions.nameOf(made.agent);
-  $("pick").hidden = true;
+  [state.agent, state.policy] = [made.agent, made.prompt_policy];
+  showAgent();
+  $("pick").hidden = $("policy").hidden = true;
   sessions.current = id;
   inspector.open(id, made.agent);
   refreshList();
@@ -475,7 +491,39 @@ function closeDrawer() {
 }
 
 const sessionInAddress = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?? "");
-const route = () => (sessionInAddress() ? open(sessionInAddress()) : open(newSessionId(), true));
+
+function route() {
+  const campaign = campaignOf(sessionInAddress());
+  // The session of a campaign is shown as its campaign.
+  if (campaign !== null) return location.replace(campaignAddress(campaign));
+  markShownKind();
+  campaigns?.route(state.agents);
+  if (showsCampaigns()) return showCampaigns();
+  return sessionInAddress() ? open(sessionInAddress()) : open(newSessionId(), true);
+}
+
+/** Shows the campaign or the list that the address names. Their modules are loaded once. */
+async function showCampaigns() {
+  leaveConversation();
+  if (campaigns) return;
+  try {
+    const { Campaigns } = await import("./campaigns.js");
+    campaigns ??= new Campaigns(api, { fail, announce, signInAnew });
+  } catch (error) {
+    return fail(error);
+  }
+  // The address may have changed while the modules were loaded.
+  campaigns.route(state.agents);
+}
+
+/** A campaign is shown: no conversation is open behind it. */
+function leaveConversation() {
+  state.unfollow();
+  Object.assign(state, { session: null, agent: null, policy: null, conversation: new Conversation(), unfollow: () => {}, loading: false });
+  accepted = [];
+  sessions.current = null;
+  closeDrawer();
+}
 
 const start = () => (opened = startPage());
 
@@ -495,11 +543,17 @@ async function startPage() {
   outbox.resume();
 }
 
+labelLinks();
 $("compose").replaceWith(composer.element);
 $("list").replaceWith(sessions.element);
 $("inspector").append(inspector.element);
-$("pick").onchange = () => show();
-$("new").onclick = () => (location.hash = "#/new") && route();
+$("pick").onchange = () => (($("policy").value = agentInfo()?.promptPolicy ?? "conversation"), show());
+$("policy").onchange = () => show();
+$("new").onclick = () => {
+  const address = showsCampaigns() ? "#/campaigns" : "#/new";
+  if (location.hash === address) return route();
+  location.hash = address;
+};
 $("leave").onclick = signOut;
 $("menu").onclick = () => {
   document.body.classList.add("drawer");

@@ -1,10 +1,13 @@
-// The inspector: the graph with the node that works, the timeline of an answer, the state, the events.
+// The inspector: the graph with the node that works, the timeline of an answer, what was narrated, the artifacts, the
+// state, the events.
 
+import { ArtifactPanel } from "./artifact_panel.js";
 import { code, pretty } from "./call_view.js";
 import { fill, h } from "./dom.js";
+import { NarrationPanel } from "./narration_panel.js";
 
 const EVENTS_MAX = 500;
-const TABS = ["Graph", "Timeline", "State", "Events"];
+const TABS = ["Graph", "Timeline", "Narration", "Artifacts", "State", "Events"];
 /** Events that come too often to be listed. */
 const PIECES = ["delta", "thinking.delta"];
 
@@ -20,6 +23,8 @@ export class Inspector {
 
   constructor(api) {
     this.api = api;
+    this.narration = new NarrationPanel(api);
+    this.artifacts = new ArtifactPanel(api, () => this.#show());
     this.element = h("section", { className: "inspect", aria: { label: "inspector" } }, this.#tabs, this.#panel);
     this.#showTabs();
   }
@@ -85,6 +90,16 @@ export class Inspector {
         h("ol", { className: "timeline" }, turn.entries.map((entry) => line(entry.at, entryWords(entry), entry.entry)), turn.ended_at && line(turn.ended_at, STATES[turn.status] ?? turn.status, turn.status)),
       ),
     );
+  }
+
+  async _narration() {
+    return this.narration.parts(this.#session);
+  }
+
+  async _artifacts() {
+    // A conversation without messages is not kept yet, and keeps nothing.
+    if (!this.#turn) return [note("Documents can be kept here after the first message.")];
+    return this.artifacts.parts(this.#session);
   }
 
   async _state() {

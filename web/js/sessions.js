@@ -1,5 +1,6 @@
 // The list of conversations, and the count of those that wait for a person.
 
+import { campaignAddress, campaignOf, linkTexts } from "./campaign_links.js";
 import { textOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
 import { ago, tick } from "./ticking.js";
@@ -67,22 +68,24 @@ export class Sessions {
 
   #row(item) {
     const waits = this.#waiting.has(item.id);
-    if (!titles.has(item.id)) this.#readTitle(item.id);
+    // The session of a campaign is a record: it is shown as its campaign, and goes with it.
+    const campaign = campaignOf(item.id);
+    if (campaign === null && !titles.has(item.id)) this.#readTitle(item.id);
     return h(
       "li",
       {},
       h(
         "a",
-        { href: `#/s/${encodeURIComponent(item.id)}`, title: item.id, aria: item.id === this.#current ? { current: "page" } : {} },
-        h("span", { className: "title", dir: "auto", data: { of: item.id } }, this.titleOf(item.id)),
+        { href: campaign !== null ? campaignAddress(campaign) : `#/s/${encodeURIComponent(item.id)}`, title: item.id, aria: item.id === this.#current ? { current: "page" } : {} },
+        h("span", { className: "title", dir: "auto", data: { of: item.id } }, campaign ?? this.titleOf(item.id)),
         h(
           "span",
           { className: "about" },
-          h("span", {}, item.parent ? "copy · " : "", this.actions.nameOf(item.agent), " · ", tick(h("time", { dateTime: item.updated_at }), () => ago(item.updated_at))),
+          h("span", {}, item.parent ? "copy · " : "", campaign !== null ? linkTexts("campaign") : [item.prompt_policy === "command" ? "commands · " : "", this.actions.nameOf(item.agent)].join(""), " · ", tick(h("time", { dateTime: item.updated_at }), () => ago(item.updated_at))),
           waits && h("span", { className: "badge" }, icon("shield"), "waits for you"),
         ),
       ),
-      h("button", { type: "button", className: "quiet", title: "Delete", data: { deletes: item.id }, aria: { label: `Delete “${this.titleOf(item.id)}”` }, onclick: () => this.actions.remove(item.id) }, icon("bin")),
+      campaign === null && h("button", { type: "button", className: "quiet", title: "Delete", data: { deletes: item.id }, aria: { label: `Delete “${this.titleOf(item.id)}”` }, onclick: () => this.actions.remove(item.id) }, icon("bin")),
     );
   }
 

@@ -4,6 +4,7 @@ mod absences;
 mod edges;
 mod errors;
 mod external;
+mod floors;
 mod inert;
 mod invariants;
 mod keys;
@@ -53,9 +54,10 @@ impl fmt::Display for TidyFinding {
 /// Runs every check and returns their findings, rule by rule.
 #[must_use]
 pub fn find_violations(repo: &Repository) -> Vec<TidyFinding> {
-    let checks: [fn(&Repository) -> Vec<TidyFinding>; 17] = [
+    let checks: [fn(&Repository) -> Vec<TidyFinding>; 18] = [
         edges::find_forbidden_edges,
         external::find_forbidden_packages,
+        floors::find_imports_from_above,
         inert::find_narration_readers,
         plan::find_impure_names,
         absences::find_global_state_and_environment,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 use singletree_engine::{Ctx, END, JsonField, NodeError, NodeResult, Target};
 use singletree_harness::{Messages, TurnContext};
-use singletree_llm::{ChatMessage, Error, ModelFinishReason, ProviderErrorDetail, Request, Role};
+use singletree_llm::{
+    ChatMessage, Error, ModelFinishReason, ProviderCall, ProviderErrorDetail, Request, Role,
+};
 
 use crate::command::is_command_session;
 use crate::compaction::Compaction;
@@ -89,10 +91,14 @@ async fn summarise_range(
         let to = range.end.min(from.saturating_add(AT_ONCE));
         let request =
             build_summary_request(text.as_deref(), &Messages::read_at_positions(cx, from..to).await?);
-        let asking = provider.complete(&request);
-        let asked = loop_timer(cx, turn.as_deref()).run_with_timeout(owner.model_time_max, asking).await;
+        let report = cx.calls().begin_model_call(provider.as_ref(), &request);
+        let ask = ProviderCall::of(provider.as_ref()).reporting_to(&report);
+        let timer = loop_timer(cx, turn.as_deref());
+        let asked = timer.run_with_timeout(owner.model_time_max, ask.complete(&request)).await;
         let late = || Err(Error::Unavailable(ProviderErrorDetail::new("the model did not answer in time")));
-        let response = match asked.unwrap_or_else(|_| late()) {
+        let answered = asked.unwrap_or_else(|_| late());
+        report.end(answered.as_ref());
+        let response = match answered {
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
         };

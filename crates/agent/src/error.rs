@@ -46,6 +46,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error with which a chat refuses the agent: of the same category.
+    pub(crate) fn for_agent(self, agent: String) -> singletree_harness::Error {
+        singletree_harness::Error::AgentBuild { agent, category: self.category(), source: Box::new(self) }
+    }
+
     /// Returns the stable, machine-readable category of this error: that of its source, where it has one.
     #[must_use]
     pub fn category(&self) -> &'static str {

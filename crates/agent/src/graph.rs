@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_engine::{END, Graph, SessionShape, Target};
+use singletree_engine::{END, Graph, GraphBuilder, SessionShape, Target};
 use singletree_harness::HISTORY;
 
 use crate::compact::{choose_node_after_compact, run_compact_node};
@@ -26,6 +26,7 @@ pub(crate) fn build_graph(parts: AgentLoopParts) -> Result<Graph<AgentState>> {
         .edge(TOOLS, MODEL)
         // The approval is no part of the conversation; the current agent and the summary are kept beside it.
         .session_shape(SessionShape::from_field_names(session_fields(&parts)));
+    let builder = set_environment(builder, &parts);
     let builder = match parts.compaction {
         None => builder.entry(MODEL),
         Some(_) => builder
@@ -51,7 +52,14 @@ pub(crate) fn build_stateless_graph(parts: &AgentLoopParts) -> Result<Graph<Agen
         .edge(TOOLS, MODEL)
         .session_shape(SessionShape::from_field_names([HISTORY]))
         .entry(MODEL);
-    Ok(builder.compile()?)
+    Ok(set_environment(builder, &parts).compile()?)
+}
+
+fn set_environment(builder: GraphBuilder<AgentState>, parts: &AgentLoopParts) -> GraphBuilder<AgentState> {
+    match &parts.env {
+        Some(env) => builder.env(env.clone()),
+        None => builder,
+    }
 }
 
 fn session_fields(parts: &AgentLoopParts) -> Vec<&'static str> {

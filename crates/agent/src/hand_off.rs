@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use singletree_harness::Messages;
 use singletree_llm::{ChatMessage, Role, ToolCall, ToolDefinition};
 
-use crate::chat_agent::ChatAgent;
 use crate::error::Result;
+use crate::profile::AgentProfile;
 
 const PREFIX: &str = "transfer_to_";
 const TRANSFERRED: &str = "transferred";
@@ -23,7 +23,7 @@ pub(crate) struct HandOffTool {
 
 impl HandOffTool {
     /// Makes the tool `transfer_to_NAME` of an agent.
-    pub(crate) fn for_agent(agent: &ChatAgent) -> Result<Self> {
+    pub(crate) fn for_agent(agent: &AgentProfile) -> Result<Self> {
         let about =
             agent.description.as_deref().map(|description| format!(" {description}")).unwrap_or_default();
         let description = format!(
@@ -81,7 +81,7 @@ pub(crate) fn refuse_second_hand_off() -> String {
 }
 
 /// Returns the name of the tool, of the characters that providers accept in a name.
-fn hand_off_tool_name(agent: &ChatAgent) -> String {
+fn hand_off_tool_name(agent: &AgentProfile) -> String {
     let name = agent.slug.as_deref().unwrap_or(&agent.name);
     let name = name.to_lowercase();
     let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });

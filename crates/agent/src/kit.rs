@@ -48,7 +48,7 @@ impl<'a> AgentToolbox<'a> {
     fn is_harmless_tool(&self, name: &str) -> bool {
         let effect = self.toolbox.as_ref().and_then(|toolbox| toolbox.find_tool(name)).map(Tool::effect);
         effect.is_some_and(|effect| {
-            !effect.has_side_effects() && !self.member.approve.needs_approval(name, effect)
+            !effect.has_side_effects() && !self.member.approval.needs_approval(name, effect)
         })
     }
 
@@ -75,6 +75,11 @@ impl<'a> AgentToolbox<'a> {
         }
     }
 
+    /// Returns a tool by its name: none when the agent may not use it, or it is not there.
+    pub(crate) fn find_usable_tool(&self, name: &str) -> Option<&dyn Tool> {
+        self.toolbox.as_ref().filter(|_| self.may_use_tool(name))?.find_tool(name)
+    }
+
     /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do
     /// not fit.
     pub(crate) fn find_runnable_tool(&self, call: &ToolCall) -> Option<&dyn Tool> {
@@ -93,7 +98,7 @@ impl<'a> AgentToolbox<'a> {
     /// Tells whether a person has to decide about a call.
     pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
         self.find_runnable_tool(call)
-            .is_some_and(|runnable| self.member.approve.needs_approval(&call.name, runnable.effect()))
+            .is_some_and(|runnable| self.member.approval.needs_approval(&call.name, runnable.effect()))
     }
 
     /// Runs work for several calls, a bounded number at once; results in the order of the calls.

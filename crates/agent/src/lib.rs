@@ -2,7 +2,7 @@
 //!
 //! # Vocabulary
 //! The *loop* asks a model, runs the tools that it calls, and asks again, until it calls none. A call that a policy
-//! ([`Approve`]) holds back waits at the *gate* for a *decision* of a person. The *ordinal* of an assistant message is
+//! ([`ApprovalPolicy`]) holds back waits at the *gate* for a *decision* of a person. The *ordinal* of an assistant message is
 //! its number within the invocation, from 0; with the index of a call it names that call for ever (D7). A *team* is
 //! several agents that share a conversation: it belongs to one of them at a time, and a *hand-off* is a tool call that
 //! transfers it to another agent.
@@ -27,26 +27,26 @@
 //!
 //! # Example
 //! ```
-//! use std::sync::Arc;
-//! use singletree_agent::AgentLoop;
+//! use singletree_agent::Agent;
 //! use singletree_llm::{Script, ScriptedProvider};
 //!
-//! let provider = Arc::new(ScriptedProvider::new(Script::replies(["Hello."])));
-//! let agent = AgentLoop::builder(provider).system("Be brief.").agent("greeter")?;
+//! let model = ScriptedProvider::new(Script::replies(["Hello."]));
+//! let agent = Agent::new("greeter", model).instructions("Be brief.").build()?;
 //! assert_eq!(agent.name(), "greeter");
 //! # Ok::<(), singletree_agent::Error>(())
 //! ```
 
 mod error;
 
-mod approve;
+mod approval_policy;
 mod call_options;
-mod chat_agent;
+mod chat_settings;
 mod client_tools;
 mod compaction;
 mod hand_off;
 mod kit;
 mod member;
+mod profile;
 mod summary;
 
 mod command;
@@ -59,30 +59,32 @@ mod prompt;
 mod repair;
 mod state;
 
-mod agent_loop;
+mod agent;
 mod compact;
 mod gate;
 mod graph;
 mod model;
+mod resources;
 mod team;
 mod tool_documents;
 mod tools;
 
 pub mod demo;
 
-pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
-pub use approve::Approve;
+pub use agent::Agent;
+pub use approval_policy::ApprovalPolicy;
 pub use call_options::CallOptions;
-pub use chat_agent::{ChatAgent, list_active_agents};
 pub use client_tools::ClientTools;
 pub use command::{
-    ApprovedArtifact, ArtifactName, ArtifactOrigin, Artifacts, CommandAction, CommandActions, CommandPrompt,
-    SessionArtifact, SnapshotSource,
+    ApprovedArtifact, ArtifactDraft, ArtifactName, ArtifactOrigin, Artifacts, CommandAction, CommandActions,
+    CommandPrompt, ScriptedCommands, SessionArtifact, SnapshotSource,
 };
 pub use compaction::Compaction;
 pub use document_pins::DocumentPins;
 pub use error::{Error, Result};
+pub use profile::{AgentProfile, list_active_agents};
+pub use resources::{AgentResources, AgentTools, ModelAnswer, ToolCallTerms};
 pub use state::{AgentState, AgentStateUpdate, CallDecision, CallDecisions, UnreadCall};
 pub use summary::ConversationSummary;
-pub use team::{Team, TeamBuilder};
+pub use team::Team;
 pub use tool_documents::{ToolDocumentLimits, ToolDocuments, WaitingMessage};

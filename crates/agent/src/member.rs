@@ -1,14 +1,13 @@
 //! One agent: its model, its tools, its permissions.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_llm::{ChatMessage, InstantTimer, ModelRetryPolicy, Provider, RuntimeConfig, Schema, Timer};
+use singletree_llm::{ChatMessage, ModelRetryPolicy, Provider, RuntimeConfig, Schema};
 use singletree_tools::LiveToolbox;
 
-use crate::approve::Approve;
+use crate::approval_policy::ApprovalPolicy;
 use crate::command::{Artifacts, SnapshotSource};
 use crate::hand_off::HandOffTool;
 use crate::kit::AgentToolbox;
@@ -30,23 +29,16 @@ pub(crate) struct AgentMember {
     pub(crate) snapshots: Option<Arc<dyn SnapshotSource>>,
     /// Where approved artifacts come from.
     pub(crate) artifacts: Option<Arc<Artifacts>>,
-    pub(crate) approve: Approve,
+    pub(crate) approval: ApprovalPolicy,
     pub(crate) approval_expires_in: Option<Duration>,
     pub(crate) model_time_max: Duration,
-    pub(crate) retrying: CallRetryContext,
+    /// How failed calls of the model are made again; never without it.
+    pub(crate) retry: Option<ModelRetryPolicy>,
     pub(crate) reply_schema: Option<Arc<Schema>>,
     /// How many answers in a row may need a repair (D30).
     pub(crate) repairs_max: u64,
     /// Whether people are shown the thinking of its model (D19).
     pub(crate) shows_thinking: bool,
-}
-
-/// How failed calls of the model are made again, and with whose time and chance.
-#[derive(Clone)]
-pub(crate) struct CallRetryContext {
-    pub(crate) retry: Option<ModelRetryPolicy>,
-    pub(crate) pace: Arc<dyn Timer>,
-    pub(crate) fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
 impl AgentMember {
@@ -57,20 +49,5 @@ impl AgentMember {
             None => None,
         };
         AgentToolbox::new(self, toolbox)
-    }
-}
-
-impl Default for CallRetryContext {
-    fn default() -> Self {
-        Self { retry: None, pace: Arc::new(InstantTimer), fraction: Arc::new(|| 0.5) }
-    }
-}
-
-impl fmt::Debug for CallRetryContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallRetryContext")
-            .field("retry", &self.retry)
-            .field("pace", &self.pace)
-            .finish_non_exhaustive()
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
+use singletree_engine::{Ctx, JsonField, ModelCallScope, NodeError, NodeResult, ObservedCalls};
 use singletree_harness::{EMPTY_ANSWER, SideRecords, TurnBudget, TurnContext, TurnStream};
 use singletree_llm::{
     AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
-    ProviderCallAttempt, ProviderErrorDetail, Request, Response, ResponseDelta, Timer, ToolCall,
+    ProviderCallAttempt, ProviderErrorDetail, RandomSource, Request, Response, ResponseDelta, Timer,
+    ToolCall,
 };
 use singletree_narration::find_memory_claim;
 
@@ -17,7 +18,7 @@ use crate::command::{CommandCycle, ProposalVerdict};
 use crate::kit::AgentToolbox;
 use crate::member::AgentMember;
 use crate::parts::AgentLoopParts;
-use crate::place::{is_outermost_loop, loop_timer, nested_run_scope};
+use crate::place::{is_outermost_loop, loop_random_source, loop_timer, nested_run_scope};
 use crate::prompt;
 use crate::repair::{UsableResponse, accept_response, is_empty_response};
 use crate::state::{AgentState, CallDecisions};
@@ -57,7 +58,9 @@ pub(crate) async fn run_model_node(
         sides.set_side_value(position, "agent", id.as_str());
     }
     let budget = turn.as_deref().map(TurnContext::budget);
-    let call = ModelCall { member, request: &request, stream, position, budget, timer };
+    let rng = loop_random_source(&cx, turn.as_deref());
+    let calls = cx.calls();
+    let call = ModelCall { member, request: &request, calls: &calls, stream, position, budget, timer, rng };
     let (usable, asked) = call.ask_until_usable(&parts, state.answers).await?;
     let UsableResponse { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);
@@ -209,18 +212,12 @@ impl AttemptObserver for RetryNarrator<'_> {
 
 /// Asks, with retries, and shows the text as it comes where the turn has a stream. Thinking is shown only if the agent
 /// is set to (D19).
-async fn ask_model(
-    member: &AgentMember,
-    request: &Request,
-    stream: Option<&TurnStream>,
-    position: u64,
-) -> Result<Response, Error> {
-    let retrying = &member.retrying;
-    let fraction = || (retrying.fraction)();
+async fn ask_model(call: &ModelCall<'_>, report: &ModelCallScope) -> Result<Response, Error> {
+    let ModelCall { member, request, stream, position, timer, rng, .. } = *call;
     let retries = RetryNarrator(stream);
-    let ask = ProviderCall::of(member.provider.as_ref()).with_observer(&retries);
-    let ask = match &retrying.retry {
-        Some(retry) => ask.retrying(retry, retrying.pace.as_ref(), &fraction),
+    let ask = ProviderCall::of(member.provider.as_ref()).reporting_to(report).with_observer(&retries);
+    let ask = match &member.retry {
+        Some(retry) => ask.retrying(retry, timer, rng),
         None => ask,
     };
     let Some(stream) = stream.filter(|_| member.provider.can_stream()) else {
@@ -253,10 +250,12 @@ async fn ask_model(
 struct ModelCall<'a> {
     member: &'a AgentMember,
     request: &'a Request,
+    calls: &'a ObservedCalls,
     stream: Option<&'a TurnStream>,
     position: u64,
     budget: Option<&'a TurnBudget>,
     timer: &'a dyn Timer,
+    rng: &'a dyn RandomSource,
 }
 
 impl ModelCall<'_> {
@@ -288,14 +287,17 @@ impl ModelCall<'_> {
 
     /// Asks within the time that one answer may take.
     async fn ask_within_time(&self) -> Result<Response, Error> {
-        let asking = ask_model(self.member, self.request, self.stream, self.position);
-        let answered = self.timer.run_with_timeout(self.member.model_time_max, asking).await;
-        answered.unwrap_or_else(|_| {
+        let report = self.calls.begin_model_call(self.member.provider.as_ref(), self.request);
+        let answered =
+            self.timer.run_with_timeout(self.member.model_time_max, ask_model(self, &report)).await;
+        let answered = answered.unwrap_or_else(|_| {
             let seconds = self.member.model_time_max.as_secs();
             Err(Error::Unavailable(ProviderErrorDetail::new(format!(
                 "the model did not answer within {seconds} s"
             ))))
-        })
+        });
+        report.end(answered.as_ref());
+        answered
     }
 }
 

@@ -1,6 +1,7 @@
 //! Shared data of the nodes of one graph: its agents, and the limits of a turn.
 
 use singletree_engine::{Ctx, END, NodeError, Target};
+use singletree_env::Env;
 
 use crate::asking::ToolCallMessage;
 use crate::command::is_command_session;
@@ -25,6 +26,8 @@ pub(crate) struct AgentLoopParts {
     pub(crate) model_calls_max: u64,
     /// Whether it answers in no session: nothing is changed then, and nobody asked (D16).
     pub(crate) stateless: bool,
+    /// The environment of the graph; the real one without.
+    pub(crate) env: Option<Env>,
 }
 
 impl AgentLoopParts {

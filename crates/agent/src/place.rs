@@ -2,7 +2,7 @@
 
 use singletree_engine::Ctx;
 use singletree_harness::TurnContext;
-use singletree_llm::Timer;
+use singletree_llm::{RandomSource, Timer};
 
 use crate::state::AgentState;
 
@@ -27,4 +27,13 @@ pub(crate) fn nested_run_scope(cx: &Ctx<AgentState>) -> Option<String> {
 /// Returns the timer for the time limits of the loop: that of the chat, or that of the graph where no chat runs it.
 pub(crate) fn loop_timer<'a>(cx: &'a Ctx<AgentState>, turn: Option<&'a TurnContext>) -> &'a dyn Timer {
     turn.map_or_else(|| cx.timer(), TurnContext::timer)
+}
+
+/// Returns the random numbers for the jitter of the loop's waits: those of the chat, or those of the graph where no chat
+/// runs it.
+pub(crate) fn loop_random_source<'a>(
+    cx: &'a Ctx<AgentState>,
+    turn: Option<&'a TurnContext>,
+) -> &'a dyn RandomSource {
+    turn.map_or_else(|| cx.random_source(), TurnContext::random_source)
 }

@@ -114,7 +114,7 @@ impl CallDecisions {
 
     /// Returns the next call of the message at this position that is held back and not decided about.
     #[must_use]
-    pub fn find_undecided_call(&self, message: u64) -> Option<u64> {
+    pub(crate) fn find_undecided_call(&self, message: u64) -> Option<u64> {
         let held = self.held.iter().filter(|_| self.message == message);
         held.copied().find(|call| self.find_decision(message, *call).is_none())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_engine::{Ctx, JsonField, NodeError, NodeResult};
+use singletree_engine::{Ctx, JsonField, NodeError, NodeResult, ToolRun};
 use singletree_harness::{SideRecords, ToolCallLog, TurnContext};
 use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
 use singletree_tools::{CallOrigin, Output, Recovery};
@@ -188,7 +188,17 @@ impl RunningCalls<'_> {
         let session = self.turn.and_then(TurnContext::session);
         let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
         let timer = loop_timer(self.cx, self.turn);
+        let report = self.cx.calls().begin_tool_call(ToolRun {
+            tool_name: &call.name,
+            arguments: call.arguments.as_ref(),
+            tool_call_id: Some(&call.id),
+        });
         let output = self.kit.run_call(call, &key, origin.as_ref(), timer).await;
+        if output.success {
+            report.complete(|| Value::String(output.text.clone()));
+        } else {
+            report.fail(output.category, || output.text.clone());
+        }
         let mut output = self.store_pictures(output).await;
         if let Some(written) = self.cx.state().decisions.0.find_unread_text(self.asking.position, index) {
             output.text.push_str(&format!("; what was written: {written}"));

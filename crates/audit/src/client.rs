@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_harness::{
-    Answer, Chat, ChatTurnOutcome, ErroredTurn, Result, SendOptions, SignalAddress, SignalDelivery, Turn,
-    TurnId,
+    Answer, Chat, ChatTurnOutcome, Error, ErroredTurn, Result, SendOptions, SignalAddress, SignalDelivery,
+    Turn, TurnId,
 };
 use singletree_llm::ChatMessage;
 
@@ -60,7 +60,12 @@ impl AuditedClient {
         let deed = ClientOperation::Send { text: text.to_owned(), key: key.map(str::to_owned) };
         let call = self.log.record_call(session, deed);
         let options = key.map_or_else(SendOptions::new, |key| SendOptions::new().key(key));
-        let submitted = self.chat.submit(session, ChatMessage::user(text), options).await;
+        let submitted = self
+            .chat
+            .session(session)
+            .submit(ChatMessage::user(text), options)
+            .await
+            .map_err(Error::into_errored_turn);
         self.record_answer(session, call, &submitted);
         (call, submitted)
     }
@@ -75,7 +80,12 @@ impl AuditedClient {
         text: &str,
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let call = self.log.record_call(session, ClientOperation::Send { text: text.to_owned(), key: None });
-        let steered = self.chat.steer(session, ChatMessage::user(text), SendOptions::new()).await;
+        let steered = self
+            .chat
+            .session(session)
+            .steer(ChatMessage::user(text), SendOptions::new())
+            .await
+            .map_err(Error::into_errored_turn);
         self.record_answer(session, call, &steered);
         (call, steered)
     }
@@ -92,7 +102,12 @@ impl AuditedClient {
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let call = self.log.record_call(to, ClientOperation::Send { text: text.to_owned(), key: None });
-        let edited = self.chat.edit(session, at, ChatMessage::user(text), Some(to)).await;
+        let edited = self
+            .chat
+            .session(session)
+            .edit_into(to, at, ChatMessage::user(text))
+            .await
+            .map_err(Error::into_errored_turn);
         self.record_answer(to, call, &edited);
         (call, edited)
     }
@@ -109,7 +124,12 @@ impl AuditedClient {
         (to, text): (&str, &str),
     ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
         let call = self.log.record_call(to, ClientOperation::Send { text: text.to_owned(), key: None });
-        let again = self.chat.regenerate(session, reply.map(Into::into), Some(to)).await;
+        let again = self
+            .chat
+            .session(session)
+            .regenerate_into(to, reply.map(Into::into))
+            .await
+            .map_err(Error::into_errored_turn);
         self.record_answer(to, call, &again);
         (call, again)
     }
@@ -131,7 +151,7 @@ impl AuditedClient {
         let answer = Answer::new(payload);
         let answer = self.name.iter().fold(answer, |it, name| it.from(name));
         let answer = to.into_iter().fold(answer, |it, (wait, action)| it.to(wait, action));
-        let answered = self.chat.answer(address, answer).await;
+        let answered = self.chat.answer(address, answer).await.map_err(Error::into_errored_turn);
         self.record_answer(session, call, &answered);
         (call, answered)
     }
@@ -151,7 +171,7 @@ impl AuditedClient {
         let call = self.log.record_call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = self.name.iter().fold(Answer::new(payload), |it, name| it.from(name));
-        let delivered = self.chat.signal(address, answer).await;
+        let delivered = self.chat.signal(address, answer).await.map_err(Error::into_errored_turn);
         match &delivered {
             Ok(SignalDelivery::Kept { .. }) => self.log.record_event(session, HistoryEvent::Done { call }),
             Ok(SignalDelivery::Resumed(turn)) => self.record_answer(session, call, &Ok(turn.clone())),
@@ -183,13 +203,13 @@ impl AuditedClient {
     /// Deletes a session.
     ///
     /// # Errors
-    /// As [`Chat::delete_session`].
+    /// As [`Session::delete`](singletree_harness::Session::delete).
     ///
     /// # Cancellation
     /// As [`AuditedClient::send_message`].
     pub async fn delete_session(&self, session: &str) -> Result<()> {
         let call = self.log.record_call(session, ClientOperation::Delete);
-        let deleted = self.chat.delete_session(session, None).await;
+        let deleted = self.chat.session(session).delete(None).await;
         self.log.record_event(
             session,
             if deleted.is_ok() { HistoryEvent::Done { call } } else { HistoryEvent::Gone { call } },

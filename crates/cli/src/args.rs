@@ -1,9 +1,13 @@
 //! The command line.
 
+mod artifacts;
+mod campaigns;
+mod conversation;
 mod erasing;
 mod outbox;
 mod picture;
 mod serving;
+mod simulation;
 mod turn_operation;
 
 use std::path::PathBuf;
@@ -13,10 +17,14 @@ use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 use singletree::durable::SessionId;
 
+pub(crate) use artifacts::{ArtifactVersion, Artifacts};
+pub(crate) use campaigns::Campaign;
+pub(crate) use conversation::{Chat, PolicyName, Send};
 pub(crate) use erasing::{Erase, Restore};
 pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
+pub(crate) use simulation::Sim;
 pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;
@@ -64,6 +72,12 @@ pub(crate) enum Command {
     /// List, show, move and delete sessions.
     #[command(subcommand)]
     Sessions(Sessions),
+    /// List, show, propose and approve the documents that agents are shown with commands.
+    #[command(subcommand)]
+    Artifacts(Artifacts),
+    /// Goals that an agent pursues over many cycles: create, run, decide, show.
+    #[command(subcommand)]
+    Campaign(Campaign),
     /// List, show and deliver the messages that agents have sent.
     #[command(subcommand)]
     Outbox(Outbox),
@@ -107,6 +121,12 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing was lost, doubled, orphaned, contradicted or stuck, 1 something was.
     Torture(Torture),
+    /// Run the whole harness in a simulated world, with faults, under many seeds, and check every promise.
+    ///
+    /// Everything follows from the seed: time, order of tasks, faults, clients. The first seed that fails is shrunk and printed.
+    ///
+    /// Exit codes: 0 every promise was kept, 1 one was broken, or 1,000 seeds or more have missed a fault or a case.
+    Sim(Sim),
     /// What `torture` kills.
     #[command(hide = true)]
     TortureChild(TortureChild),
@@ -158,49 +178,6 @@ pub(crate) struct Check {
     /// Print one JSON document, also for errors.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `singletree chat`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Chat {
-    /// Which agent answers, if the session is new.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
-    /// Which conversation; by default the last one.
-    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
-    pub(crate) session: Option<String>,
-    /// Start another conversation.
-    #[arg(long, conflicts_with = "session")]
-    pub(crate) new: bool,
-    #[command(flatten)]
-    pub(crate) who: Who,
-    #[command(flatten)]
-    pub(crate) server: ServerAddress,
-    #[command(flatten)]
-    pub(crate) db: Db,
-}
-
-/// `singletree send`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Send {
-    /// What to say; `-` reads it from the standard input.
-    #[arg(value_name = "TEXT")]
-    pub(crate) text: String,
-    /// Which conversation; by default the last one.
-    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
-    pub(crate) session: Option<String>,
-    /// An idempotency key: sending the same again under the same key does nothing twice.
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key: Option<String>,
-    /// Which agent answers, if the session is new.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
-    #[command(flatten)]
-    pub(crate) who: Who,
-    #[command(flatten)]
-    pub(crate) server: ServerAddress,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 /// `singletree pending`.
@@ -328,6 +305,9 @@ pub(crate) struct Doctor {
     /// Mend what can be mended without losing anything. Needs the database for itself.
     #[arg(long)]
     pub(crate) repair: bool,
+    /// The file of the agents: its [notify] tables say who hears of turns that a repair ends; by default singletree.toml in this folder.
+    #[arg(long, value_name = "FILE", requires = "repair")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -446,6 +426,8 @@ impl Command {
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common_options().json,
+            Self::Artifacts(it) => it.place_options().common.json,
+            Self::Campaign(it) => it.options().common.json,
             Self::Outbox(it) => it.common_options().json,
             Self::Mcp(Mcp::Accept { common, .. }) => common.json,
             Self::Graph(it) => it.wants_json(),
@@ -457,6 +439,7 @@ impl Command {
             Self::Restore(it) => it.common.json,
             Self::Erase(it) => it.common.json,
             Self::Torture(it) => it.json,
+            Self::Sim(it) => it.json,
             Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) | Self::Health(_) => false,
         }
     }

@@ -98,7 +98,7 @@ pub(crate) async fn show_answer_commands(
     here: &AnswerInstructions,
     screen: &mut TerminalOutput,
 ) -> Result<()> {
-    let agent = match chat.session_info(&wait.session).await {
+    let agent = match chat.session(&wait.session).info().await {
         Ok(info) => info.agent,
         // It was deleted meanwhile: nothing waits any more.
         Err(singletree::harness::Error::SessionUnknown { .. }) => return Ok(()),
@@ -128,7 +128,11 @@ fn format_answer_commands((signal, session): (&str, &str), is_action: bool, agai
 
 /// Returns the pending waits of a session, or of all sessions.
 pub(crate) async fn list_pending_waits(chat: &Chat, session: Option<&str>) -> Result<Vec<PendingWait>> {
-    Ok(chat.pending(session, WAITS_MAX).await?)
+    let waits = match session {
+        Some(session) => chat.session(session).pending().await?,
+        None => chat.pending(WAITS_MAX).await?,
+    };
+    Ok(waits.iter().map(|wait| wait.wait().clone()).collect())
 }
 
 /// Says how much waits, and in how many sessions; `other` stands before those.

@@ -68,7 +68,7 @@ pub(crate) enum Error {
     },
     /// The chat harness refused.
     #[error(transparent)]
-    Harness(#[from] harness::Error),
+    Harness(harness::Error),
     /// A message or an answer was refused before it became a turn.
     #[error("{}", _0.diagnostic)]
     Refused(Box<ErroredTurn>),
@@ -119,6 +119,9 @@ pub(crate) enum Error {
         /// The error that broke the connection; none where the stream only ended.
         source: Option<singletree_client::Error>,
     },
+    /// Campaigns cannot be served.
+    #[error(transparent)]
+    Campaigns(#[from] singletree::controller::Error),
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -149,6 +152,7 @@ impl Error {
             Self::TurnLost { source, .. } => {
                 source.as_ref().map_or("http_broken_off", |source| source.category())
             }
+            Self::Campaigns(error) => error.category(),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -178,6 +182,7 @@ impl Error {
             | Self::Http(_)
             | Self::Client(_)
             | Self::TurnLost { .. }
+            | Self::Campaigns(_)
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }
@@ -249,8 +254,11 @@ impl From<singletree_torture::Error> for Error {
     }
 }
 
-impl From<Box<ErroredTurn>> for Error {
-    fn from(turn: Box<ErroredTurn>) -> Self {
-        Self::Refused(turn)
+impl From<harness::Error> for Error {
+    fn from(error: harness::Error) -> Self {
+        match error {
+            harness::Error::Refused(turn) => Self::Refused(turn),
+            other => Self::Harness(other),
+        }
     }
 }

@@ -44,6 +44,8 @@ pub(crate) async fn follow_turn(
                 Some(event) => {
                     let event = event?;
                     view.show_event(&event, screen)?;
+                    // What is narrated of an event was narrated before the event is told.
+                    view.show_narration(screen)?;
                     if let Some(outcome) = event.what.outcome() {
                         return Ok(outcome.clone());
                     }

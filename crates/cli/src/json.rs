@@ -11,6 +11,7 @@ use singletree::config::ConfigReport;
 use singletree::durable::Timestamp;
 use singletree::harness::{
     FailedTurnEntry, HistoryEntry, PendingWait, SessionForkPoint, SessionInfo, SuspensionTerms,
+    TurnPromptPolicy,
 };
 use singletree::{ChatMessage, ChatTurnOutcome};
 
@@ -190,6 +191,9 @@ impl<'a> PrintedPendingWaits<'a> {
 pub(crate) struct PrintedSession<'a> {
     session: &'a str,
     agent: &'a str,
+    /// Only of sessions that take commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_policy: Option<TurnPromptPolicy>,
     messages: u64,
     created_at: String,
     updated_at: String,
@@ -203,6 +207,7 @@ impl<'a> PrintedSession<'a> {
         Self {
             session: &info.session,
             agent: &info.agent,
+            prompt_policy: Some(info.prompt_policy).filter(|policy| *policy == TurnPromptPolicy::Command),
             messages: info.messages,
             created_at: format_time(info.created_at),
             updated_at: format_time(info.updated_at),

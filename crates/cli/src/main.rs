@@ -4,11 +4,14 @@
 //! (INV-17).
 
 mod args;
+mod artifact_shelf;
+mod campaigns;
 mod erasure_log;
 mod error;
 mod exit;
 mod json;
 mod log;
+mod narration_screen;
 mod operator;
 mod place;
 mod ports;

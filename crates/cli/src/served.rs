@@ -1,6 +1,7 @@
 //! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the
 //! output that they have alone.
 
+mod campaigns;
 mod lists;
 mod turn_event;
 mod turn_stream;
@@ -11,13 +12,14 @@ use serde_json::{Value, json};
 use singletree::durable::{Error as StoreError, StoredTurnStatus as StoredStatus};
 use singletree::engine::{IdGenerator, RandomIds};
 use singletree::http::{HttpClient, HttpLimits, Secret};
-use singletree_client::{AnswerOutcome, Client, Connection};
+use singletree_client::{AnswerOutcome, CampaignClient, Client, Connection};
 use singletree_protocol::native::{
-    ForkSession, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, TurnStatus, Wait,
+    ForkSession, Outcome, PromptPolicy, SendContent, SendMessage, SenderRole, SignalAnswer, TurnStatus, Wait,
 };
 
 use self::turn_stream::TurnStart;
-use crate::args::AnswerArgument;
+use crate::args::{AnswerArgument, PolicyName};
+use crate::artifact_shelf::ArtifactShelf;
 use crate::command::not_failed_error;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
@@ -27,7 +29,7 @@ use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::shell_word::quote_shell_word;
 use crate::who::read_env_variable;
-use crate::wire::Workspace;
+use crate::wire::{Workspace, draw_session_id, policy_mismatch_error};
 
 /// Which server is spoken to instead of a database.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -57,6 +59,7 @@ const TURNS: u64 = 1000;
 /// A server's conversations.
 pub(crate) struct ServedChat {
     client: Client,
+    campaigns: Box<CampaignClient>,
     url: String,
     /// The options that a suggested command needs to reach the same conversations.
     again: String,
@@ -105,7 +108,13 @@ impl ServedChat {
     fn for_server_url(url: &str, key: Option<Secret>, again: String) -> Result<Self> {
         let transport = std::sync::Arc::new(HttpClient::new(HttpLimits::standard())?);
         let connection = Connection::new(transport, url, key)?;
-        Ok(Self { client: Client::new(connection), url: url.to_owned(), again })
+        let campaigns = Box::new(CampaignClient::new(connection.clone()));
+        Ok(Self { client: Client::new(connection), campaigns, url: url.to_owned(), again })
+    }
+
+    /// Returns the artifacts of a session.
+    pub(crate) fn artifact_shelf(&self, session: &str) -> ArtifactShelf<'_> {
+        ArtifactShelf::There { client: &self.client, session: session.to_owned() }
     }
 
     /// Returns where the server is.
@@ -113,15 +122,45 @@ impl ServedChat {
         &self.url
     }
 
+    /// Chooses the conversation: the one that is named; else the last one, if it has the policy that is asked for; else
+    /// a new one.
+    ///
+    /// # Errors
+    /// `usage` if the named one exists and has another policy, which it keeps; those of the server.
+    pub(crate) async fn choose_session(
+        &self,
+        (named, last): (Option<String>, Option<String>),
+        policy: Option<PolicyName>,
+    ) -> Result<String> {
+        let is_named = named.is_some();
+        let Some(found) = named.or(last) else { return Ok(draw_session_id()) };
+        let Some(policy) = policy.map(PolicyName::to_native_policy) else { return Ok(found) };
+        match self.client.fetch_session(&found).await {
+            Ok(session) if session.prompt_policy == policy => Ok(found),
+            Ok(_) if is_named => Err(policy_mismatch_error(&found, policy.as_str())),
+            Ok(_) => Ok(draw_session_id()),
+            Err(error) if error.category() == "chat_session_unknown" => Ok(found),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells whether a session takes commands; a session that is not there yet, or that may not be read, does not.
+    pub(crate) async fn takes_commands(&self, session: &str) -> bool {
+        let found = self.client.fetch_session(session).await;
+        found.is_ok_and(|session| session.prompt_policy == PromptPolicy::Command)
+    }
+
     /// Sends a message and shows the outcome of its turn.
     pub(crate) async fn send_message(
         &self,
         session: &str,
-        (text, agent, key): (String, Option<String>, Option<&str>),
+        (text, agent, policy): (String, Option<String>, Option<PolicyName>),
+        key: Option<&str>,
         (as_json, screen): (bool, &mut TerminalOutput),
     ) -> Result<u8> {
         let content = SendContent::Text(text);
-        let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy: None };
+        let prompt_policy = policy.map(PolicyName::to_native_policy);
+        let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy };
         if as_json {
             let outcome = self.client.send_message(session, &message, key).await?;
             return self.print_turn_outcome(session, &outcome, (as_json, screen));

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, ServingSettings, TokenSettings};
+use singletree::controller::{ControllerBuilder, ControllerParts};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
-use singletree::harness::{BlobLimits, Blobs, NoticeSettings, Redact};
+use singletree::harness::{BlobLimits, Blobs, ChatBuilder, NoticeSettings, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::{Chat, SqliteStore};
 use singletree_server::{
@@ -15,6 +16,7 @@ use singletree_server::{
 };
 
 use crate::args::{Serve, Switch};
+use crate::campaigns::begin_controller;
 use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
@@ -91,6 +93,8 @@ impl ConfiguredServer {
     ) -> Result<Self> {
         let AgentSelection {
             agents,
+            resources,
+            campaigns,
             listed,
             limits,
             serving,
@@ -106,22 +110,24 @@ impl ConfiguredServer {
         bounds.connections = limit_connections(bounds.connections, descriptor_limit);
         let documents = Arc::new(store.clone());
         let narration = build_narration_log(args.narration, &serving, &redactor)?;
-        let known = redactor.clone();
-        let clean: Redact = Arc::new(move |text| known.redact(text).into_owned());
+        let clean = build_redact_function(&redactor);
+        let campaigns = begin_controller(documents.clone(), resources, campaigns).redacting(clean.clone());
+        let campaigns = build_campaign_parts(campaigns, &narration, &serving)?;
         let chat = agents
             .into_iter()
             .map(|agent| agent.redacting(clean.clone()))
+            .chain([campaigns.cycle_agent()])
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(limits)
-            .narration(narration.sink())
-            .narrate_in(serving.narration_language.unwrap_or_default())
             .blobs(Blobs::new(store.clone()).limits(resolve_blob_limits(&serving)))
             .notices(build_notice_settings(&notify)?)
             .audit(bounds.audit_kept)
             .watcher(telemetry.turn_watcher());
+        let chat = narrate_chat(chat, &narration, &serving);
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
         let chat = chat.open(telemetry.measure_store(documents.clone()))?;
-        let server = Server::builder(chat, documents)
+        let server = Server::builder(chat.clone(), documents)
+            .campaigns(campaigns.with_chat(chat))
             .listed_agents(listed)
             .limits(bounds)
             .redactor(redactor.clone())
@@ -158,6 +164,31 @@ impl ConfiguredServer {
     }
 }
 
+fn build_redact_function(redactor: &Redactor) -> Redact {
+    let known = redactor.clone();
+    Arc::new(move |text| known.redact(text).into_owned())
+}
+
+/// Sets where a chat narrates, and how.
+fn narrate_chat(chat: ChatBuilder, narration: &NarrationLog, serving: &ServingSettings) -> ChatBuilder {
+    chat.narration(narration.sink())
+        .narrate_in(serving.narration_language.unwrap_or_default())
+        .narrate_as(serving.narration_verbosity.unwrap_or_default())
+}
+
+/// Makes the parts of the controller of campaigns, which narrates as the chat does.
+fn build_campaign_parts(
+    campaigns: ControllerBuilder,
+    narration: &NarrationLog,
+    serving: &ServingSettings,
+) -> Result<ControllerParts> {
+    let campaigns = campaigns
+        .narration(narration.sink())
+        .narrate_in(serving.narration_language.unwrap_or_default())
+        .narrate_as(serving.narration_verbosity.unwrap_or_default());
+    Ok(campaigns.build()?)
+}
+
 /// Makes the narration log. The command line takes precedence over the file.
 pub(crate) fn build_narration_log(
     asked: Option<Switch>,
@@ -168,7 +199,9 @@ pub(crate) fn build_narration_log(
     if !is_on {
         return Ok(NarrationLog::new_disabled());
     }
-    let (limits, redactor, clock) = (NarrationLimits::default(), redactor.clone(), Arc::new(SystemClock));
+    let usual = NarrationLimits::default();
+    let limits = NarrationLimits { entries: size_or_default(serving.narration_keep, usual.entries), ..usual };
+    let (redactor, clock) = (redactor.clone(), Arc::new(SystemClock));
     let Some(file) = &serving.narration_file else {
         return Ok(NarrationLog::new(limits, redactor, clock, &RandomIds));
     };
@@ -278,7 +311,7 @@ fn resolve_quotas(settings: &QuotaSettings) -> Quotas {
     }
 }
 
-fn size_or_default(bytes: Option<u64>, usual: usize) -> usize {
+pub(crate) fn size_or_default(bytes: Option<u64>, usual: usize) -> usize {
     bytes.map_or(usual, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 

@@ -11,6 +11,7 @@ use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
 use crate::hint::hint_for_error;
 use crate::json;
+use crate::narration_screen::TerminalNarration;
 use crate::print::{TerminalOutput, TextStyle, to_single_line};
 
 /// The sign of life while a model thinks.
@@ -39,6 +40,8 @@ pub(crate) struct TurnView {
     echo: bool,
     /// Whether the lines of a text after its first are indented: then none of them looks like a line of ours.
     indents: bool,
+    /// The narration that is shown between the events, and of which session.
+    narration: Option<(TerminalNarration, String)>,
     /// How many line breaks of the message on its way are not on the screen yet, since nothing came after them.
     breaks: usize,
 }
@@ -71,6 +74,20 @@ impl TurnView {
     /// Makes a view for where lines of ours, such as prompts, stand between the texts.
     pub(crate) fn with_indentation() -> Self {
         Self { indents: true, ..Self::default() }
+    }
+
+    /// Shows narration between the events, as it comes.
+    pub(crate) fn narrating(mut self, narration: Option<(TerminalNarration, String)>) -> Self {
+        self.narration = narration;
+        self
+    }
+
+    /// Shows what was narrated since the last event.
+    pub(crate) fn show_narration(&self, screen: &mut TerminalOutput) -> io::Result<()> {
+        match &self.narration {
+            Some((narration, session)) => narration.print_new(session, screen),
+            None => Ok(()),
+        }
     }
 
     /// Shows an event.

@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use serde_json::{Map, json};
 use singletree::agent::demo::{self, DemoParts};
-use singletree::agent::{Artifacts, ChatAgent, DocumentPins, ToolDocuments};
+use singletree::agent::{AgentProfile, AgentResources, Artifacts, DocumentPins, ToolDocuments};
 use singletree::config::{
-    AgentDependencies, BareModel, Config, InspectionDepth, NotifySettings, OnUnoffered, ServingSettings,
-    Surroundings,
+    AgentDependencies, BareModel, CampaignSettings, Config, InspectionDepth, NotifySettings, OnUnoffered,
+    ServingSettings, Surroundings,
 };
-use singletree::engine::{Clock, IdGenerator, RandomIds, SystemClock};
+use singletree::controller::demo::DemoCampaignModel;
+use singletree::env::{Env, SystemClock};
 use singletree::harness::{Limits, Retention};
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
 use singletree::tools::{NoteStore, OutboxStore, UnavailableStore};
-use singletree::{Agent, SqliteStore};
+use singletree::{Agent, GraphAgent, SqliteStore};
 use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::shell_word::quote_shell_word;
-use singletree::engine::RuntimeTimer;
 
 /// The file that is looked for where none is named.
 pub(crate) const FILE: &str = "singletree.toml";
@@ -83,9 +83,13 @@ pub(crate) struct LoadedConfiguration {
 #[derive(Debug)]
 pub(crate) struct AgentSelection {
     /// The agents; the first one answers unless another is asked for.
-    pub(crate) agents: Vec<Agent>,
+    pub(crate) agents: Vec<GraphAgent>,
+    /// The model, the tools and the permissions of each, for campaigns.
+    pub(crate) resources: Vec<AgentResources>,
+    /// The templates of campaigns, and the tools that may read their proofs.
+    pub(crate) campaigns: CampaignSettings,
     /// How clients of a server list them.
-    pub(crate) listed: Vec<ChatAgent>,
+    pub(crate) listed: Vec<AgentProfile>,
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
     pub(crate) serving: ServingSettings,
@@ -140,11 +144,11 @@ impl AgentSelection {
 
     /// The demo: a script that needs no key and no network.
     pub(crate) fn with_demo_agent() -> Result<Self> {
-        let agent = build_demo_agent(&Arc::new(UnavailableStore))?;
-        let listed = vec![ChatAgent {
+        let (agent, resources) = build_demo_agent(&Arc::new(UnavailableStore), None)?;
+        let listed = vec![AgentProfile {
             description: Some("A script with real tools: needs no key and no network.".to_owned()),
             other: Map::from_iter([("examples".to_owned(), json!(demo::EXAMPLES))]),
-            ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
+            ..AgentProfile::new(demo::NAME, "Demo", MADE_AT)
         }];
         let (limits, serving, redactor) =
             (Limits::default(), ServingSettings::default(), Redactor::default());
@@ -152,6 +156,8 @@ impl AgentSelection {
         let (about, again) = (None, String::new());
         Ok(Self {
             agents: vec![agent],
+            resources: vec![resources],
+            campaigns: CampaignSettings::default(),
             listed,
             limits,
             serving,
@@ -170,19 +176,23 @@ impl AgentSelection {
     /// `unoffered` is told of tools that the agents do not have.
     pub(crate) fn build_over_store(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
         let documents = build_tool_documents(store);
-        self.agents = match self.made_of.take() {
+        let artifacts = Arc::new(Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock)));
+        (self.agents, self.resources) = match self.made_of.take() {
             Some((config, means)) => {
-                let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
                 let means = AgentDependencies {
-                    artifacts: Some(Arc::new(artifacts)),
+                    artifacts: Some(artifacts),
                     tool_documents: Some(documents),
                     definition_pins: Some(Arc::new(build_definition_pins(store))),
                     unoffered: Some(unoffered),
                     ..means
                 };
-                config.build(&means)?.agents
+                let built = config.build(&means)?;
+                (built.agents, built.resources)
             }
-            None => vec![build_demo_agent(&documents)?],
+            None => {
+                let (agent, resources) = build_demo_agent(&documents, Some(artifacts))?;
+                (vec![agent], vec![resources])
+            }
         };
         Ok(self)
     }
@@ -192,9 +202,7 @@ impl AgentSelection {
         let means = AgentDependencies {
             tool_documents: None,
             definition_pins: None,
-            now: Arc::new(|| SystemClock.now().to_system_time()),
-            pace: Arc::new(RuntimeTimer),
-            fraction: Arc::new(draw_fraction),
+            env: Env::from_system(),
             snapshots: Some(environments.clone()),
             artifacts: None,
             unoffered: None,
@@ -202,10 +210,14 @@ impl AgentSelection {
         let built = config.build(&means)?;
         let serving = config.serving_settings().clone();
         let redactor = config.redactor();
-        let (agents, listed, limits) = (built.agents, built.listed, built.limits);
+        let (agents, resources) = (built.agents, built.resources);
+        let (listed, limits) = (built.listed, built.limits);
         let notify = config.notify_settings().to_vec();
+        let campaigns = config.campaign_settings();
         Ok(Self {
             agents,
+            resources,
+            campaigns,
             listed,
             limits,
             serving,
@@ -230,14 +242,16 @@ pub(crate) fn build_definition_pins(store: &SqliteStore) -> DocumentPins {
     DocumentPins::new(Arc::new(store.clone()))
 }
 
-fn build_demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Result<Agent> {
-    let parts = DemoParts {
-        notes: store.clone(),
-        outbox: store.clone(),
-        now: Box::new(|| SystemClock.now().to_system_time()),
-        pace: Arc::new(RuntimeTimer),
-    };
-    demo::build_demo_agent(parts).map_err(|source| Error::Agent { source })
+fn build_demo_agent<S: NoteStore + OutboxStore + 'static>(
+    store: &Arc<S>,
+    artifacts: Option<Arc<Artifacts>>,
+) -> Result<(GraphAgent, AgentResources)> {
+    let (notes, outbox) = (store.clone(), store.clone());
+    let parts = DemoParts { notes, outbox, env: Env::from_system(), artifacts };
+    let built = demo::build_demo_agent(parts).and_then(Agent::build_with_resources);
+    let (agent, resources) = built.map_err(|source| Error::Agent { source })?;
+    let model = DemoCampaignModel::new(resources.model());
+    Ok((agent, resources.with_model(model)))
 }
 
 /// Reads and checks a file.
@@ -297,14 +311,6 @@ pub(crate) fn read_env_variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok()
 }
 
-/// Draws from 0 up to 1.
-fn draw_fraction() -> f64 {
-    let uuid = RandomIds.generate_uuid();
-    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
-    u32::from_str_radix(&digits, 16)
-        .map_or(0.5, |from_str_radix| f64::from(from_str_radix) / (f64::from(u32::MAX) + 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,10 +325,5 @@ mod tests {
         for wrong in ["", "gpt-5", "openai", "openai:", "openai: ", "mistral:x"] {
             assert!(wrong.parse::<ModelArgument>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn chance_is_between_nothing_and_one() {
-        assert!((0..100).map(|_| draw_fraction()).all(|it| (0.0..1.0).contains(&it)));
     }
 }

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use singletree::agent::Artifacts;
 use singletree::config::OnUnoffered;
+use singletree::controller::Controller;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitRowQuery};
-use singletree::engine::{GraphOutline, IdGenerator, RandomIds};
+use singletree::engine::{GraphOutline, IdGenerator, RandomIds, SystemClock};
 use singletree::harness;
+use singletree::harness::TurnPromptPolicy;
 use singletree::http::Redactor;
-use singletree::{Agent, Blobs, Chat, SqliteStore};
+use singletree::{Blobs, Chat, GraphAgent, SqliteStore};
 
+use crate::args::PolicyName;
 use crate::ask::AnswerInstructions;
+use crate::campaigns::begin_controller;
 use crate::error::{Error, Result};
+use crate::narration_screen::{PIECES_MAX, TerminalNarration};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
-use crate::serving::{build_notice_settings, resolve_blob_limits};
+use crate::serving::{build_notice_settings, resolve_blob_limits, size_or_default};
 use crate::who::{AgentSelection, Who};
 
 /// How long running turns may take to end before the process does; the next process finishes the others.
@@ -31,6 +37,12 @@ pub(crate) struct Workspace {
     pub(crate) about: Option<String>,
     /// How somebody answers from here who is asked later.
     pub(crate) here: AnswerInstructions,
+    /// Drives its campaigns.
+    pub(crate) controller: Controller,
+    /// The artifacts of its sessions.
+    pub(crate) artifacts: Artifacts,
+    /// What was narrated since it was opened.
+    pub(crate) narration: TerminalNarration,
     pub(crate) store: SqliteStore,
 }
 
@@ -73,34 +85,76 @@ impl Workspace {
 
     fn build_over_store(cast: AgentSelection, store: SqliteStore, place: &DatabaseLocation) -> Result<Self> {
         let unoffered = build_unoffered_warner(cast.redactor.clone());
-        let AgentSelection { agents, limits, serving, notify, redactor, about, again, .. } =
-            cast.build_over_store(&store, unoffered)?;
+        let AgentSelection {
+            agents,
+            resources,
+            campaigns,
+            limits,
+            serving,
+            notify,
+            redactor,
+            about,
+            again,
+            ..
+        } = cast.build_over_store(&store, unoffered)?;
+        let kept = match serving.narration {
+            Some(false) => 0,
+            Some(true) | None => size_or_default(serving.narration_keep, PIECES_MAX),
+        };
+        let narration = TerminalNarration::new(kept, redactor.clone());
+        let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
         let builder = Chat::builder()
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(resolve_blob_limits(&serving)))
-            .notices(build_notice_settings(&notify)?);
-        let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
+            .notices(build_notice_settings(&notify)?)
+            .narration(Arc::new(narration.clone()))
+            .narrate_in(serving.narration_language.unwrap_or_default())
+            .narrate_as(serving.narration_verbosity.unwrap_or_default());
+        let known = redactor.clone();
+        let parts = begin_controller(Arc::new(store.clone()), resources, campaigns)
+            .narration(Arc::new(narration.clone()))
+            .narrate_in(serving.narration_language.unwrap_or_default())
+            .narrate_as(serving.narration_verbosity.unwrap_or_default())
+            .redacting(Arc::new(move |text| known.redact(text).into_owned()))
+            .build()?;
+        let agents = agents.into_iter().chain([parts.cycle_agent()]);
+        let chat = agents.fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
+        let controller = parts.with_chat(chat.clone());
         let agents = Some(chat.agents().map(str::to_owned).collect());
         let here = AnswerInstructions { again: format!("{again}{}", place.database_option()), agents };
-        Ok(Self { chat, redactor, about, here, store })
+        Ok(Self { chat, redactor, about, here, controller, artifacts, narration, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers
-    /// there, or any of those that are here; else a new one.
+    /// there, or any of those that are here, under the policy that is asked for; else a new one.
+    ///
+    /// # Errors
+    /// `usage` if the named one exists and has another policy, which it keeps.
     pub(crate) async fn choose_session(
         &self,
         named: Option<String>,
         last: Option<String>,
-        agent: Option<&str>,
+        (agent, policy): (Option<&str>, Option<PolicyName>),
     ) -> Result<String> {
+        let policy = policy.map(PolicyName::to_prompt_policy);
+        let fits = |it: TurnPromptPolicy| policy.is_none_or(|policy| policy == it);
+        if let (Some(named), Some(policy)) = (&named, policy) {
+            match self.chat.session(named).info().await {
+                Ok(info) if !fits(info.prompt_policy) => {
+                    return Err(policy_mismatch_error(named, policy.as_str()));
+                }
+                Ok(_) | Err(harness::Error::SessionUnknown { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let Some(last) = named.is_none().then_some(last).flatten() else {
             return Ok(named.unwrap_or_else(draw_session_id));
         };
         let answers = |name: &str| {
             agent.map_or_else(|| self.chat.agents().any(|agent| agent == name), |agent| agent == name)
         };
-        match self.chat.session_info(&last).await {
-            Ok(info) if answers(&info.agent) => Ok(last),
+        match self.chat.session(&last).info().await {
+            Ok(info) if answers(&info.agent) && fits(info.prompt_policy) => Ok(last),
             Ok(_) => Ok(draw_session_id()),
             Err(harness::Error::SessionUnknown { .. }) => Ok(last),
             Err(error) => Err(error.into()),
@@ -137,7 +191,8 @@ impl Workspace {
 
     /// Lets running turns end, and closes the database.
     pub(crate) async fn close_gracefully(self) {
-        let Self { chat, store, .. } = self;
+        let Self { chat, controller, store, .. } = self;
+        drop(controller);
         // A turn that did not end in time is taken over at the next start.
         chat.shutdown(GRACE).await;
         drop(chat);
@@ -170,13 +225,20 @@ async fn open_read_only_store(place: &DatabaseLocation) -> Result<SqliteStore> {
 pub(crate) async fn describe_graph(name: &str, who: &Who) -> Result<GraphOutline> {
     let agents = AgentSelection::from_arguments(who).await?.agents;
     let found = agents.iter().find(|agent| agent.name() == name);
-    let found = found.ok_or_else(|| unknown_agent_error(name, agents.iter().map(Agent::name)))?;
+    let found = found.ok_or_else(|| unknown_agent_error(name, agents.iter().map(GraphAgent::name)))?;
     Ok(found.graph().outline())
 }
 
 fn unknown_agent_error<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", ")))
+}
+
+/// Says that a session keeps its policy.
+pub(crate) fn policy_mismatch_error(session: &str, policy: &str) -> Error {
+    Error::Usage(format!(
+        "session {session} keeps the policy that it was made with, which is not '{policy}'; start another one"
+    ))
 }
 
 /// Makes the id of a new session: short, for people type it.

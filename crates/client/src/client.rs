@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use singletree_protocol::native::{
-    AgentList, CreateSession, EditMessage, ForkSession, KeptSignal, MessageList, Outcome, RegenerateReply,
-    SendContent, SendMessage, SenderRole, Session, SessionExport, SessionList, SignalAnswer, Turn, TurnList,
-    WaitList,
+    AddArtifact, AgentList, ApproveArtifact, Artifact, ArtifactList, CreateSession, EditMessage, ForkSession,
+    KeptSignal, MessageList, NarrationList, Outcome, RegenerateReply, SendContent, SendMessage, SenderRole,
+    Session, SessionExport, SessionList, SignalAnswer, Turn, TurnList, WaitList,
 };
 
 use crate::connection::{Connection, ServerApiRequest};
@@ -290,6 +290,42 @@ impl Client {
         EventStream::open_stream(&self.connection, asked).await
     }
 
+    /// Lists all versions of the artifacts of a session.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn list_artifacts(&self, session: &str) -> Result<ArtifactList> {
+        self.connection.request_json(self.get_request(&["v1", "sessions", session, "artifacts"])).await
+    }
+
+    /// Adds a version of an artifact. Nobody has approved it.
+    ///
+    /// # Errors
+    /// As all calls; `artifact_refused` if kind or key are no names or the content is too long.
+    pub async fn add_artifact(&self, session: &str, artifact: &AddArtifact) -> Result<Artifact> {
+        let asked = self.post_request(&["v1", "sessions", session, "artifacts"], artifact)?;
+        self.connection.request_json(asked).await
+    }
+
+    /// Approves one version of an artifact, by the digest of what was read. Needs the scope `approve`.
+    ///
+    /// # Errors
+    /// As all calls; `artifact_refused` if there is none of this name, or it says something else.
+    pub async fn approve_artifact(&self, session: &str, approval: &ApproveArtifact) -> Result<Artifact> {
+        let asked = self.post_request(&["v1", "sessions", session, "artifacts", "approve"], approval)?;
+        self.connection.request_json(asked).await
+    }
+
+    /// Lists the narration of a session that is held at the moment, after the piece with the id `after`. Nothing may be
+    /// concluded from it: it is text for people.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn list_narration(&self, session: &str, after: Option<&str>) -> Result<NarrationList> {
+        let asked = self.get_request(&["v1", "sessions", session, "narration"]);
+        self.connection.request_json(asked.with_query("after", after)).await
+    }
+
     /// Follows the events of a session after one event, or from the oldest that is kept. The stream ends when the
     /// server ends it or the connection breaks; resume it with the id of the last event: [`EventStream::last_event_id`].
     ///
@@ -318,7 +354,7 @@ fn text_message(text: &str) -> SendMessage {
     SendMessage { role: SenderRole::User, content, agent: None, prompt_policy: None }
 }
 
-fn with_idempotency_key(asked: ServerApiRequest, key: Option<&str>) -> ServerApiRequest {
+pub(crate) fn with_idempotency_key(asked: ServerApiRequest, key: Option<&str>) -> ServerApiRequest {
     match key {
         Some(key) => asked.with_header("idempotency-key", key),
         None => asked,

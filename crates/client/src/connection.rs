@@ -155,6 +155,10 @@ impl ServerApiRequest {
         Ok(Self { method: Method::Post, body: body.into(), ..Self::get(url) })
     }
 
+    pub(crate) fn put(url: Url, body: &impl Serialize) -> Result<Self> {
+        Ok(Self { method: Method::Put, ..Self::post(url, body)? })
+    }
+
     /// Adds a header.
     pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));

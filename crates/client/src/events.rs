@@ -1,4 +1,4 @@
-//! Streams of events, as typed as the rest.
+//! Streams of the events of sessions, as typed as the rest.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,24 +6,66 @@ use std::fmt;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use singletree_http::{BoxStream, EventReader, HttpLimits};
-use singletree_protocol::native::{Event, StreamItem};
+use singletree_protocol::native::{ApiError, Event, StreamFailed, StreamItem};
 
 use crate::connection::{Connection, ServerApiRequest};
 use crate::error::{Error, Result, ServerRefusal};
 
-/// A stream of events, in their order.
-pub struct EventStream {
+/// The data of the frames of a stream, in their order.
+pub(crate) struct FrameDataStream {
     body: BoxStream<'static, singletree_http::Result<Bytes>>,
     reader: EventReader,
     ready: VecDeque<String>,
+}
+
+impl FrameDataStream {
+    pub(crate) async fn open_stream(connection: &Connection, asked: ServerApiRequest) -> Result<Self> {
+        let response = connection.open_response(asked.with_header("accept", "text/event-stream")).await?;
+        let reader = EventReader::new(HttpLimits::standard().line_bytes);
+        Ok(Self { body: response.body, reader, ready: VecDeque::new() })
+    }
+
+    /// Waits for the data of the next frame; none when the stream has ended.
+    ///
+    /// # Cancellation
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next_data(&mut self) -> Result<Option<String>> {
+        loop {
+            if let Some(data) = self.ready.pop_front() {
+                return Ok(Some(data));
+            }
+            let Some(piece) = self.body.next().await else { return Ok(None) };
+            let mut events = Vec::new();
+            self.reader.push_bytes(&piece?, &mut events)?;
+            self.ready.extend(events.into_iter().map(|event| event.data));
+        }
+    }
+}
+
+/// Returns the error with which a server ended a stream.
+pub(crate) fn stream_failure(failed: StreamFailed) -> Error {
+    let ApiError { category, bucket, message, hint, turn, .. } = failed.error;
+    let (bucket, retry_after) = (Some(bucket), None);
+    Error::Refused(Box::new(ServerRefusal {
+        status: 200,
+        category,
+        bucket,
+        message,
+        hint,
+        retry_after,
+        turn,
+    }))
+}
+
+/// A stream of events, in their order.
+pub struct EventStream {
+    frames: FrameDataStream,
     last: Option<String>,
 }
 
 impl EventStream {
     pub(crate) async fn open_stream(connection: &Connection, asked: ServerApiRequest) -> Result<Self> {
-        let response = connection.open_response(asked.with_header("accept", "text/event-stream")).await?;
-        let reader = EventReader::new(HttpLimits::standard().line_bytes);
-        Ok(Self { body: response.body, reader, ready: VecDeque::new(), last: None })
+        Ok(Self { frames: FrameDataStream::open_stream(connection, asked).await?, last: None })
     }
 
     /// Waits for the next event; none when the stream has ended.
@@ -34,15 +76,8 @@ impl EventStream {
     /// # Cancellation
     /// Dropping the future loses nothing.
     pub async fn next_event(&mut self) -> Result<Option<Event>> {
-        loop {
-            if let Some(data) = self.ready.pop_front() {
-                return self.parse_event(&data).map(Some);
-            }
-            let Some(piece) = self.body.next().await else { return Ok(None) };
-            let mut events = Vec::new();
-            self.reader.push_bytes(&piece?, &mut events)?;
-            self.ready.extend(events.into_iter().map(|event| event.data));
-        }
+        let data = self.frames.next_data().await?;
+        data.map(|data| self.parse_event(&data)).transpose()
     }
 
     /// Returns the id of the event that was seen last: from behind it a new stream misses nothing.
@@ -61,15 +96,7 @@ impl EventStream {
                 }
                 Ok(*event)
             }
-            StreamItem::Failed(failed) => Err(Error::Refused(Box::new(ServerRefusal {
-                status: 200,
-                category: failed.error.category,
-                bucket: Some(failed.error.bucket),
-                message: failed.error.message,
-                hint: failed.error.hint,
-                retry_after: None,
-                turn: failed.error.turn,
-            }))),
+            StreamItem::Failed(failed) => Err(stream_failure(failed)),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! out.
 //!
 //! # Inside
-//! `connection` sends and reads; `client` and `events` are the native API, `engine` is OpenHarness over HTTP with
+//! `connection` sends and reads; `client`, `campaigns` and their events are the native API, `engine` is OpenHarness over HTTP with
 //! `retry`. In `shell`, `plan` is pure: response in, steps out. It has no effects, so a test can compute the plan of
 //! any response; `conversation` carries plans out, through a person and hands that its caller provides.
 //!
@@ -29,6 +29,8 @@ mod error;
 
 mod connection;
 
+mod campaign_events;
+mod campaigns;
 mod client;
 mod engine;
 mod events;
@@ -36,6 +38,8 @@ mod retry;
 
 mod shell;
 
+pub use campaign_events::CampaignEventStream;
+pub use campaigns::CampaignClient;
 pub use client::{AnswerOutcome, Client};
 pub use connection::Connection;
 pub use engine::{DeviceKeyStatus, EngineClient};

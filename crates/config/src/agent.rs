@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_harness::{Budget, Durability, OnDisconnect, WhileSuspended};
+use singletree_harness::{Budget, Durability, OnDisconnect, TurnPromptPolicy, WhileSuspended};
 
 use crate::approval::ApprovalTable;
 use crate::compaction::CompactionTable;
@@ -37,6 +37,8 @@ pub(crate) struct AgentTable {
     pub(crate) durability: Option<LocatedValue<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) on_disconnect: Option<OnDisconnect>,
+    /// Which texts reach the model in new sessions that say nothing else.
+    pub(crate) prompt_policy: Option<TurnPromptPolicy>,
     pub(crate) hidden: bool,
     /// The maximum number of consecutive answers of its model that are sent back for a repair.
     pub(crate) repairs: Option<u64>,
@@ -64,6 +66,9 @@ const WHILE_SUSPENDED: &[(&str, WhileSuspended)] = &[
 const ON_DISCONNECT: &[(&str, OnDisconnect)] =
     &[("continue", OnDisconnect::Continue), ("cancel", OnDisconnect::Cancel)];
 
+const PROMPT_POLICIES: &[(&str, TurnPromptPolicy)] =
+    &[("conversation", TurnPromptPolicy::Conversation), ("command", TurnPromptPolicy::Command)];
+
 impl AgentTable {
     /// Makes an agent of a name and nothing else.
     pub(crate) fn with_name_only(name: LocatedValue<String>) -> Self {
@@ -88,6 +93,7 @@ impl AgentTable {
             durability: None,
             while_suspended: None,
             on_disconnect: None,
+            prompt_policy: None,
             hidden: false,
             repairs: None,
             replies: None,
@@ -150,6 +156,7 @@ impl AgentTable {
                 .read_choice("while_suspended", WHILE_SUSPENDED)
                 .map(|choice| choice.value),
             on_disconnect: section.read_choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
+            prompt_policy: section.read_choice("prompt_policy", PROMPT_POLICIES).map(|policy| policy.value),
             hidden: section.read_flag("hidden").unwrap_or(false),
             repairs: section.read_count("repairs", 0).map(|count| count.value),
             replies: section.open_section("replies").map(RepliesTable::from_section),

@@ -2,11 +2,13 @@
 
 mod model;
 mod picked;
+mod replaced;
 mod server;
 mod team;
 mod tools;
 mod watched;
 
+pub use replaced::ReplacedParts;
 pub(crate) use server::build_mcp_server;
 pub(crate) use team::reachable_agents;
 pub(crate) use tools::model_tool_name;
@@ -15,13 +17,12 @@ pub(crate) use watched::describe_unoffered_server;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use singletree_agent::{
-    AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource, ToolDocuments,
+    Agent, AgentProfile, AgentResources, ApprovalPolicy, Artifacts, SnapshotSource, ToolDocuments,
 };
-use singletree_harness::{Agent, Limits};
-use singletree_llm::Timer;
+use singletree_env::Env;
+use singletree_harness::{GraphAgent, Limits};
 use singletree_tools::DefinitionPins;
 
 use crate::agent::AgentTable;
@@ -42,12 +43,9 @@ pub struct AgentDependencies {
     /// Where the first known definitions of the tools of MCP servers are kept; without it they last as long as the
     /// agents.
     pub definition_pins: Option<Arc<dyn DefinitionPins>>,
-    /// Where the time comes from.
-    pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    /// Lets time pass: between attempts to reach a model, and between the words of a script.
-    pub pace: Arc<dyn Timer>,
-    /// Draws from 0 up to 1, for the jitter of those pauses.
-    pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
+    /// The environment of the agents' graphs. Its clock tells the time to the tool `clock`; its timer performs the pauses
+    /// between the words of a script. The waits between attempts to reach a model are those of the chat.
+    pub env: Env,
     /// Where the state comes from that models are shown with commands; none otherwise.
     pub snapshots: Option<Arc<dyn SnapshotSource>>,
     /// Where artifacts are kept, of which models are shown the approved ones with commands; none otherwise.
@@ -60,7 +58,7 @@ impl fmt::Debug for AgentDependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentDependencies")
             .field("tool_documents", &self.tool_documents)
-            .field("pace", &self.pace)
+            .field("env", &self.env)
             .finish_non_exhaustive()
     }
 }
@@ -70,9 +68,11 @@ impl fmt::Debug for AgentDependencies {
 #[non_exhaustive]
 pub struct BuiltAgents {
     /// The agents; the one that answers unless another is asked for comes first.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<GraphAgent>,
+    /// The model, the tools and the permissions of each, for campaigns.
+    pub resources: Vec<AgentResources>,
     /// How clients list them, in the order in which people pick them.
-    pub listed: Vec<ChatAgent>,
+    pub listed: Vec<AgentProfile>,
     /// The bounds of the chat that they are for.
     pub limits: Limits,
 }
@@ -86,13 +86,21 @@ impl Config {
     /// that no check can see.
     pub fn build(&self, means: &AgentDependencies) -> Result<BuiltAgents> {
         let models = model::build_models(self, means)?;
-        let shared = tools::SharedResources::new(self, means)?;
-        let mut agents = Vec::new();
+        self.build_agents(&models, (&tools::SharedResources::new(self, means)?, means))
+    }
+
+    fn build_agents(
+        &self,
+        models: &model::Models<'_>,
+        (shared, means): (&tools::SharedResources<'_>, &AgentDependencies),
+    ) -> Result<BuiltAgents> {
+        let (mut agents, mut resources) = (Vec::new(), Vec::new());
         for name in self.agent_names() {
             let Some(table) = self.file.agents.iter().find(|agent| agent.name.value == name) else {
                 continue;
             };
-            let mut agent = self.build_chat_agent(table, &models, (&shared, means))?.budget(table.budget);
+            let (agent, own) = self.build_chat_agent(table, models, (shared, means))?;
+            let mut agent = agent.budget(table.budget);
             agent = agent.replies(RepliesTable::merge_error_replies(
                 self.file.replies.as_ref(),
                 table.replies.as_ref(),
@@ -103,28 +111,34 @@ impl Config {
             if let Some(policy) = table.on_disconnect {
                 agent = agent.on_disconnect(policy);
             }
+            if let Some(policy) = table.prompt_policy {
+                agent = agent.prompt_policy(policy);
+            }
             if let Some(durability) = &table.durability {
                 agent = agent.durability(durability.value);
             }
             agents.push(agent);
+            resources.push(own);
         }
-        Ok(BuiltAgents { agents, listed: self.agent_records(), limits: self.file.limits.clone() })
+        let (listed, limits) = (self.agent_records(), self.file.limits.clone());
+        Ok(BuiltAgents { agents, resources, listed, limits })
     }
 
     /// Describes the agents, in the order in which people pick them.
-    fn agent_records(&self) -> Vec<ChatAgent> {
+    fn agent_records(&self) -> Vec<AgentProfile> {
         let tables = |name: &str| self.file.agents.iter().find(|agent| agent.name.value == name);
         let found = self.agent_names().into_iter().filter_map(tables);
-        let described = |(order, table)| ChatAgent { sort_order: Some(order), ..team::agent_record(table) };
+        let described =
+            |(order, table)| AgentProfile { sort_order: Some(order), ..team::agent_record(table) };
         (0..).zip(found).map(described).collect()
     }
 
-    fn agent_loop_builder(
+    fn build_single_agent(
         &self,
         table: &AgentTable,
         models: &model::Models<'_>,
         (shared, means): (&tools::SharedResources<'_>, &AgentDependencies),
-    ) -> Result<AgentLoopBuilder> {
+    ) -> Result<Agent> {
         let name = table.name.value.as_str();
         let model = model_of_agent(&self.file, table).and_then(|named| models.get(named.name.value.as_str()));
         // A sound file has a model for each agent.
@@ -134,14 +148,12 @@ impl Config {
             Some(own) => model.sampling.overridden_by(own),
             None => model.sampling.clone(),
         };
-        let fraction = means.fraction.clone();
-        let mut agent = AgentLoop::builder(model.provider.clone()).sampling(sampling).retry(
-            model.retry.clone(),
-            means.pace.clone(),
-            move || fraction(),
-        );
+        let mut agent = Agent::from_profile(team::agent_record(table), model.provider.clone())
+            .sampling(sampling)
+            .retry(model.retry.clone())
+            .env(means.env.clone());
         if let Some(system) = system_message(table, prompt.map(|prompt| prompt.text.as_str())) {
-            agent = agent.system(system);
+            agent = agent.instructions(system);
         }
         if let Some(time) = model.answer {
             agent = agent.model_time(time);
@@ -163,22 +175,22 @@ impl Config {
             agent = agent.artifacts(artifacts.clone());
         }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
-        agent = agent.approve(approval.map(|approval| self.approval_policy(approval)).unwrap_or_default());
+        agent = agent.ask_before(approval.map(|approval| self.approval_policy(approval)).unwrap_or_default());
         if let Some(expires) = approval.and_then(|approval| approval.expires) {
             agent = agent.approval_expires_in(expires);
         }
         Ok(agent)
     }
 
-    fn approval_policy(&self, approval: &ApprovalTable) -> Approve {
-        let approve = Approve::effects(approval.effects_to_approve());
+    fn approval_policy(&self, approval: &ApprovalTable) -> ApprovalPolicy {
+        let approve = ApprovalPolicy::effects(approval.effects_to_approve());
         let names = |name: &str| match ToolSelector::from_name(name, &self.file.servers) {
             Ok(selector) => tools::model_tool_names(selector, &self.file.servers),
             Err(_) => Vec::new(),
         };
         let asked = approval.asked_tool_names().flat_map(|it| names(&it.value));
-        let approve = asked.fold(approve, Approve::asking);
-        approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
+        let approve = asked.fold(approve, ApprovalPolicy::asking);
+        approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, ApprovalPolicy::trusting)
     }
 
     /// Makes the clients of the MCP servers, and drops them again: only the crate that uses a variable or a header

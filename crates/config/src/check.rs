@@ -24,6 +24,7 @@ pub(crate) fn check_consistency(file: &ConfigFile, faults: &MistakeCollector) {
     for agent in &file.agents {
         checked.check_agent(agent);
     }
+    file.campaigns.check_against_file(file, faults);
 }
 
 /// How long the name of a server may be, and that of a tool as a model calls it.

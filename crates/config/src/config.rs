@@ -7,6 +7,7 @@ use singletree_http::{Redactor, Secret};
 use singletree_providers::Wire;
 
 use crate::agent::AgentTable;
+use crate::campaigns::CampaignSettings;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::file::ConfigFile;
@@ -199,6 +200,12 @@ impl Config {
     #[must_use]
     pub fn retention(&self) -> Option<Retention> {
         self.file.retention
+    }
+
+    /// Returns the templates of campaigns, and the tools that may read their proofs.
+    #[must_use]
+    pub fn campaign_settings(&self) -> CampaignSettings {
+        self.file.campaigns.to_settings()
     }
 
     /// Returns where notices are told, of each tenant that has some told.

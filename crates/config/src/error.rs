@@ -1,5 +1,7 @@
 //! The errors of reading a file and building its agents.
 
+use std::sync::Arc;
+
 use crate::report::ConfigReport;
 
 /// The result of the operations of this crate.
@@ -51,6 +53,14 @@ pub enum Error {
         /// Why not.
         source: Box<singletree_mcp::Error>,
     },
+    /// A tool or a server of tools of an agent cannot be reached.
+    #[error("not all tools of the agent `{agent}` can be described")]
+    ToolsUnavailable {
+        /// Of which agent.
+        agent: String,
+        /// Why not.
+        source: Arc<singletree_tools::Error>,
+    },
     /// An agent has no model: only in a configuration that nobody checked.
     #[error("the agent `{agent}` has no model")]
     NoModel {
@@ -77,6 +87,7 @@ impl Error {
             Self::Model { source, .. } => source.category(),
             Self::Http { source } => source.category(),
             Self::Tools { source, .. } => source.category(),
+            Self::ToolsUnavailable { source, .. } => source.category(),
             Self::Server { source, .. } => source.category(),
             Self::NoModel { .. } => "config_invalid",
             Self::Agent { source, .. } => source.category(),

@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use crate::agent::AgentTable;
 use crate::approval::ApprovalTable;
+use crate::campaigns::CampaignsTable;
 use crate::limits;
 use crate::model::ModelTable;
 use crate::notify::NotifyTable;
@@ -40,6 +41,7 @@ pub(crate) struct ConfigFile {
     pub(crate) replies: Option<RepliesTable>,
     pub(crate) retention: Option<Retention>,
     pub(crate) notify: Vec<NotifyTable>,
+    pub(crate) campaigns: CampaignsTable,
     pub(crate) default_agent: Option<LocatedValue<String>>,
 }
 
@@ -82,6 +84,7 @@ fn read_root_table(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Mistake
         replies: section.open_section("replies").map(RepliesTable::from_section),
         retention: section.open_section("retention").map(retention::read_retention),
         notify: section.open_named_sections("notify").into_iter().map(NotifyTable::from_section).collect(),
+        campaigns: section.open_section("campaigns").map(CampaignsTable::from_section).unwrap_or_default(),
         default_agent: section.read_text("default_agent"),
     };
     section.report_unknown_keys();

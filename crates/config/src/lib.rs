@@ -62,6 +62,7 @@ mod server;
 mod serving;
 mod tool;
 
+mod campaigns;
 mod check;
 mod prompt;
 mod resolve;
@@ -75,7 +76,8 @@ mod reach;
 mod sample;
 mod unoffered;
 
-pub use build::{AgentDependencies, BuiltAgents};
+pub use build::{AgentDependencies, BuiltAgents, ReplacedParts};
+pub use campaigns::CampaignSettings;
 pub use config::{BareModel, Config, InspectionDepth};
 pub use error::{Error, Result};
 pub use notify::NotifySettings;

@@ -370,7 +370,7 @@ fn parse_finite_number(value: &DeValue<'_>) -> Option<f64> {
 }
 
 /// Makes JSON of a value; a date or a number that JSON does not know is none.
-fn convert_to_json(value: &DeValue<'_>) -> Option<Value> {
+pub(crate) fn convert_to_json(value: &DeValue<'_>) -> Option<Value> {
     match value {
         DeValue::String(text) => Some(Value::String(text.to_string())),
         DeValue::Integer(integer) => parse_integer(integer).map(|whole| Value::Number(whole.into())),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use singletree_narration::Locale;
+use singletree_narration::{Locale, NarrationVerbosity};
 
 use crate::model::check_base_url;
 use crate::quota::QuotaSettings;
@@ -33,6 +33,10 @@ pub struct ServingSettings {
     pub narration_file: Option<PathBuf>,
     /// In which language it is.
     pub narration_language: Option<Locale>,
+    /// How much is narrated.
+    pub narration_verbosity: Option<NarrationVerbosity>,
+    /// How many pieces of narration are held of each session; 0 holds none.
+    pub narration_keep: Option<u64>,
     /// Bytes of a request's body, except that of a blob.
     pub body_bytes: Option<u64>,
     /// Bytes of a blob.
@@ -148,13 +152,17 @@ fn read_server_section(
     listen
 }
 
-/// Reads whether narration is on, the file it is written to as well, and its language.
+/// Reads whether narration is on, the file it is written to as well, its language, how much is narrated and held.
 fn read_narration(section: &mut TableReader<'_>, serving: &mut ServingSettings, folder: &Path) {
     serving.narration = section.read_choice("narration", &SWITCH).map(|choice| choice.value);
     serving.narration_file = section.read_path("narration_file").map(|path| folder.join(path.value));
     let languages = Locale::ALL.map(|item| (item.as_str(), item));
     serving.narration_language =
         section.read_choice("narration_language", &languages).map(|choice| choice.value);
+    let verbosities = NarrationVerbosity::ALL.map(|item| (item.as_str(), item));
+    serving.narration_verbosity =
+        section.read_choice("narration_verbosity", &verbosities).map(|choice| choice.value);
+    serving.narration_keep = section.read_count("narration_keep", 0).map(|count| count.value);
 }
 
 /// Reads which media types are kept, without parameters.

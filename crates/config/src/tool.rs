@@ -1,9 +1,10 @@
 //! `[tools]`: settings of the built-in tools, and which there are.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use singletree_agent::ToolDocuments;
+use singletree_engine::Clock;
 use singletree_tools::{
     Calculator, ClockTool, Effect, HttpGet, NoteStore, Notes, OutboxStore, OutboxTool, Result, Tool,
     UnavailableStore,
@@ -28,7 +29,7 @@ pub(crate) struct BuiltinDependencies<'a> {
     pub(crate) settings: &'a ToolSettings,
     /// Where notes and messages are kept; without it the tools answer that they cannot be used.
     pub(crate) documents: Option<&'a Arc<ToolDocuments>>,
-    pub(crate) now: &'a Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    pub(crate) clock: &'a Arc<dyn Clock>,
 }
 
 /// Makes the tools of a built-in.
@@ -56,10 +57,7 @@ pub(crate) const BUILTINS: [BuiltinToolset; 5] = [
     BuiltinToolset {
         name: "clock",
         tools: &[("clock", Effect::Read)],
-        build: |with| {
-            let now = with.now.clone();
-            Ok(vec![Arc::new(ClockTool::new(move || now())?)])
-        },
+        build: |with| Ok(vec![Arc::new(ClockTool::new(with.clock.clone())?)]),
     },
     BuiltinToolset {
         name: "calculator",
@@ -119,14 +117,16 @@ impl ToolSettings {
 
 #[cfg(test)]
 mod tests {
+    use singletree_engine::SystemClock;
+
     use super::*;
 
     #[test]
     fn the_table_has_the_names_and_effects_of_the_tools_that_it_builds() {
-        let now: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(|| SystemTime::UNIX_EPOCH);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let settings = ToolSettings::default();
         for builtin in BUILTINS {
-            let with = BuiltinDependencies { settings: &settings, documents: None, now: &now };
+            let with = BuiltinDependencies { settings: &settings, documents: None, clock: &clock };
             let tools = (builtin.build)(with).unwrap();
             let built: Vec<(&str, Effect)> =
                 tools.iter().map(|tool| (tool.definition().name(), tool.effect())).collect();

@@ -1,5 +1,7 @@
-//! Adaptations of the runner to single fixtures. The engine is strict; every leniency of the runner is in this file,
+//! Adaptations of the runner to single fixtures. The engine is strict; every leniency of the runner is in this module,
 //! with its reason.
+
+mod observability;
 
 use serde_json::{Map, Value};
 use singletree::engine::{FieldContent, FieldShape, FieldSpec};
@@ -9,6 +11,12 @@ use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::nodes::parse_name_pairs;
 use crate::yaml::{YamlNode, YamlValue};
+
+pub(crate) use observability::{
+    SYNTHETIC_BASE64, UNSAID_MESSAGE, accepts_any_value, bound_model_name, expand_synthetic_content,
+    harness_parameter, is_complete_span_list, is_transient_marker, names_provider_category, offered_tools,
+    runs_before_model_call, states_ending_by_span,
+};
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names
 /// are declared in its place; any other undeclared name is the engine's to refuse.
@@ -132,6 +140,8 @@ pub(crate) struct RunnerAnnotations<'a> {
     pub(crate) noted: &'a Map<String, Value>,
     /// Fields that get records of failures.
     pub(crate) errors: &'a [String],
+    /// Fields that no fixture declares.
+    pub(crate) made: &'a [String],
 }
 
 /// Keys of the engine's failure records that the fixtures do not name (R26: the record is implementation-defined).
@@ -146,6 +156,7 @@ pub(crate) fn align_final_state(wanted: &LocatedNode, state: Value, beside: Runn
     let (Value::Object(mut state), YamlValue::Map(entries)) = (state.clone(), &wanted.node.value) else {
         return state;
     };
+    state.retain(|field, _| !beside.made.contains(field) || wanted.node.get_entry(field).is_some());
     for (field, value) in beside.noted {
         if state.contains_key(field) {
             state.insert(field.clone(), value.clone());

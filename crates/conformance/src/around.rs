@@ -9,21 +9,32 @@ use singletree::NodeError;
 use singletree::durable::BoxFuture;
 use singletree::engine::{
     FailureIsolation, Middleware, MonotonicClock, Next, Retry, RetryBackoff, Signal, Snapshot, StateUpdate,
-    Timing, suspend_invocation,
+    Timing, current_metadata, suspend_invocation,
 };
 
+use crate::inner_graphs::ITEM_FIELD;
+use crate::llm::ModelCallSpec;
 use crate::middleware::{
     DegradedResultSpec, IsolationSpec, MiddlewareSpec, RetryClassifier, RetryMiddlewareSpec,
 };
 use crate::tape::{CaseRecorder, MiddlewareTrace};
+use crate::telemetry::{LogLine, LogLineSpec, TelemetryRuntime, call_model_beside_node};
 
-/// Makes a middleware. `tick` is how far the clock of timings goes each time that it is read.
+/// What the nodes and the middleware of a case work with.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeTools {
+    /// The tape that records what they do.
+    pub(crate) tape: CaseRecorder,
+    /// How far the clock of timings goes each time that it is read.
+    pub(crate) tick: Option<Duration>,
+    /// The recorders of the case, and the model that its nodes call.
+    pub(crate) telemetry: Arc<TelemetryRuntime>,
+}
+
+/// Makes a middleware.
 #[must_use]
-pub(crate) fn build_middleware(
-    spec: &MiddlewareSpec,
-    tape: &CaseRecorder,
-    tick: Option<Duration>,
-) -> Arc<dyn Middleware> {
+pub(crate) fn build_middleware(spec: &MiddlewareSpec, tools: &NodeTools) -> Arc<dyn Middleware> {
+    let (tape, tick) = (&tools.tape, tools.tick);
     match spec {
         MiddlewareSpec::Retry(spec) => Arc::new(build_retry(spec)),
         MiddlewareSpec::Timing { node } => Arc::new(build_timing(node.as_deref(), tape, tick)),
@@ -46,6 +57,14 @@ pub(crate) fn build_middleware(
             Arc::new(LoggingMiddleware { pre: pre.clone(), post: post.clone(), tape: tape.clone() })
         }
         MiddlewareSpec::Suspender(signal) => Arc::new(SuspendingMiddleware(signal.as_ref().clone())),
+        MiddlewareSpec::ModelCaller { call, is_before } => {
+            let telemetry = tools.telemetry.clone();
+            Arc::new(ModelCallingMiddleware { call: call.clone(), is_before: *is_before, telemetry })
+        }
+        MiddlewareSpec::LineWriter(line) => {
+            Arc::new(LineWritingMiddleware { line: line.clone(), telemetry: tools.telemetry.clone() })
+        }
+        MiddlewareSpec::ItemUnpacker => Arc::new(ItemUnpackingMiddleware),
     }
 }
 
@@ -278,6 +297,62 @@ impl Middleware for SuspendingMiddleware {
             // A middleware that ignores the refusal goes on; the invocation ends all the same.
             drop(refused);
             next.run(state).await
+        })
+    }
+}
+
+/// Calls the case's model beside the node.
+struct ModelCallingMiddleware {
+    call: Arc<ModelCallSpec>,
+    is_before: bool,
+    telemetry: Arc<TelemetryRuntime>,
+}
+
+impl Middleware for ModelCallingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
+        Box::pin(async move {
+            let calls = next.calls();
+            if self.is_before {
+                call_model_beside_node(&self.telemetry, &self.call, &calls).await?;
+                return next.run(state).await;
+            }
+            let update = next.run(state).await?;
+            call_model_beside_node(&self.telemetry, &self.call, &calls).await?;
+            Ok(update)
+        })
+    }
+}
+
+struct LineWritingMiddleware {
+    line: LogLineSpec,
+    telemetry: Arc<TelemetryRuntime>,
+}
+
+impl Middleware for LineWritingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
+        Box::pin(async move {
+            let line = LogLine::new(&self.line, next.event_source(), current_metadata());
+            self.telemetry.lock_captures().logs.push(line);
+            next.run(state).await
+        })
+    }
+}
+
+/// Puts the entries of an item into the fields of their names, as far as the graph declares them.
+struct ItemUnpackingMiddleware;
+
+impl Middleware for ItemUnpackingMiddleware {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> MiddlewareFuture<'a> {
+        Box::pin(async move {
+            let item = state.get(ITEM_FIELD).map(|slot| slot.to_json()).transpose()?;
+            let entries = item.as_ref().and_then(Value::as_object).into_iter().flatten();
+            let declared = entries.filter(|(name, _)| state.get(name).is_some());
+            let update = declared.fold(StateUpdate::new(), |update, (name, value)| {
+                update.with_json(name.clone(), value.clone())
+            });
+            let unpacked =
+                state.merge_update(update).map_err(|fault| NodeError::new(format!("{fault:?}")))?;
+            next.run(&unpacked).await
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::adapt;
 use crate::mocks::{self, MockCallCounters, MockCallSite};
 use crate::nodes::{BodyResultSpec, NodeBodySpec, NodeDrainSpec};
 use crate::tape::{CaseRecorder, NodeDrainResult, NodeVisit};
+use crate::telemetry::{TelemetryRuntime, run_node_steps};
 
 /// A body and its context.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct NodeBodyContext {
     pub(crate) mocks: MockCallCounters,
     /// The outermost graph.
     pub(crate) whole: Arc<OnceLock<Graph<Snapshot>>>,
+    /// The recorders of the case, and the model that its nodes call.
+    pub(crate) telemetry: Arc<TelemetryRuntime>,
 }
 
 /// Runs a body.
@@ -92,13 +95,18 @@ async fn execute_directives(part: &NodeBodyContext, cx: &Ctx<Snapshot>) -> NodeR
     if let Some(drain) = &part.spec.drain {
         drain_in_node(part, drain, cx).await?;
     }
-    let update = compute_update(part, &part.spec.end, cx).await?;
+    let written = run_node_steps(&part.spec.steps, &part.telemetry, cx).await?;
+    let update = with_fields(compute_update(part, &part.spec.end, cx).await?, written);
     if part.spec.save {
         // R10: the saved state includes the node's own update.
         cx.save_session_with(update.clone()).await?;
         part.tape.lock_recording().explicit_saves += 1;
     }
     Ok(update)
+}
+
+fn with_fields(update: StateUpdate, fields: Map<String, Value>) -> StateUpdate {
+    fields.into_iter().fold(update, |update, (field, value)| update.with_json(field, value))
 }
 
 async fn compute_update(
@@ -124,6 +132,15 @@ async fn compute_update(
                 (Some(raised), _) => Err(mocks::build_node_error(&raised)),
                 (None, Some(values)) => update_from_values(values, cx),
                 (None, None) => Err(NodeError::new("the fixture does not say what this node returns")),
+            }
+        }
+        BodyResultSpec::Attempts(attempts) => {
+            let attempt = usize::try_from(cx.attempt_index()).ok().and_then(|index| attempts.get(index));
+            let (steps, error) = attempt.ok_or_else(|| NodeError::new("the fixture ends before"))?;
+            let written = run_node_steps(steps, &part.telemetry, cx).await?;
+            match error {
+                Some(error) => Err(mocks::build_node_error(error)),
+                None => Ok(with_fields(StateUpdate::new(), written)),
             }
         }
         BodyResultSpec::Suspend { signal, unless } => {

@@ -12,10 +12,12 @@ use crate::dialect::FixtureDialect;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader, unknown_key};
 use crate::graph::{FixtureGraphSpec, Subgraphs, take_subgraphs};
+use crate::inner_graphs::complete_inner_graphs;
 use crate::nodes::parse_milliseconds;
 use crate::observers::ObserverSpec;
 use crate::run::InvocationSpec;
 use crate::schema::parse_literals;
+use crate::telemetry::{TelemetryCaseSpec, is_about_telemetry};
 use crate::yaml::{YamlNode, YamlValue};
 
 /// A case that was read.
@@ -51,6 +53,10 @@ pub(crate) struct FixtureCaseSpec {
     pub(crate) compile_warning: Option<LocatedNode>,
     /// The program to run with the graph.
     pub(crate) program: CaseProgram,
+    /// The expectations about all invocations of the case together, by key.
+    pub(crate) expected: Vec<(String, LocatedNode)>,
+    /// Its telemetry.
+    pub(crate) telemetry: TelemetryCaseSpec,
     /// The invariants of the case and of its file.
     pub(crate) invariants: Vec<LocatedNode>,
 }
@@ -83,6 +89,9 @@ pub(crate) struct UnparsedCase {
 
 /// The version of the conformance-adapter capability that the runner knows, as its text states it.
 const VERSION: [u64; 3] = [0, 48, 0];
+
+/// No fixture invokes its graph more often.
+const MOST_INVOCATIONS: usize = 16;
 
 /// Splits a file into its cases.
 ///
@@ -158,18 +167,29 @@ impl UnparsedCase {
             let mut shared = LocatedNode::new(shared, "").into_map_reader()?;
             take_subgraphs(&mut shared, &mut subgraphs)?;
             invariants.extend(shared.take_value("invariants"));
+            // A file that no implementation can fail says so (observability 048); it is run as any other.
+            shared.take_value("informative").map(|value| value.as_bool()).transpose()?;
             check_version(&mut shared)?;
         }
         check_version(&mut block)?;
         invariants.extend(block.take_value("invariants"));
         block.take_text("description")?;
+        let mut telemetry = TelemetryCaseSpec::take_from_block(&mut block)?;
         let program = take_program(&mut block)?;
+        let expected = take_case_expectations(&mut block)?;
+        if program.expects_telemetry() || expected.iter().any(is_about_telemetry) {
+            telemetry.require_recorders();
+        }
         block.take_text("name")?;
         let store = block.take_value("session_store").map(adapt::parse_session_store).transpose()?;
         let paused =
             block.take_value("dev.singletree.paused_store").map(adapt::parse_paused_store).transpose()?;
+        let mut graph = take_graph(&mut block, &mut subgraphs)?;
+        complete_inner_graphs(&mut graph, &mut subgraphs)?;
         let spec = FixtureCaseSpec {
-            graph: take_graph(&mut block, &mut subgraphs)?,
+            graph,
+            expected,
+            telemetry,
             observers: match block.take_value("observers") {
                 Some(list) => list
                     .into_items()?
@@ -241,6 +261,32 @@ fn parse_clock_tick(spot: LocatedNode) -> Outcome<Duration> {
     Ok(tick)
 }
 
+impl CaseProgram {
+    /// Tells whether an expectation of one invocation is about telemetry.
+    fn expects_telemetry(&self) -> bool {
+        let expects = |invocation: &InvocationSpec| invocation.expected.iter().any(is_about_telemetry);
+        match self {
+            Self::Invoke(invocations, _) => invocations.iter().any(expects),
+            Self::Checkpointed(program) => {
+                expects(&program.first)
+                    || program.resume.as_ref().is_some_and(|resume| expects(&resume.invocation))
+            }
+            Self::Compile | Self::Base(_) | Self::Chat(_) => false,
+        }
+    }
+}
+
+/// Takes what is expected of all invocations together, beside a list of them.
+fn take_case_expectations(block: &mut YamlMapReader) -> Outcome<Vec<(String, LocatedNode)>> {
+    let Some(expected) = block.take_value("expected") else { return Ok(Vec::new()) };
+    let mut expected = expected.into_map_reader()?;
+    let mut taken = Vec::new();
+    while let Some(entry) = expected.take_next_entry() {
+        taken.push(entry);
+    }
+    Ok(taken)
+}
+
 fn take_program(block: &mut YamlMapReader) -> Outcome<CaseProgram> {
     let has = |block: &YamlMapReader, key: &str| block.remaining_keys().any(|it| it == key);
     if has(block, "transmissions") {
@@ -256,6 +302,15 @@ fn take_program(block: &mut YamlMapReader) -> Outcome<CaseProgram> {
     let times = usize::try_from(times).ok().filter(|it| *it > 0);
     let times = times.ok_or_else(|| CaseFailure::reader_error("run_count", "is no number of runs"))?;
     if let Some(list) = block.take_value("invocations") {
+        // A number is so many invocations that are all alike (observability 009, 011).
+        if let Ok(count) = list.as_integer() {
+            let count = usize::try_from(count).ok().filter(|count| (1..=MOST_INVOCATIONS).contains(count));
+            let count = count.ok_or_else(|| list.unexpected_kind("a number of invocations"))?;
+            let expected = block.take_value("expected");
+            let invocation = InvocationSpec::take_from_block(block)?;
+            block.put_back(expected);
+            return Ok(CaseProgram::Invoke(vec![invocation; count], times));
+        }
         let shared = block.take_value("initial_state").map(parse_literals).transpose()?;
         let one = |it: LocatedNode| {
             let mut it = it.into_map_reader()?;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use singletree::engine::Snapshot;
 use singletree::harness::{Answer, Chat, ChatTurnOutcome, OutcomeSubscription, SignalAddress};
 use singletree::llm::ChatMessage;
-use singletree::{Agent, Graph};
+use singletree::{Graph, GraphAgent};
 use tokio::time::Instant;
 
 use crate::adapt;
@@ -164,7 +164,7 @@ pub(crate) async fn run_chat_case(
     checker: &mut AssertionChecker,
 ) -> Outcome<ChatCaseResult> {
     let refused = |it: singletree::harness::Error| CaseFailure::build_error("harness", it.to_string());
-    let agent = Agent::new("conformance", &graph);
+    let agent = GraphAgent::new("conformance", &graph);
     let chat = Chat::builder().agent(agent.clone()).open(journal.clone()).map_err(refused)?;
     let reader = Chat::builder().agent(agent).open(journal.inner_store().clone()).map_err(refused)?;
     let mut room = ChatCaseRunner {
@@ -191,7 +191,7 @@ pub(crate) async fn run_chat_case(
         talked.arrivals += 1;
     }
     if let (true, Some(session)) = (ask_again, last) {
-        let outcome = room.chat.send(&session, ChatMessage::user("And now?")).await;
+        let outcome = room.chat.session(&session).send(ChatMessage::user("And now?")).await;
         talked.next = Some(Arc::new(outcome));
     }
     talked.heard.clone_from(&room.heard.lock().unwrap_or_else(PoisonError::into_inner));
@@ -203,7 +203,7 @@ impl ChatCaseRunner<'_> {
         let heard = self.heard.clone();
         heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
         self.sessions.insert(name.clone(), session.to_owned());
-        let listening = self.chat.subscribe(session, move |outcome| {
+        let listening = self.chat.session(session).subscribe(move |outcome| {
             heard
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -236,7 +236,7 @@ impl ChatCaseRunner<'_> {
         let (calls, began) = (self.journal.session_call_count(), Instant::now());
         let chat = &self.chat;
         let sends = sends.into_iter().map(|(session, message)| async move {
-            let outcome = chat.send(session, message).await;
+            let outcome = chat.session(session).send(message).await;
             (Arc::new(outcome), began.elapsed())
         });
         let ended = futures_util::future::join_all(sends).await;
@@ -267,8 +267,7 @@ impl ChatCaseRunner<'_> {
         match self.chat.answer(SignalAddress::Signal(spec.signal), answer).await {
             Ok(turn) => drop(turn.outcome().await),
             Err(errored) => {
-                checker
-                    .check_result(&path, Err(format!("the signal was refused: {}", errored.error_category)));
+                checker.check_result(&path, Err(format!("the signal was refused: {}", errored.category())));
                 return Ok(());
             }
         }
@@ -297,7 +296,7 @@ impl ChatCaseRunner<'_> {
 
     /// Reads a session's history as another process would.
     async fn load_history(&self, session: &str) -> StoredHistory {
-        let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
+        let entries = self.reader.session(session).history(0..HISTORY_MAX).await.unwrap_or_default();
         StoredHistory(
             entries
                 .iter()

@@ -28,7 +28,7 @@ impl FixtureDialect {
     #[must_use]
     pub(crate) fn is_shared_key(self, key: &str) -> bool {
         let own: &[&str] = match self {
-            Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants"],
+            Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "informative"],
             Self::Llm => &["mapping", "mock_provider", "invariants"],
             Self::Prompts if prompts::is_shared_key(key) => return true,
             Self::Prompts => &[],

@@ -17,6 +17,7 @@ pub(crate) struct GraphEdgeSpec {
 enum EdgeTargetSpec {
     To(Target),
     IfField { field: String, equals: Value, then: Target, otherwise: Target },
+    IfGreater { field: String, limit: i64, then: Target, otherwise: Option<Target> },
     ReadField(String),
     Raises(String),
 }
@@ -28,6 +29,19 @@ fn parse_edge_target(spot: &LocatedNode) -> Outcome<Target> {
     })
 }
 
+/// Reads `when: {field, gt}`: the edge is taken where the field is greater.
+fn parse_guarded_target(when: LocatedNode, to: &LocatedNode) -> Outcome<EdgeTargetSpec> {
+    let mut block = when.into_map_reader()?;
+    let way = EdgeTargetSpec::IfGreater {
+        field: block.take_required("field")?.as_text()?.to_owned(),
+        limit: block.take_required("gt")?.as_integer()?,
+        then: parse_edge_target(to)?,
+        otherwise: None,
+    };
+    block.reject_remaining_keys()?;
+    Ok(way)
+}
+
 impl GraphEdgeSpec {
     /// Reads an edge.
     ///
@@ -36,6 +50,11 @@ impl GraphEdgeSpec {
     pub(crate) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.into_map_reader()?;
         let from = block.take_required("from")?.as_text()?.to_owned();
+        if let Some(when) = block.take_value("when") {
+            let way = parse_guarded_target(when, &block.take_required("to")?)?;
+            block.reject_remaining_keys()?;
+            return Ok(Self { from, way });
+        }
         let way = match block.take_value("condition") {
             None => EdgeTargetSpec::To(parse_edge_target(&block.take_required("to")?)?),
             Some(condition) => {
@@ -72,12 +91,33 @@ impl GraphEdgeSpec {
         Ok(Self { from, way })
     }
 
+    /// Joins an edge that has a guard with the edge after it that leaves the same node (observability 011).
+    #[must_use]
+    pub(crate) fn join_guarded_edges(edges: Vec<Self>) -> Vec<Self> {
+        let mut joined: Vec<Self> = Vec::new();
+        for edge in edges {
+            let guarded = joined.iter_mut().find(|guarded| guarded.from == edge.from);
+            match (guarded.map(|guarded| &mut guarded.way), &edge.way) {
+                (Some(EdgeTargetSpec::IfGreater { otherwise, .. }), EdgeTargetSpec::To(target))
+                    if otherwise.is_none() =>
+                {
+                    *otherwise = Some(target.clone());
+                }
+                _ => joined.push(edge),
+            }
+        }
+        joined
+    }
+
     /// Returns the field whose content names the next node, for the edges that work so.
     #[must_use]
     pub(crate) fn target_field(&self) -> Option<&str> {
         match &self.way {
             EdgeTargetSpec::ReadField(field) => Some(field),
-            EdgeTargetSpec::To(_) | EdgeTargetSpec::IfField { .. } | EdgeTargetSpec::Raises(_) => None,
+            EdgeTargetSpec::To(_)
+            | EdgeTargetSpec::IfField { .. }
+            | EdgeTargetSpec::IfGreater { .. }
+            | EdgeTargetSpec::Raises(_) => None,
         }
     }
 
@@ -96,6 +136,17 @@ impl GraphEdgeSpec {
                     other => Err(format!("field '{field}' names no node: {other}")),
                 }
             }),
+            EdgeTargetSpec::IfGreater { field, limit, then, otherwise } => {
+                builder.conditional_edge(from, move |state: &Snapshot| {
+                    let value = read_state_field(state, &field)?.as_i64();
+                    let value = value.ok_or_else(|| format!("field '{field}' holds no whole number"))?;
+                    Ok::<_, String>(match (value > limit, &otherwise) {
+                        (true, _) => then.clone(),
+                        (false, Some(target)) => target.clone(),
+                        (false, None) => END.into(),
+                    })
+                })
+            }
             EdgeTargetSpec::IfField { field, equals, then, otherwise } => {
                 builder.conditional_edge(from, move |state: &Snapshot| {
                     let holds = read_state_field(state, &field)? == equals;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use singletree::durable::MigrationError;
 use singletree::engine::{Error, NodeError, classify_error, format_error_chain, is_transient_error};
 
+use crate::adapt;
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::Outcome;
 use crate::fields::{LocatedNode, YamlMapReader};
@@ -36,7 +37,11 @@ pub(crate) fn check_error(
     };
     let mut wanted = spot.into_map_reader()?;
     let category = wanted.take_required("category")?;
-    let is_derived = !surface && category.as_text()? == error.derived_category();
+    let derived = error.derived_category();
+    let is_derived = match surface {
+        true => adapt::names_provider_category(category.as_text()?, derived),
+        false => category.as_text()? == derived,
+    };
     let actual = if is_derived { error.derived_category() } else { error.category() };
     checker.check_exact(&category, actual.to_owned());
     if let Some(it) = wanted.take_value("raised_from") {

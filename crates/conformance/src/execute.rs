@@ -11,6 +11,7 @@ use singletree::engine::{Error, GraphBuilder, RunOutcome as Ended, Snapshot, UNV
 use tokio::time::Instant;
 
 use crate::adapt::SaveFaultKind;
+use crate::around::NodeTools;
 use crate::case::{CaseProgram, FixtureCaseSpec, UnparsedCase};
 use crate::check::AssertionChecker;
 use crate::checkpoints::{self, RecordingCheckpointer};
@@ -18,7 +19,7 @@ use crate::dialect::FixtureDialect;
 use crate::errors;
 use crate::expect::{ExpectationContext, check_run};
 use crate::failure::{CaseFailure, Outcome};
-use crate::fields::LocatedNode;
+use crate::fields::{LocatedNode, unknown_key};
 use crate::graph::{CompiledGraphs, FixtureGraphBuilder, GraphBuildError};
 use crate::invariants::{self, InvariantEvidence};
 use crate::journal::CountingJournal;
@@ -28,7 +29,8 @@ use crate::run::{InvocationResult, InvocationSpec};
 use crate::scene::{CaseClock, CaseContext, CaseEnvironment, InvocationOptions};
 use crate::sessions::{self, RecordingSessionStore};
 use crate::tape::CaseRecorder;
-use crate::{base, chat, llm, prompts};
+use crate::telemetry::{TelemetryContext, TelemetryRuntime, check_telemetry_key, is_telemetry_key};
+use crate::{base, chat, llm, prompts, telemetry};
 
 /// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can
 /// run.
@@ -60,6 +62,9 @@ pub(crate) fn execute_case(case: UnparsedCase) -> Vec<CaseFailure> {
 /// Reads and runs a case, and returns its failures and assertions.
 #[must_use]
 pub(crate) fn examine_case(case: UnparsedCase) -> CaseExamination {
+    // OpenTelemetry has one global provider in a process: cases that use it run one after the other.
+    let uses_global = case.own.get_entry("caller_global_otel_active").is_some();
+    let _reserved = uses_global.then(telemetry::reserve_global_tracer);
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
@@ -92,6 +97,9 @@ async fn examine_with_timeout(case: UnparsedCase) -> CaseExamination {
 
 async fn run_in_dialect(case: UnparsedCase, checker: &mut AssertionChecker) -> Outcome<()> {
     match case.dialect {
+        FixtureDialect::Graph if telemetry::is_direct_call(&case) => {
+            telemetry::run_direct_call(case, checker)
+        }
         FixtureDialect::Graph => run_graph_case(case.parse_case()?, checker).await,
         FixtureDialect::Llm => llm::run_llm_case(case, checker).await,
         FixtureDialect::Prompts => prompts::run_prompt_case(case, checker).await,
@@ -109,7 +117,9 @@ async fn run_graph_case(mut spec: FixtureCaseSpec, checker: &mut AssertionChecke
         None => None,
     };
     let paused = Arc::new(CasePausedStore::new(spec.paused_raises));
-    let stage = CaseEnvironment { store, tape, paused, checkpoints, mocks: MockCallCounters::default() };
+    let telemetry = Arc::new(TelemetryRuntime::new(spec.telemetry.clone()));
+    let mocks = MockCallCounters::default();
+    let stage = CaseEnvironment { store, tape, paused, checkpoints, mocks, telemetry };
     let blocks = std::mem::take(&mut spec.invariants);
     let mut evidence = InvariantEvidence {
         inner_fields: subgraph_fields(&spec),
@@ -136,10 +146,39 @@ async fn run_graph_case(mut spec: FixtureCaseSpec, checker: &mut AssertionChecke
         inner_blocks =
             run_program(&spec, program, (&stage, &built), &mut evidence, (&blocks, checker)).await?;
     }
+    inner_blocks.extend(check_case_expectations(&spec, &stage, &evidence, checker));
     for block in inner_blocks.into_iter().chain(blocks) {
         invariants::check_invariants(checker, block, &evidence);
     }
+    for complaint in stage.telemetry.model().complaints() {
+        checker.failures.push(CaseFailure::assertion_error("mock_llm", complaint));
+    }
     Ok(())
+}
+
+/// Asserts what is expected of all invocations of a case together. Returns the invariants among it.
+fn check_case_expectations(
+    spec: &FixtureCaseSpec,
+    stage: &CaseEnvironment,
+    evidence: &InvariantEvidence,
+    checker: &mut AssertionChecker,
+) -> Vec<LocatedNode> {
+    let runs: Vec<&InvocationResult> = evidence.runs.iter().collect();
+    let are_detached_counted = spec.expected.iter().any(|(key, _)| key == "detached_trace_count");
+    let mut blocks = Vec::new();
+    for (key, spot) in spec.expected.clone() {
+        if key == "invariants" {
+            blocks.push(spot);
+            continue;
+        }
+        let context = TelemetryContext { runtime: &stage.telemetry, runs: &runs, are_detached_counted };
+        let checked = match is_telemetry_key(&key) {
+            true => check_telemetry_key(checker, &key, spot, context),
+            false => Err(unknown_key("expected", &key, spot.node.line)),
+        };
+        checker.unwrap_or_record(checked);
+    }
+    blocks
 }
 
 /// Returns the fields of the case's one subgraph.
@@ -181,8 +220,8 @@ fn build_case_graphs(
             None => builder,
         }
     };
-    let workshop =
-        FixtureGraphBuilder::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);
+    let tools = NodeTools { tape: stage.tape.clone(), tick: spec.tick, telemetry: stage.telemetry.clone() };
+    let workshop = FixtureGraphBuilder::new(tools, &spec.subgraphs, stage.mocks.clone());
     match workshop.compile_outermost(&spec.graph, stage.checkpoints.is_some(), finish) {
         Ok(built) => Ok(Ok(built)),
         Err(GraphBuildError::Engine(error)) => Ok(Err(error)),
@@ -251,9 +290,11 @@ async fn check_compile_error(
         spec: first,
         observers: &[],
         error_fields: &[],
+        made_fields: &[],
         store: None,
         paused: None,
         record: None,
+        telemetry: None,
     };
     let blocks = check_run(checker, &run, &around).await;
     evidence.runs.push(run);

@@ -20,6 +20,7 @@ use crate::predicates::check_event_predicates;
 use crate::run::{InvocationResult, InvocationSpec};
 use crate::sessions::{RecordingSessionStore, state_to_json};
 use crate::tape::SessionStoreCall;
+use crate::telemetry::{TelemetryContext, TelemetryRuntime, check_telemetry_key, is_telemetry_key};
 
 /// The data against which expectations are checked, besides the run.
 #[derive(Debug)]
@@ -30,12 +31,16 @@ pub(crate) struct ExpectationContext<'a> {
     pub(crate) observers: &'a [String],
     /// The fields that get records of failures.
     pub(crate) error_fields: &'a [String],
+    /// The fields that no fixture declares.
+    pub(crate) made_fields: &'a [String],
     /// The session store, when there is one.
     pub(crate) store: Option<&'a RecordingSessionStore>,
     /// The suspended invocations, when there is a store of them.
     pub(crate) paused: Option<&'a CasePausedStore>,
     /// The record that the invocation goes on from, when it does.
     pub(crate) record: Option<&'a Value>,
+    /// The recorders of telemetry, when there are some.
+    pub(crate) telemetry: Option<&'a TelemetryRuntime>,
 }
 
 /// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that
@@ -66,6 +71,18 @@ pub(crate) async fn check_run(
             "node_drain_summaries"
             | "node_accumulator_snapshots"
             | "node_accumulator_snapshot_invariants" => check_node_drains(checker, key, spot, run),
+            "otel_spans" if !names_observers(&spot, around.observers) => {
+                Err(CaseFailure::reader_error(&spot.path, "no observer is called so"))
+            }
+            _ if is_telemetry_key(key) => match around.telemetry {
+                Some(runtime) => {
+                    let counted = around.spec.expectation("detached_trace_count").is_some();
+                    let runs = &[run];
+                    let context = TelemetryContext { runtime, runs, are_detached_counted: counted };
+                    check_telemetry_key(checker, key, spot, context)
+                }
+                None => Err(CaseFailure::reader_error(&spot.path, "nothing was invoked")),
+            },
             _ if check_session_key(checker, key, &spot, run) => Ok(()),
             _ if check_resumption_key(checker, key, &spot, (run, around.record)) => Ok(()),
             _ => match witnessed::check_middleware_key(checker, key, &spot, run) {
@@ -78,9 +95,16 @@ pub(crate) async fn check_run(
     invariants
 }
 
+/// Tells whether the keys of a map are names of observers.
+fn names_observers(spot: &LocatedNode, observers: &[String]) -> bool {
+    let Ok(mut named) = spot.clone().into_map_reader() else { return false };
+    std::iter::from_fn(|| named.take_next_entry()).all(|(name, _)| observers.contains(&name))
+}
+
 /// Asserts how the run ended; a fixture that says nothing expects it to complete.
 fn check_run_ending(checker: &mut AssertionChecker, run: &InvocationResult, spec: &InvocationSpec) {
-    if spec.expectation("outcome").is_some() || spec.expectation("expected_error").is_some() {
+    let stated = spec.expectation("outcome").is_some() || spec.expectation("expected_error").is_some();
+    if stated || adapt::states_ending_by_span(spec) {
         return;
     }
     let why = match &run.ended {
@@ -130,7 +154,11 @@ fn check_run_key(
     match key {
         "outcome" => return check_outcome(checker, &spot, run),
         "final_state" | "expected_final_state" => {
-            let beside = adapt::RunnerAnnotations { noted: &run.reel.beside, errors: around.error_fields };
+            let beside = adapt::RunnerAnnotations {
+                noted: &run.reel.beside,
+                errors: around.error_fields,
+                made: around.made_fields,
+            };
             let actual = adapt::align_final_state(&spot, state_json_if_ended(run, "completed"), beside);
             checker.check_exact(&spot, actual);
         }

@@ -1,22 +1,19 @@
 //! `fan_out:` built through the engine's public interface.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use singletree::Graph;
 use singletree::engine::{EmptyFanOutPolicy, ErrorPolicy, FanOut, Snapshot};
 
 use crate::adapt;
-use crate::around;
+use crate::around::{self, NodeTools};
 use crate::nodes::{FanOutConcurrency, FanOutSpec, NumberSource};
-use crate::tape::CaseRecorder;
 
 /// Makes a fan-out over a compiled subgraph.
 #[must_use]
 pub(crate) fn build_fan_out(
     spec: &FanOutSpec,
     inner: &Graph<Snapshot>,
-    (tape, tick): (&CaseRecorder, Option<Duration>),
+    tools: &NodeTools,
 ) -> FanOut<Snapshot> {
     let mut fan_out = apply_item_source(spec, FanOut::over(inner));
     if let Some((from, to)) = adapt::collection_fields(spec.collect.as_ref(), spec.target.as_ref()) {
@@ -50,7 +47,7 @@ pub(crate) fn build_fan_out(
     }
     spec.middleware
         .iter()
-        .fold(fan_out, |fan_out, it| fan_out.instance_middleware(around::build_middleware(it, tape, tick)))
+        .fold(fan_out, |fan_out, it| fan_out.instance_middleware(around::build_middleware(it, tools)))
 }
 
 fn apply_item_source(spec: &FanOutSpec, mut fan_out: FanOut<Snapshot>) -> FanOut<Snapshot> {

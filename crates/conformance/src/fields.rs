@@ -189,6 +189,14 @@ impl YamlMapReader {
         self.take_value(key).map(|it| it.as_text().map(str::to_owned)).transpose()
     }
 
+    /// Puts back a value that was taken out of this map.
+    pub(crate) fn put_back(&mut self, spot: Option<LocatedNode>) {
+        if let Some(spot) = spot {
+            let key = spot.path.rsplit('.').next().unwrap_or_default().to_owned();
+            self.left.push_back((key, spot.node));
+        }
+    }
+
     /// Takes the next entry, whatever its key.
     pub(crate) fn take_next_entry(&mut self) -> Option<(String, LocatedNode)> {
         let (key, node) = self.left.pop_front()?;

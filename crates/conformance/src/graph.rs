@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use singletree::Graph;
 use singletree::engine::{GraphBuilder, Snapshot};
 
-use crate::around;
+use crate::around::{self, NodeTools};
 use crate::body;
 use crate::branch_sets;
 use crate::edges::GraphEdgeSpec;
@@ -18,18 +17,22 @@ use crate::middleware::{MiddlewareSites, MiddlewareSpec};
 use crate::mocks::MockCallCounters;
 use crate::nodes::{BranchSpec, GraphNodeSpec, NodeBodySpec, NodeWorkSpec};
 use crate::schema::StateSchemaSpec;
-use crate::tape::CaseRecorder;
 
 /// A graph as the fixture describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct FixtureGraphSpec {
     /// Its state.
     pub(crate) state: StateSchemaSpec,
-    entry: Option<String>,
-    nodes: Vec<GraphNodeSpec>,
+    /// Its first node.
+    pub(crate) entry: Option<String>,
+    /// Its nodes.
+    pub(crate) nodes: Vec<GraphNodeSpec>,
     edges: Vec<GraphEdgeSpec>,
     middleware: MiddlewareSites,
 }
+
+/// The name of the outermost graph among those of a case; it has none for telemetry.
+const OUTERMOST: &str = "outer";
 
 /// The subgraphs that a case declares, by name.
 pub(crate) type Subgraphs = BTreeMap<String, FixtureGraphSpec>;
@@ -51,6 +54,19 @@ impl FixtureGraphSpec {
     /// When the fixture block has an unknown key or value.
     pub(crate) fn take_from_block(block: &mut YamlMapReader) -> Outcome<Self> {
         let state = StateSchemaSpec::from_yaml_node(block.take_required("state")?)?;
+        Self::take_with_state(block, state)
+    }
+
+    /// As [`take_from_block`](Self::take_from_block), of a graph whose state may be left to the adapter.
+    ///
+    /// # Errors
+    /// When the fixture block has an unknown key or value.
+    fn take_inner_graph(block: &mut YamlMapReader) -> Outcome<Self> {
+        let state = block.take_value("state").map(StateSchemaSpec::from_yaml_node).transpose()?;
+        Self::take_with_state(block, state.unwrap_or_else(StateSchemaSpec::empty))
+    }
+
+    fn take_with_state(block: &mut YamlMapReader, state: StateSchemaSpec) -> Outcome<Self> {
         let entry = block.take_text("entry")?;
         let mut nodes = Vec::new();
         let mut declared = block.take_required("nodes")?.into_map_reader()?;
@@ -63,6 +79,7 @@ impl FixtureGraphSpec {
             .into_iter()
             .map(GraphEdgeSpec::from_yaml_node)
             .collect::<Outcome<_>>()?;
+        let edges = GraphEdgeSpec::join_guarded_edges(edges);
         let middleware = MiddlewareSites::take_from_block(block)?;
         Ok(Self { state, entry, nodes, edges, middleware })
     }
@@ -114,7 +131,7 @@ impl FixtureGraphSpec {
             !it.middleware.is_empty()
                 || matches!(it.work, NodeWorkSpec::FanOut(_) | NodeWorkSpec::Branches(_))
         };
-        self.middleware != MiddlewareSites::default() || self.nodes.iter().any(composed)
+        !self.middleware.is_empty() || self.nodes.iter().any(composed)
     }
 }
 
@@ -139,6 +156,15 @@ pub(crate) fn take_subgraphs(block: &mut YamlMapReader, into: &mut Subgraphs) ->
             into.insert(name, parse_graph_block(one)?);
         }
     }
+    if let Some(several) = block.take_value("inner_subgraphs") {
+        let mut several = several.into_map_reader()?;
+        while let Some((name, one)) = several.take_next_entry() {
+            let mut one = one.into_map_reader()?;
+            let spec = FixtureGraphSpec::take_inner_graph(&mut one)?;
+            one.reject_remaining_keys()?;
+            into.insert(name, spec);
+        }
+    }
     Ok(())
 }
 
@@ -151,8 +177,7 @@ fn parse_graph_block(spot: LocatedNode) -> Outcome<FixtureGraphSpec> {
 
 /// Builds the graphs of a case.
 pub(crate) struct FixtureGraphBuilder<'a> {
-    /// The tape on which bodies record their visits.
-    pub(crate) tape: CaseRecorder,
+    tools: NodeTools,
     /// The subgraphs that the case declares.
     pub(crate) subgraphs: &'a Subgraphs,
     inner: BTreeMap<String, Graph<Snapshot>>,
@@ -162,8 +187,6 @@ pub(crate) struct FixtureGraphBuilder<'a> {
     mocks: MockCallCounters,
     /// The fields that fan-outs put their items into, by the name of the subgraph.
     items: BTreeMap<String, Vec<String>>,
-    /// How far the clock of timings goes each time that it is read.
-    tick: Option<Duration>,
 }
 
 /// Why no graph came out.
@@ -178,15 +201,10 @@ pub(crate) enum GraphBuildError {
 impl<'a> FixtureGraphBuilder<'a> {
     /// Opens a workshop.
     #[must_use]
-    pub(crate) fn new(
-        tape: CaseRecorder,
-        subgraphs: &'a Subgraphs,
-        mocks: MockCallCounters,
-        tick: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(tools: NodeTools, subgraphs: &'a Subgraphs, mocks: MockCallCounters) -> Self {
         let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
         let items = collect_item_fields(subgraphs.values());
-        Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
+        Self { tools, subgraphs, inner, open, whole, mocks, items }
     }
 
     /// Compiles the outermost graph; `finish` adds the parts that only the outermost graph has.
@@ -200,7 +218,7 @@ impl<'a> FixtureGraphBuilder<'a> {
         finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
     ) -> Result<CompiledGraphs, GraphBuildError> {
         self.items.extend(collect_item_fields([spec]));
-        let builder = self.build_graph("outer", spec)?;
+        let builder = self.build_graph(OUTERMOST, spec)?;
         let graph = finish(builder).compile().map_err(|error| GraphBuildError::Engine(Box::new(error)))?;
         drop(self.whole.set(graph.clone()));
         Ok(CompiledGraphs { graph, has_checkpoints, inner: self.inner })
@@ -215,19 +233,22 @@ impl<'a> FixtureGraphBuilder<'a> {
             spec.edges.iter().filter_map(|edge| edge.target_field().map(str::to_owned)).collect();
         let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut builder = Graph::builder_with(spec.state.build_schema(name, &edges, items));
+        if name != OUTERMOST {
+            builder = builder.name(name);
+        }
         for node in &spec.nodes {
             builder = match &node.work {
                 NodeWorkSpec::Body(body) => {
                     let part = Arc::new(self.build_body_context(name, &node.name, body));
                     builder.node(node.name.clone(), move |cx| body::run_node_body(part.clone(), cx))
                 }
-                NodeWorkSpec::Subgraph { graph, projection } => {
+                NodeWorkSpec::Subgraph { graph, projection, .. } => {
                     let inner = self.compile_subgraph(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
                 NodeWorkSpec::FanOut(fan_out) => {
                     let inner = self.compile_subgraph(&fan_out.subgraph)?;
-                    let built = fan_outs::build_fan_out(fan_out, &inner, (&self.tape, self.tick));
+                    let built = fan_outs::build_fan_out(fan_out, &inner, &self.tools);
                     builder.fan_out(node.name.clone(), built)
                 }
                 NodeWorkSpec::Branches(branches) => {
@@ -259,7 +280,7 @@ impl<'a> FixtureGraphBuilder<'a> {
             middleware: spec
                 .middleware
                 .iter()
-                .map(|it| around::build_middleware(it, &self.tape, self.tick))
+                .map(|middleware| around::build_middleware(middleware, &self.tools))
                 .collect(),
         })
     }
@@ -269,7 +290,8 @@ impl<'a> FixtureGraphBuilder<'a> {
             name: node.to_owned(),
             graph: graph.to_owned(),
             spec: body.clone(),
-            tape: self.tape.clone(),
+            tape: self.tools.tape.clone(),
+            telemetry: self.tools.telemetry.clone(),
             mocks: self.mocks.clone(),
             whole: self.whole.clone(),
         }
@@ -281,7 +303,7 @@ impl<'a> FixtureGraphBuilder<'a> {
         spec: &FixtureGraphSpec,
         mut builder: GraphBuilder<Snapshot>,
     ) -> GraphBuilder<Snapshot> {
-        let build = |it: &MiddlewareSpec| around::build_middleware(it, &self.tape, self.tick);
+        let build = |middleware: &MiddlewareSpec| around::build_middleware(middleware, &self.tools);
         for it in &spec.middleware.per_graph {
             builder = builder.middleware(build(it));
         }

@@ -16,6 +16,7 @@ use crate::checkpoints::CheckpointSave;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::LocatedNode;
 use crate::run::InvocationResult;
+use crate::telemetry::check_telemetry_invariant;
 
 pub(crate) use restated::RestatedInvariant;
 
@@ -40,6 +41,8 @@ pub(crate) struct InvariantEvidence {
     pub(crate) nodes: Vec<String>,
     /// The parallel branches that have a condition, by name.
     pub(crate) conditional: Vec<String>,
+    /// What a direct call without a graph read.
+    pub(crate) direct_read: Option<std::sync::Arc<serde_json::Map<String, Value>>>,
     /// The fields of the subgraphs' states, by the name of the subgraph's node path depth: for projections.
     pub(crate) inner_fields: Vec<String>,
 }
@@ -78,7 +81,8 @@ fn check_invariant(
     value: &LocatedNode,
     evidence: &InvariantEvidence,
 ) -> Outcome<()> {
-    if measured::check_valued_invariant(checker, name, value, evidence)?
+    if check_telemetry_invariant(checker, name, value, evidence)?
+        || measured::check_valued_invariant(checker, name, value, evidence)?
         || checkpoints::check_valued_invariant(checker, name, value, evidence)?
     {
         return Ok(());
@@ -136,7 +140,8 @@ mod tests {
             .chain(chat::MEASURED)
             .chain(composed::MEASURED)
             .chain(checkpoints::MEASURED)
-            .map(|(it, _)| *it);
+            .map(|(it, _)| *it)
+            .chain(crate::telemetry::telemetry_invariants());
         let mut seen = BTreeSet::new();
         for name in names.chain(measured) {
             assert!(seen.insert(name), "{name} is there twice");

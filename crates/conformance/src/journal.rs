@@ -71,9 +71,12 @@ impl JournalLayer for CountingJournal {
         // Each new kind of read must be classified here: an unclassified load would pass where the fixture makes
         // loads fail.
         let (counts, loads) = match read {
-            JournalRead::Session | JournalRead::Dossier | JournalRead::Items => (true, true),
+            JournalRead::Acquire | JournalRead::Session | JournalRead::Dossier | JournalRead::Items => {
+                (true, true)
+            }
             JournalRead::Turns => (true, false),
-            JournalRead::Numbers
+            JournalRead::Fence
+            | JournalRead::Numbers
             | JournalRead::Sessions
             | JournalRead::SessionOf
             | JournalRead::Waits

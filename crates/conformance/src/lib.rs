@@ -2,7 +2,7 @@
 //!
 //! A fixture is data: a graph, a program to run with it, and the expected results. The runner reads it key by key,
 //! and an unknown key or value fails its case by name. It builds and runs the graph through singletree's public
-//! interface and asserts every expectation. All adaptations of the runner to single fixtures are in one file,
+//! interface and asserts every expectation. All adaptations of the runner to single fixtures are in one module,
 //! `adapt`.
 //!
 //! # Vocabulary A *fixture* is a file, a *case* one entry of it (or all of it). A case *passes*, *fails*, or is
@@ -61,6 +61,7 @@ mod failure;
 mod fan_outs;
 mod fields;
 mod graph;
+mod inner_graphs;
 mod invariants;
 mod journal;
 mod keep_larger;
@@ -82,6 +83,7 @@ mod schema;
 mod sessions;
 mod suite;
 mod tape;
+mod telemetry;
 #[cfg(test)]
 mod trial;
 mod vocabulary;

@@ -8,8 +8,10 @@ mod attempts;
 mod call;
 mod calling;
 mod expect;
+mod graph_model;
 mod invariants;
 mod node;
+mod observed;
 mod peer;
 mod rules;
 mod spec;
@@ -27,12 +29,11 @@ use crate::case::UnparsedCase;
 use crate::check::AssertionChecker;
 use crate::failure::{CaseFailure, Outcome};
 
+pub(crate) use graph_model::{GraphModel, GraphModelSpec, ModelCallSpec, RenderedPrompt};
+
 use calling::ProviderCallResult;
 use peer::MockProviderServer;
 use spec::LlmCaseSpec;
-
-/// Why a case with captured spans does not pass yet.
-pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
 
 /// Reads and runs a case of llm-provider.
 ///

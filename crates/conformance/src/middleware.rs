@@ -1,21 +1,26 @@
 //! Middleware directives: the canonical ones of pipeline-utilities §6, and those of the fixtures (the header of
 //! pipeline-utilities 001 is their vocabulary).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use singletree::engine::Signal;
 
 use crate::adapt;
+use crate::check::ensure;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
+use crate::llm::ModelCallSpec;
 use crate::schema::parse_literals;
+use crate::telemetry::{LogLineSpec, parse_log_line};
+use crate::yaml::YamlValue;
 
 /// Where a middleware's timing records go; fixtures name no other place.
 const TIMING_RECORDS: &str = "timing_records";
 
 /// A middleware as the fixture describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum MiddlewareSpec {
     /// Canonical retry (§6.1).
     Retry(RetryMiddlewareSpec),
@@ -52,6 +57,17 @@ pub(crate) enum MiddlewareSpec {
     },
     /// Tries to suspend before it calls the wrapped node.
     Suspender(Box<Signal>),
+    /// Calls the case's model beside the wrapped node.
+    ModelCaller {
+        /// The call.
+        call: Arc<ModelCallSpec>,
+        /// Whether the call is made before the node runs; after it otherwise.
+        is_before: bool,
+    },
+    /// Writes a line of a log before the wrapped node runs.
+    LineWriter(LogLineSpec),
+    /// Puts the entries of an instance's item into the fields of their names.
+    ItemUnpacker,
 }
 
 /// A retry.
@@ -114,7 +130,7 @@ pub(crate) struct SideChannel {
 }
 
 /// The middleware of one graph.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct MiddlewareSites {
     /// Around every node.
     pub(crate) per_graph: Vec<MiddlewareSpec>,
@@ -123,6 +139,12 @@ pub(crate) struct MiddlewareSites {
 }
 
 impl MiddlewareSites {
+    /// Tells whether there is none.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.per_graph.is_empty() && self.per_node.is_empty()
+    }
+
     /// Takes `middleware:` out of a graph's block.
     ///
     /// # Errors
@@ -204,6 +226,55 @@ pub(crate) fn parse_wrapping_middleware(spot: LocatedNode) -> Outcome<Vec<Middle
         Ok(spec)
     };
     spot.into_items()?.into_iter().map(one).collect()
+}
+
+/// Takes directives of a node out of its block that run around the node: a call beside it, a line before what contains
+/// other nodes, and a retry under a key of its own.
+///
+/// # Errors
+/// When the fixture block has an unknown key or value.
+pub(crate) fn take_node_middleware(block: &mut YamlMapReader) -> Outcome<Vec<MiddlewareSpec>> {
+    let mut found = Vec::new();
+    if let Some(call) = block.take_value("calls_llm_from_wrapper") {
+        found.push(parse_model_caller(call)?);
+    }
+    if let Some(retry) = block.take_value("retry_middleware") {
+        let mut retry = retry.into_map_reader()?;
+        if let Some(classifier) = retry.take_value("classifier") {
+            let known = adapt::is_transient_marker(classifier.as_text()?);
+            ensure(known, || "unknown classifier".into())
+                .map_err(|what| CaseFailure::reader_error(&classifier.path, what))?;
+        }
+        found.push(MiddlewareSpec::Retry(RetryMiddlewareSpec {
+            backoff: Some(Duration::ZERO),
+            ..take_retry(&mut retry)?
+        }));
+        retry.reject_remaining_keys()?;
+    }
+    let contains = ["subgraph", "fan_out", "parallel_branches"];
+    if block.remaining_keys().any(|key| contains.contains(&key))
+        && let Some(line) = block.take_value("emits_log")
+    {
+        found.push(MiddlewareSpec::LineWriter(parse_log_line(line)?));
+    }
+    Ok(found)
+}
+
+fn parse_model_caller(spot: LocatedNode) -> Outcome<MiddlewareSpec> {
+    let mut node = spot.node;
+    let mut is_before = true;
+    if let YamlValue::Map(entries) = &mut node.value
+        && let Some(at) = entries.iter().position(|(key, _)| key == "phase")
+    {
+        let phase = LocatedNode::new(entries.remove(at).1, format!("{}.phase", spot.path));
+        is_before = match phase.as_text()? {
+            "pre" => true,
+            "post" => false,
+            other => return Err(CaseFailure::reader_error(&phase.path, format!("unknown phase '{other}'"))),
+        };
+    }
+    let call = ModelCallSpec::from_yaml_node(LocatedNode::new(node, spot.path))?;
+    Ok(MiddlewareSpec::ModelCaller { call: Arc::new(call), is_before })
 }
 
 fn take_retry(block: &mut YamlMapReader) -> Outcome<RetryMiddlewareSpec> {

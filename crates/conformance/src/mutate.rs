@@ -2,6 +2,7 @@
 
 mod restated;
 mod site;
+mod words;
 
 use singletree::engine::{IdGenerator, RandomIds};
 

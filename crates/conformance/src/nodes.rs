@@ -20,7 +20,7 @@ pub(crate) use flaky::{FlakyMockSpec, MockErrorSpec, MockFailureMode};
 
 /// Directives that are known and need a capability that the engine does not have.
 const NOT_BUILT: &[(&str, &str)] =
-    &[("emits_log", "captured logs"), ("calls_llm", "a model provider of the conformance suite")];
+    &[("calls_embed", "providers of embeddings"), ("calls_rerank", "providers of reranking")];
 
 /// A node.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub(crate) enum NodeWorkSpec {
         graph: String,
         /// The fields that cross its boundary.
         projection: Projection,
+        /// Its outputs, where it is written as a call (`subgraph_call`): the parent's field, the subgraph's.
+        called_outputs: Vec<(String, String)>,
     },
     /// It is a fan-out.
     FanOut(Box<FanOutSpec>),
@@ -75,10 +77,17 @@ impl GraphNodeSpec {
         if let Some(it) = block.take_value("wrap_with_middleware") {
             middleware.extend(middleware::parse_wrapping_middleware(it)?);
         }
+        middleware.extend(middleware::take_node_middleware(&mut block)?);
+        if let Some(call) = block.take_value("subgraph_call") {
+            let work = parse_subgraph_call(call)?;
+            block.reject_remaining_keys()?;
+            return Ok(Self { name, work, middleware });
+        }
         let work = match block.take_value("subgraph") {
             Some(graph) => {
                 let graph = graph.as_text()?.to_owned();
-                NodeWorkSpec::Subgraph { graph, projection: take_projection(&mut block)? }
+                let projection = take_projection(&mut block)?;
+                NodeWorkSpec::Subgraph { graph, projection, called_outputs: Vec::new() }
             }
             None => match (block.take_value("fan_out"), block.take_value("parallel_branches")) {
                 (Some(_), Some(_)) => {
@@ -92,6 +101,16 @@ impl GraphNodeSpec {
         block.reject_remaining_keys()?;
         Ok(Self { name, work, middleware })
     }
+}
+
+/// Reads `subgraph_call: {subgraph, outputs}`.
+fn parse_subgraph_call(spot: LocatedNode) -> Outcome<NodeWorkSpec> {
+    let mut block = spot.into_map_reader()?;
+    let graph = block.take_required("subgraph")?.as_text()?.to_owned();
+    let called_outputs = block.take_value("outputs").map(parse_name_pairs).transpose()?.unwrap_or_default();
+    block.reject_remaining_keys()?;
+    let projection = Projection::by_name();
+    Ok(NodeWorkSpec::Subgraph { graph, projection, called_outputs })
 }
 
 fn take_projection(block: &mut YamlMapReader) -> Outcome<Projection> {

@@ -1,6 +1,6 @@
 //! Telling the verdict: a table for people, rows for machines, a page for the documentation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use crate::suite::{CaseStatus, CaseVerdict};
@@ -43,6 +43,24 @@ impl ConformanceReport<'_> {
         })
     }
 
+    /// Says for each capability and reason how many cases are declared, and of which fixtures, by their numbers.
+    fn describe_declared_cases(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<(&str, &str), (usize, BTreeSet<&str>)> = BTreeMap::new();
+        for row in self.0.iter().filter(|row| row.status == CaseStatus::Declared) {
+            let reason = row.message.split(" [").next().unwrap_or_default();
+            let (count, fixtures) = reasons.entry((&row.capability, reason)).or_default();
+            *count += 1;
+            fixtures.insert(row.fixture.split('-').next().unwrap_or_default());
+        }
+        let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let told = reasons.into_iter().map(|((capability, reason), (count, fixtures))| {
+            let numbers: Vec<&str> = fixtures.iter().copied().collect();
+            let (cases, files) = (counted(count, "case"), counted(fixtures.len(), "fixture"));
+            format!("- {capability}, {cases} of {files}: {reason} ({})", numbers.join(", "))
+        });
+        told.collect()
+    }
+
     /// Makes the page of the documentation. Its numbers are these rows'.
     #[must_use]
     pub fn render_page(&self) -> String {
@@ -60,13 +78,8 @@ impl ConformanceReport<'_> {
         let all = StatusCounts::from_verdicts(self.0);
         line(format!("| **all** | **{}** | **{}** | **{}** |", all.passed, all.failed, all.declared));
         line("\n## Declared\n".into());
-        let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for row in self.0.iter().filter(|it| it.status == CaseStatus::Declared) {
-            let reason = row.message.split(" [").next().unwrap_or_default();
-            *reasons.entry((&row.capability, reason)).or_default() += 1;
-        }
-        for ((capability, reason), count) in reasons {
-            line(format!("- {capability}, {count} {}: {reason}", if count == 1 { "case" } else { "cases" }));
+        for text in self.describe_declared_cases() {
+            line(text);
         }
         line(format!("\n## Invariants\n\n{RESTATED}"));
         line("| invariant | restates |\n|---|---|".into());

@@ -16,6 +16,7 @@ use crate::nodes::parse_time_limit;
 use crate::observers::{self, ObserverSpec};
 use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, CaseRecording};
+use crate::telemetry::{RunTelemetry, TelemetryRuntime};
 
 /// An invocation as the fixture describes it.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub(crate) struct InvocationSpec {
     drain: Option<Limit>,
     correlation: Option<String>,
     invocation: Option<String>,
+    /// What its caller says about it.
+    metadata: Map<String, Value>,
     /// The invocation whose checkpoint it goes on from.
     from: Option<InvocationId>,
     /// Whether nothing at all is expected, not even that it completes.
@@ -68,6 +71,11 @@ impl InvocationSpec {
             drain: None,
             correlation: take_either_text(block, "correlation_id", "caller_correlation_id")?,
             invocation: block.take_text("caller_invocation_id")?,
+            metadata: block
+                .take_value("caller_metadata")
+                .map(parse_literals)
+                .transpose()?
+                .unwrap_or_default(),
             from: None,
             unjudged: false,
             expected: Vec::new(),
@@ -200,6 +208,8 @@ pub(crate) struct InvocationResult {
     pub(crate) drained: Option<GraphDrainResult>,
     /// Why the drain that the fixture asks for cannot be asked for.
     pub(crate) drain_refused: Option<String>,
+    /// What the case's recorders recorded.
+    pub(crate) telemetry: Option<RunTelemetry>,
 }
 
 impl InvocationResult {
@@ -219,6 +229,7 @@ impl InvocationResult {
             reel: CaseRecording::default(),
             drained: None,
             drain_refused: None,
+            telemetry: None,
         }
     }
 
@@ -262,6 +273,8 @@ pub(crate) struct InvocationContext<'a> {
     pub(crate) listens: bool,
     /// Whether it may be given up, and who says so.
     pub(crate) given_up: Option<&'a RecordingCheckpointer>,
+    /// The recorders of the case.
+    pub(crate) telemetry: &'a TelemetryRuntime,
 }
 
 /// Invokes or resumes the graph as the fixture says, drains, and cuts the tape.
@@ -278,6 +291,7 @@ pub(crate) async fn run_invocation(
     let attached = observers::attach_to_graphs(with.observers, built, tape, with.is_first)?;
     let options = spec.invoke_options()?;
     let options = observers::add_to_invocation(with.observers, tape, (with.is_first, with.listens), options)?;
+    let options = with.telemetry.attach_recorders(options);
     let started = invoke_graph(spec, built, options, checker);
     let ended = match with.given_up {
         None => started.await?,
@@ -305,12 +319,15 @@ pub(crate) async fn run_invocation(
     let asked = matches!(spec.drain, Some(Ok(_)));
     let drained = asked.then(|| GraphDrainResult { summary, took: began.elapsed(), limit });
     attached.detach();
+    let mut recorded = with.telemetry.render_recording(spec.metadata.clone(), spec.invocation.clone())?;
+    with.telemetry.export_traces(&mut recorded).await?;
     let run = InvocationResult {
         ended,
         at_registration: false,
         reel: tape.take_recording(),
         drained,
         drain_refused,
+        telemetry: Some(recorded),
     };
     bind_references(spec, &run, checker);
     Ok(run)
@@ -329,6 +346,9 @@ impl InvocationSpec {
         }
         if let Some(invocation) = &self.invocation {
             options = options.invocation(InvocationId::parse(invocation).map_err(refused)?);
+        }
+        for (key, value) in &self.metadata {
+            options = options.metadata(key.clone(), value.clone());
         }
         Ok(options)
     }

@@ -19,6 +19,7 @@ use crate::paused::CasePausedStore;
 use crate::run::{InvocationContext, InvocationResult, InvocationSpec, run_invocation};
 use crate::sessions::RecordingSessionStore;
 use crate::tape::CaseRecorder;
+use crate::telemetry::TelemetryRuntime;
 
 /// The clock of a case: it begins at a fixed time and follows the runtime's.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct CaseEnvironment {
     pub(crate) checkpoints: Option<Arc<RecordingCheckpointer>>,
     /// The counters of its failure mocks.
     pub(crate) mocks: MockCallCounters,
+    /// The recorders of its telemetry, and the model that its nodes call.
+    pub(crate) telemetry: Arc<TelemetryRuntime>,
 }
 
 /// A case with its graph.
@@ -82,6 +85,7 @@ impl CaseContext<'_> {
             is_first: how.is_first,
             listens: self.case.needs_runner_observer(),
             given_up: how.given_up,
+            telemetry: &self.stage.telemetry,
         };
         let ran = run_invocation(invocation, self.built, with, &self.stage.tape, checker).await?;
         let observers: Vec<String> =
@@ -90,9 +94,11 @@ impl CaseContext<'_> {
             spec: invocation,
             observers: &observers,
             error_fields: &self.case.graph.error_fields(),
+            made_fields: self.case.graph.state.made_fields(),
             store: self.stage.store.as_deref(),
             paused: Some(&self.stage.paused),
             record: how.record,
+            telemetry: Some(&self.stage.telemetry),
         };
         let blocks = if invocation.has_no_expectations() {
             Vec::new()

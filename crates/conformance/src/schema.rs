@@ -15,6 +15,8 @@ use crate::keep_larger::{self, KeepLarger};
 pub(crate) struct StateSchemaSpec {
     fields: Vec<FieldSpec>,
     version: Option<String>,
+    /// The fields that the adapter declares.
+    made_fields: Vec<String>,
 }
 
 impl StateSchemaSpec {
@@ -31,13 +33,34 @@ impl StateSchemaSpec {
             fields.push(parse_field(name, field.into_map_reader()?)?);
         }
         block.reject_remaining_keys()?;
-        Ok(Self { fields, version })
+        Ok(Self { fields, version, made_fields: Vec::new() })
     }
 
     /// Tells whether a field is declared.
     #[must_use]
     pub(crate) fn declares_field(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field.name() == name)
+    }
+
+    /// Returns the fields that only the adapter declares.
+    #[must_use]
+    pub(crate) fn made_fields(&self) -> &[String] {
+        &self.made_fields
+    }
+
+    /// Makes a state without fields.
+    #[must_use]
+    pub(crate) fn empty() -> Self {
+        Self { fields: Vec::new(), version: None, made_fields: Vec::new() }
+    }
+
+    /// Declares a field, in the place of an earlier declaration; its default is the value.
+    pub(crate) fn declare_field(&mut self, name: &str, shape: FieldShape, default: Value) {
+        if !self.declares_field(name) {
+            self.made_fields.push(name.to_owned());
+        }
+        self.fields.retain(|field| field.name() != name);
+        self.fields.push(FieldSpec::new(name.to_owned(), shape, FieldContent::from_json(default)));
     }
 
     /// Returns the names of the fields.
@@ -70,14 +93,18 @@ impl StateSchemaSpec {
 
 fn parse_field(name: String, mut block: YamlMapReader) -> Outcome<FieldSpec> {
     let kind = block.take_required("type")?;
-    let shape = parse_field_shape(kind.as_text()?).ok_or_else(|| {
+    let default = block.take_value("default").map(|value| value.node.to_json());
+    let declared = match adapt::accepts_any_value(kind.as_text()?, default.as_ref()) {
+        true => Some(FieldShape::Any),
+        false => parse_field_shape(kind.as_text()?),
+    };
+    let shape = declared.ok_or_else(|| {
         CaseFailure::reader_error(
             &kind.path,
             format!("unknown type '{}'", kind.as_text().unwrap_or_default()),
         )
     })?;
     let required = block.take_value("required").map(|value| value.as_bool()).transpose()?.unwrap_or(false);
-    let default = block.take_value("default").map(|value| value.node.to_json());
     let mut spec = match default {
         Some(default) if !required => FieldSpec::new(name, shape, FieldContent::from_json(default)),
         Some(_) => return Err(CaseFailure::reader_error(block.path(), "a required field has no default")),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::visible_text::{is_invisible, visible_text};
+use singletree_narration::{is_invisible_char, visible_text};
 
 /// Makes a name fit to be shown on one line: blanks of all kinds become spaces; characters that are invisible, or
 /// would change how the rest is read, become escapes.
@@ -11,7 +11,7 @@ pub(crate) fn to_visible_line(name: &str) -> Cow<'_, str> {
         return Cow::Borrowed("\"\"");
     }
     let is_break = |it: char| {
-        it.is_whitespace() && it != ' ' && !is_invisible(it) || matches!(it, '\r' | '\u{b}' | '\u{c}')
+        it.is_whitespace() && it != ' ' && !is_invisible_char(it) || matches!(it, '\r' | '\u{b}' | '\u{c}')
     };
     if !name.chars().any(is_break) {
         return visible_text(name);

@@ -13,8 +13,7 @@ mod graph;
 mod label;
 mod svg;
 mod timeline;
-mod visible_text;
 
 pub use graph::GraphPicture;
+pub use singletree_narration::{visible_json, visible_text, visible_value};
 pub use timeline::{TextLine, TextTone, TimelinePicture};
-pub use visible_text::{visible_json, visible_text, visible_value};

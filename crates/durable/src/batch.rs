@@ -161,7 +161,7 @@ pub enum RowMutation {
 pub struct Batch {
     /// Which session.
     pub key: SessionKey,
-    /// The writer's fence; another than the store's is refused.
+    /// The fence under which the writer holds the session ([`Journal::acquire`](crate::Journal::acquire)).
     pub fence: FencingToken,
     /// The preconditions.
     pub requires: Vec<BatchPrecondition>,

@@ -50,7 +50,7 @@ pub struct CheckpointRecord {
 impl CheckpointRecord {
     /// Checks whether the save is from inside of a fan-out. Only such saves may be batched by a store (§10.11.4).
     #[must_use]
-    pub fn is_fan_out_internal(&self) -> bool {
+    pub(crate) fn is_fan_out_internal(&self) -> bool {
         !self.fan_out_progress.is_empty()
     }
 
@@ -173,7 +173,7 @@ pub struct CheckpointFilter {
 impl CheckpointFilter {
     /// Tells whether a listing shows this one.
     #[must_use]
-    pub fn matches_summary(&self, summary: &CheckpointSummary) -> bool {
+    pub(crate) fn matches_summary(&self, summary: &CheckpointSummary) -> bool {
         self.correlation_id.as_ref().is_none_or(|correlation_id| *correlation_id == summary.correlation_id)
             && self.saved_after.is_none_or(|saved_after| summary.last_saved_at > saved_after)
             && self.saved_before.is_none_or(|saved_before| summary.last_saved_at < saved_before)

@@ -11,8 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A batch's requirement does not hold (or its fence is not the store's): nothing of it was written. Read again,
-    /// decide again.
+    /// A batch's requirement does not hold: nothing of it was written. Read again, decide again.
     #[error("the batch was refused: {requirement}")]
     Refused {
         /// Which requirement.
@@ -64,6 +63,15 @@ pub enum Error {
         /// The newest fence of the store.
         found: FencingToken,
     },
+    /// The fence of a batch does not hold its session: another owner has acquired the session since, or it was released
+    /// or never acquired. Nothing of the batch was written. Acquire the session, decide again.
+    #[error("session {} is not held under fence {}", key.session, fence.0)]
+    LeaseLost {
+        /// The session.
+        key: SessionKey,
+        /// The fence of the batch.
+        fence: FencingToken,
+    },
     /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until
     /// it is back.
     #[error("the file of the store was moved, deleted or replaced")]
@@ -98,6 +106,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Checks whether the store decided against the write: it is certain that nothing of it was or will be written.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { .. } | Self::Conflict { .. } | Self::LeaseLost { .. } | Self::Fenced { .. }
+        )
+    }
+
     /// Returns the stable, machine-readable category of this error.
     #[must_use]
     pub fn category(&self) -> &'static str {
@@ -108,6 +125,7 @@ impl Error {
             Self::CommitUnknown { .. } => "store_commit_unknown",
             Self::Full { .. } => "store_full",
             Self::Fenced { .. } => "store_fenced",
+            Self::LeaseLost { .. } => "store_lease_lost",
             Self::Displaced => "store_displaced",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Format { .. } => "store_format_unsupported",

@@ -6,9 +6,9 @@ use singletree_env::BoxFuture;
 
 use crate::dossier;
 use crate::{
-    Batch, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ListItemRow, PositionRow,
-    RecordRow, Result, SessionId, SessionKey, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow,
-    UsageRow, WaitRow,
+    AcquiredSession, Batch, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ListItemRow,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionRow, SessionSnapshot, TenantId, Timestamp,
+    TurnRow, UsageRow, WaitRow,
 };
 
 /// Which items of a session to read.
@@ -122,11 +122,14 @@ pub struct SessionPage {
 /// # Contract
 /// - **Atomic.** `apply` writes all puts of a batch or none (INV-3). Batches that share a commit stand or fall alone
 ///   for their requirements; when the commit itself fails, all of them fail.
-/// - **Ordered.** Batches land in the order in which `apply` was *called* (not first polled): the place in the order is
-///   taken before the future is returned.
+/// - **Ordered.** Batches of one session land in the order in which `apply` was *called* (not first polled): the place
+///   in the order is taken before the future is returned.
 /// - **Durable.** When `apply` has answered `Ok`, the batch survives the process, and for stores on disk (at their
 ///   default setting) a power loss.
-/// - **Fenced.** A batch whose fence is not the store's is refused, whatever else it says.
+/// - **Fenced.** A batch is taken only under the fence under which its session is held; otherwise it is refused with
+///   [`Error::LeaseLost`](crate::Error::LeaseLost), whatever else it says.
+/// - **Held by one.** [`Self::acquire`] ends the lease of any other handle. A batch under the earlier fence is either in
+///   the snapshot that `acquire` returns or is never written.
 /// - **Decided once.** Requirements are checked in the transaction that writes.
 ///   [`Error::Refused`](crate::Error::Refused) means that nothing was written: read again, decide again.
 /// - **Never dropped.** Dropping the future of `apply` cancels nothing.
@@ -136,11 +139,35 @@ pub struct SessionPage {
 ///   event or a wait that was given out comes to mean another.
 /// - **Tenants apart.** No call with one tenant's key sees or changes a row of another (INV-14).
 ///
-/// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The suite in
-/// the package `singletree-store-testing` checks every clause by name. This trait is not under semantic versioning.
+/// # Ownership
+/// A handle owns sessions: one process that opened the store is one handle, whose clones are the same. What holds a
+/// session is the handle, not the caller; callers that share a handle agree among themselves. Reading acquires nothing.
+/// A handle that has lost the store as a whole is told [`Error::Fenced`](crate::Error::Fenced) by every write and by
+/// `acquire`.
+///
+/// Errors by category: `store_refused`, `store_lease_lost`, `store_fenced`, `store_unavailable`, `store_corrupt`,
+/// `store_closed`. The suite in the package `singletree-store-testing` checks every clause by name. This trait is not
+/// under semantic versioning.
 pub trait Journal: fmt::Debug + Send + Sync {
-    /// Returns the fence under which this handle writes: higher than that of any handle opened before.
-    fn fence(&self) -> FencingToken;
+    /// Acquires a session, which need not exist, and reads it.
+    ///
+    /// The returned fence is higher than that of every other handle that has held the session, also in former
+    /// processes; a handle that holds the session keeps its fence. The snapshot is read after that: it contains every
+    /// batch that landed under an earlier fence.
+    ///
+    /// # Cancellation
+    /// A dropped call has acquired nothing, or has acquired the session until the handle is closed.
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>>;
+
+    /// Gives sessions back. A session is held until it was released as often as it was acquired; releasing one that is
+    /// not held succeeds. Batches that were submitted before still land.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels nothing: the call itself releases.
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>>;
+
+    /// Reads a fence that is not lower than any that was given out: a stored turn of a higher fence is damaged.
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>>;
 
     /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two
     /// databases that go on from one copy have two epochs.
@@ -152,9 +179,9 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Reads a session with its fields, without its items.
     fn read_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
 
-    /// Reads the data of a session that a writer needs before it continues the session, at the price of one read. The
-    /// default implementation reads the parts one after the other, so they may come from different moments; a writer
-    /// whose batch is refused reads them again.
+    /// Reads the data of a session that [`Self::acquire`] returns, at the price of one read, without acquiring the
+    /// session. The default implementation reads the parts one after the other, so they may come from different moments;
+    /// a writer whose batch is refused reads them again.
     fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         Box::pin(dossier::gather_snapshot(self, key))
     }
@@ -243,8 +270,8 @@ pub trait Journal: fmt::Debug + Send + Sync {
 /// # Contract
 /// As for [`Journal`]. All calls only read; the rows are changed by batches.
 pub trait JournalMaintenance: fmt::Debug + Send + Sync {
-    /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
-    /// the given one on.
+    /// Reads turns without an outcome that nobody runs, ordered by session and number, from past the given one on: no
+    /// living owner holds the session, or the turn has a lower fence than the one under which its session is held.
     fn read_ownerless_turns<'a>(
         &'a self,
         past: Option<&'a (SessionKey, u64)>,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    Batch, BatchPrecondition, BoxFuture, Counters, Error, ExpectedVersion, FencingToken, FieldRow,
-    FieldValue, ItemPlacement, ItemRange, Journal, JsonDocument, ListItemRow, RecordVersion, Result,
-    RowMutation, SessionFilter, SessionHead, SessionKey, SessionRecord, SessionRow, SessionStore,
-    SessionSummary, TenantId, TurnRowQuery, WaitRowQuery,
+    AcquiredSession, Batch, BatchPrecondition, BoxFuture, Counters, Error, ExpectedVersion, FencingToken,
+    FieldRow, FieldValue, ItemPlacement, ItemRange, Journal, JsonDocument, ListItemRow, RecordVersion,
+    Result, RowMutation, SessionFilter, SessionHead, SessionKey, SessionRecord, SessionRow, SessionSnapshot,
+    SessionStore, SessionSummary, TenantId,
 };
 
 /// The session store of the specification over a journal: full records in and out.
@@ -104,9 +104,10 @@ impl JournalSessions {
         let mut before: Option<Option<SessionRow>> = None;
         let mut refusal = contention_error("save a session");
         for _ in 0..ATTEMPTS_MAX {
-            let row = self.journal.read_session(key).await?;
+            let (lease, SessionSnapshot { session: row, numbers, open, pending, .. }) =
+                self.acquire_session(key).await?;
             let found = row.as_ref().map(|row| RecordVersion(row.head.version));
-            if !is_expected(expected, found) || !self.is_idle(key).await? {
+            if !is_expected(expected, found) || !open.is_empty() || !pending.is_empty() {
                 return Err(Error::Conflict { key: key.clone(), expected, found });
             }
             if before.as_ref() == Some(&row) {
@@ -114,30 +115,34 @@ impl JournalSessions {
                 // writer.
                 return Err(refusal);
             }
-            let numbers = match &row {
-                Some(row) => row.counters,
-                None => self.journal.read_counters(key).await?,
-            };
-            let (batch, version) =
-                build_save_batch((key, self.journal.fence()), record, row.as_ref(), numbers)?;
+            let (batch, version) = build_save_batch((key, lease.fence), record, row.as_ref(), numbers)?;
             match self.journal.apply(batch).await {
                 Ok(()) => return Ok(version),
                 Err(it @ Error::Refused { .. }) => (before, refusal) = (Some(row), it),
+                Err(it @ Error::LeaseLost { .. }) => refusal = it,
                 Err(it) => return Err(it),
             }
         }
         Err(refusal)
     }
 
-    async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
-        Ok(self.journal.read_turns(key, &TurnRowQuery::Open).await?.is_empty()
-            && self.journal.read_waits(&WaitRowQuery::Pending(key.clone())).await?.is_empty())
+    async fn acquire_session(&self, key: &SessionKey) -> Result<(SaveLease<'_>, SessionSnapshot)> {
+        let AcquiredSession { fence, snapshot } = self.journal.acquire(key).await?;
+        Ok((SaveLease { journal: self.journal.as_ref(), key: key.clone(), fence }, snapshot))
     }
 
     async fn delete_record(&self, key: &SessionKey) -> Result<()> {
-        let mut batch = Batch::new(key.clone(), self.journal.fence());
-        batch.put(RowMutation::Delete);
-        self.journal.apply(batch).await
+        let mut lost = contention_error("delete a session");
+        for _ in 0..ATTEMPTS_MAX {
+            let (lease, _) = self.acquire_session(key).await?;
+            let mut batch = Batch::new(key.clone(), lease.fence);
+            batch.put(RowMutation::Delete);
+            match self.journal.apply(batch).await {
+                Err(it @ Error::LeaseLost { .. }) => lost = it,
+                deleted => return deleted,
+            }
+        }
+        Err(lost)
     }
 
     async fn list_records(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<Vec<SessionSummary>> {
@@ -152,6 +157,20 @@ impl JournalSessions {
                 return Ok(found);
             }
         }
+    }
+}
+
+/// The lease of a session while it is saved or deleted, which is released when this is dropped.
+struct SaveLease<'a> {
+    journal: &'a dyn Journal,
+    key: SessionKey,
+    fence: FencingToken,
+}
+
+impl Drop for SaveLease<'_> {
+    fn drop(&mut self) {
+        // The call releases; its future only tells when that is done.
+        drop(self.journal.release(vec![self.key.clone()]));
     }
 }
 

@@ -3,15 +3,19 @@
 use std::fmt;
 
 use crate::{
-    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
-    JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
-    WaitRow, WaitRowQuery,
+    AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
+    ItemRange, Journal, JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId,
+    SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery,
+    UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Which read of a store is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalRead {
+    /// [`Journal::acquire`], which reads what it acquires.
+    Acquire,
+    /// [`Journal::read_newest_fence`].
+    Fence,
     /// [`Journal::read_session`].
     Session,
     /// [`Journal::read_session_snapshot`].
@@ -51,7 +55,7 @@ pub enum JournalRead {
 }
 
 /// A journal over another one, which changes or observes some of its calls: the implementation of [`Journal`] follows
-/// from this one, so that no wrapper lists the calls that it only forwards. Fence and epoch are those of the journal below.
+/// from this one, so that no wrapper lists the calls that it only forwards. Leases and epoch are those of the journal below.
 pub trait JournalLayer: fmt::Debug + Send + Sync {
     /// The journal below.
     type Journal: Journal + ?Sized;
@@ -88,8 +92,16 @@ pub trait MaintenanceLayer: JournalLayer {
 }
 
 impl<L: JournalLayer> Journal for L {
-    fn fence(&self) -> FencingToken {
-        self.inner_journal().fence()
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        self.wrap_read(JournalRead::Acquire, self.inner_journal().acquire(key))
+    }
+
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        self.inner_journal().release(keys)
+    }
+
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
+        self.wrap_read(JournalRead::Fence, self.inner_journal().read_newest_fence())
     }
 
     fn log_epoch(&self) -> &str {

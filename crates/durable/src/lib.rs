@@ -29,6 +29,7 @@ mod journal;
 mod journal_sessions;
 mod json;
 mod layer;
+mod lease;
 mod memory;
 mod migration;
 mod paused;
@@ -56,6 +57,7 @@ pub use journal::{
 pub use journal_sessions::JournalSessions;
 pub use json::JsonDocument;
 pub use layer::{JournalLayer, JournalRead, MaintenanceLayer};
+pub use lease::{AcquiredSession, LeaseTable};
 pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationErrorKind, StateMigrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};

@@ -19,35 +19,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use state::MemoryTables;
 
 use crate::{
-    AuditRow, Batch, BoxFuture, Counters, EarlySignalRow, Error, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, JournalMaintenance, JournalSessions, ListItemRow, PositionRow, RecordRow, Result,
-    SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow,
-    UsageRowQuery, WaitRow, WaitRowQuery,
+    AcquiredSession, AuditRow, Batch, BoxFuture, Counters, EarlySignalRow, Error, EventRow, FencingToken,
+    InvocationId, ItemRange, Journal, JournalMaintenance, JournalSessions, LeaseTable, ListItemRow,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
+    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Keeps everything in memory: for tests, examples and sessions that need not outlive the process.
 ///
-/// A clone is another handle to the same data. [`MemoryStore::reopen`] models a restart of the process. Every call does
-/// its work before it returns, so that its future is ready at once. The cost of a batch does not depend on how much is
-/// stored (INV-5).
+/// A clone is the same handle: it holds the same sessions. [`MemoryStore::reopen`] models a restart of the process,
+/// [`MemoryStore::open_beside`] another owner of sessions. Every call but `acquire` does its work before it returns, and
+/// every future is ready at once. The cost of a batch does not depend on how much is stored (INV-5).
 ///
 /// Beyond the contract it refuses batches that no writer can mean: rows of a session that does not exist when the batch
 /// ends, a second turn with the same idempotency key, and a second item in the same place of a list.
 ///
 /// # Example
 /// ```
-/// use singletree_durable::{Journal, MemoryStore};
+/// use singletree_durable::{Journal, MemoryStore, Result, SessionId, SessionKey, TenantId};
 ///
+/// # async fn example() -> Result<()> {
+/// let key = SessionKey::new(TenantId::single(), SessionId::parse("s").expect("an identifier"));
 /// let store = MemoryStore::new();
+/// let before = store.acquire(&key).await?.fence;
 /// let later = store.reopen();
-/// assert!(later.fence() > store.fence());
+/// assert!(later.acquire(&key).await?.fence > before);
 /// assert_eq!(later.log_epoch(), store.log_epoch());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct MemoryStore {
     /// Guards all data; held for one call, never across an await.
     state: Arc<Mutex<MemoryTables>>,
-    fence: FencingToken,
+    /// The number of this handle.
+    owner: FencingToken,
     epoch: Arc<str>,
 }
 
@@ -62,17 +68,25 @@ impl MemoryStore {
     #[must_use]
     pub fn with_epoch(epoch: impl Into<Arc<str>>) -> Self {
         let state = MemoryTables::default();
-        let fence = state.fence;
-        Self { state: Arc::new(Mutex::new(state)), fence, epoch: epoch.into() }
+        let owner = state.leases.first_fence();
+        Self { state: Arc::new(Mutex::new(state)), owner, epoch: epoch.into() }
     }
 
-    /// Opens the same data again, as the next process would: with a higher fence. From now on, nothing that is written
-    /// through older handles is taken.
+    /// Opens the same data again, as the next process would: its fences are higher than all before. From now on, nothing
+    /// that is written through older handles is taken.
     #[must_use]
     pub fn reopen(&self) -> Self {
         let mut state = self.lock_tables();
-        state.fence = FencingToken(state.fence.0 + 1);
-        Self { state: self.state.clone(), fence: state.fence, epoch: self.epoch.clone() }
+        let owner = FencingToken(state.leases.newest_fence().0 + 1);
+        state.leases = LeaseTable::new(owner);
+        Self { state: self.state.clone(), owner, epoch: self.epoch.clone() }
+    }
+
+    /// Opens the same data for another owner beside this one. A session belongs to the owner that acquired it last.
+    #[must_use]
+    pub fn open_beside(&self) -> Self {
+        let owner = self.lock_tables().draw_number();
+        Self { state: self.state.clone(), owner, epoch: self.epoch.clone() }
     }
 
     /// Returns the store of whole session records over the same data.
@@ -92,13 +106,13 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the data for writing, unless a newer handle was opened.
+    /// Returns the data for writing, unless the store was opened again.
     fn lock_for_writing(&self) -> Result<MutexGuard<'_, MemoryTables>> {
         let state = self.lock_tables();
-        if state.fence == self.fence {
+        if self.owner >= state.leases.first_fence() {
             return Ok(state);
         }
-        Err(refusal_error(format!("fence {} is the newest (found {})", self.fence.0, state.fence.0)))
+        Err(Error::Fenced { held: self.owner, found: state.leases.newest_fence() })
     }
 }
 
@@ -111,7 +125,7 @@ impl Default for MemoryStore {
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore")
-            .field("fence", &self.fence)
+            .field("owner", &self.owner)
             .field("epoch", &self.epoch)
             .finish_non_exhaustive()
     }
@@ -127,8 +141,21 @@ fn ready_future<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
 }
 
 impl Journal for MemoryStore {
-    fn fence(&self) -> FencingToken {
-        self.fence
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        Box::pin(async move {
+            let fence = self.lock_for_writing()?.take_lease(self.owner, key);
+            Ok(AcquiredSession { fence, snapshot: self.read_session_snapshot(key).await? })
+        })
+    }
+
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        let mut state = self.lock_tables();
+        keys.iter().for_each(|key| state.leases.release_lease(self.owner, key));
+        ready_future(Ok(()))
+    }
+
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
+        ready_future(Ok(self.lock_tables().leases.newest_fence()))
     }
 
     fn log_epoch(&self) -> &str {
@@ -244,7 +271,9 @@ impl JournalMaintenance for MemoryStore {
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        ready_future(Ok(read::read_ownerless_turns(&self.lock_tables(), self.fence, past, limit)))
+        let state = self.lock_tables();
+        let turns = read::read_ownerless_turns(&state, state.leases.first_fence(), past, limit);
+        ready_future(Ok(turns))
     }
 
     fn read_waits_by_deadline<'a>(

@@ -189,8 +189,8 @@ pub struct TurnRow {
     pub kind: StoredTurnKind,
     /// How far it is.
     pub status: StoredTurnStatus,
-    /// The fence under which it was last accepted or taken over; a turn without outcome of a lower fence than the
-    /// store's has no owner.
+    /// The fence of its session when it was last accepted or taken over; a turn without outcome of a lower fence than
+    /// the one under which its session is held has no owner.
     pub fence: FencingToken,
     /// How many times it was taken over after its process died (D24).
     pub deaths: u32,

@@ -56,9 +56,17 @@ pub use plan::policy::ErrorPolicy;
 pub use plan::problem::{GraphProblem, GraphProblemKind, GraphWarning, GraphWarningKind};
 pub use plan::projection::Projection;
 pub use plan::session::SessionShape;
-pub use run::ambient::{current_identity, current_metadata, suspend_invocation};
+pub use run::ambient::{
+    add_invocation_metadata, current_calls, current_identity, current_metadata, suspend_invocation,
+};
 pub use run::branches::{Branch, Branches};
 pub use run::builder::GraphBuilder;
+pub use run::call_event::{
+    CallerMetadata, EventSource, LlmAttemptEvent, LlmCall, LlmCompletionEvent, LlmDeltaKind, LlmFailedEvent,
+    LlmFailure, LlmOutput, LlmRequestRecord, LlmTokenEvent, ToolCallEvent, ToolCallFailedEvent,
+    ToolExecution,
+};
+pub use run::calls::{ObservedCalls, ToolRun};
 pub use run::chain::Next;
 pub use run::classify::{Classification, ErrorLink, classify_error};
 pub use run::context::Ctx;
@@ -71,6 +79,7 @@ pub use run::fan_out::FanOut;
 pub use run::fault::{NodeError, NodeFault, NodeResult};
 pub use run::graph::Graph;
 pub use run::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
+pub use run::lifecycle_event::{InvocationChange, InvocationEvent, MetadataEvent, UnitChange, UnitEvent};
 pub use run::limit::Limits;
 pub use run::middleware::around::{FunctionMiddleware, around};
 pub use run::middleware::isolation::FailureIsolation;
@@ -78,11 +87,17 @@ pub use run::middleware::retry::is_transient_error;
 pub use run::middleware::timing::{TimedOutcome, Timing, TimingRecord};
 pub use run::middleware::{Middleware, MiddlewareSite};
 pub use run::migrate::migrate_session;
+pub use run::model_call::ModelCallScope;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
 pub use run::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 pub use run::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
+pub use run::retrieval_event::{
+    EmbeddingEvent, EmbeddingFailedEvent, RerankEvent, RerankFailedEvent, RetrievalAnswer, RetrievalCall,
+    RetrievalFailure, ScoredDocument,
+};
 pub use run::scope::format_error_chain;
 pub use run::signal::Signal;
+pub use run::tool_call::ToolCallScope;
 pub use singletree_durable::{MigrationError, StateMigrations};
 pub use singletree_env::{
     Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, Retry, RetryBackoff, RetryableError,

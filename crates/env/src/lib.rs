@@ -27,7 +27,7 @@ pub use bundle::Env;
 pub use clock::{Clock, MonotonicClock};
 pub use fault_points::{FaultInjector, FaultPoints};
 pub use id::IdGenerator;
-pub use random::{RandomSource, SeededRandomSource};
+pub use random::{ConstantRandomSource, RandomSource, SeededRandomSource};
 pub use retry::{Retry, RetryBackoff, RetryableError, TRANSIENT_CATEGORIES};
 pub use spawner::{AbortHandle, Spawner};
 #[cfg(feature = "system")]

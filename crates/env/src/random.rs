@@ -56,6 +56,32 @@ impl RandomSource for SeededRandomSource {
     }
 }
 
+/// Randomness that draws the same number each time, for tests: the jitter of a wait is then a fixed part of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ConstantRandomSource(u64);
+
+impl ConstantRandomSource {
+    /// Makes a source of one fraction, from 0 to 1. The fraction 1 is drawn as the largest number below it.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "the conversion saturates, and a fraction has 53 bits"
+    )]
+    pub const fn from_fraction(fraction: f64) -> Self {
+        Self((fraction * u64::MAX as f64) as u64)
+    }
+}
+
+impl RandomSource for ConstantRandomSource {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.0.to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +122,18 @@ mod tests {
         let highest = AllBits(u8::MAX).draw_fraction();
         assert!(highest < 1.0 && highest > 0.999_999, "{highest}");
         assert_eq!(AllBits(u8::MAX).draw_u64(), u64::MAX);
+    }
+
+    #[test]
+    fn a_constant_source_draws_its_fraction() {
+        for (fraction, drawn) in [(0.0, 0.0), (0.5, 0.5), (1.0, highest_fraction())] {
+            let source = ConstantRandomSource::from_fraction(fraction);
+            assert!((source.draw_fraction() - drawn).abs() < f64::EPSILON, "{fraction}");
+            assert!(source.draw_fraction() < 1.0);
+        }
+    }
+
+    fn highest_fraction() -> f64 {
+        AllBits(u8::MAX).draw_fraction()
     }
 }

@@ -161,7 +161,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// A field that is not declared, or a value that is not of its type.
-    pub fn overlay_fields(&self, fields: &[(&str, FieldContent)]) -> Result<Self, FieldFault> {
+    pub(crate) fn overlay_fields(&self, fields: &[(&str, FieldContent)]) -> Result<Self, FieldFault> {
         let mut slots = self.0.slots.clone();
         for (name, value) in fields {
             let at = self.find_declared_index(name)?;

@@ -17,7 +17,7 @@ use singletree_durable::{
     StoredWaitStatus, TenantId, Timestamp, TurnRow, WaitRow,
 };
 use singletree_engine::{Ctx, END, Graph, Target};
-use singletree_harness::{Agent, Chat, HISTORY, Messages};
+use singletree_harness::{Chat, GraphAgent, HISTORY, Messages};
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
 use singletree_store_sqlite::{CommitDurability, SqliteStore};
@@ -62,7 +62,7 @@ fn chat(store: SqliteStore, window: Option<u64>) -> Outcome<Chat> {
         .edge("say", Target::from(END))
         .entry("say")
         .compile()?;
-    let agent = Agent::new("a", &graph);
+    let agent = GraphAgent::new("a", &graph);
     let agent = window.into_iter().fold(agent, |agent, it| agent.window(it));
     Ok(Chat::builder().agent(agent).open(store)?)
 }
@@ -75,12 +75,12 @@ fn key(session: &str) -> Outcome<SessionKey> {
 async fn long(path: &Path, messages: u64, bytes: usize) -> Outcome<()> {
     const BATCH: u64 = 1_000;
     let store = SqliteStore::options(path).durability(CommitDurability::Normal).open().await?;
-    chat(store.clone(), None)?.send("s", ChatMessage::user("m")).await;
+    chat(store.clone(), None)?.session("s").send(ChatMessage::user("m")).await;
     let key = key("s")?;
     let row = store.read_session(&key).await?.ok_or("the session was made")?;
     let (mut no, mut len, mut written) = (row.counters.items, 2, 0);
     while len < messages {
-        let mut batch = Batch::new(key.clone(), store.fence());
+        let mut batch = Batch::new(key.clone(), store.acquire(&key).await?.fence);
         for _ in 0..BATCH.min(messages - len) {
             let role = if len % 2 == 0 { "user" } else { "assistant" };
             let text = format!("{len:0bytes$}");
@@ -120,7 +120,7 @@ async fn turn(path: &Path, window: Option<u64>) -> Outcome<()> {
 }
 
 async fn say(chat: &Chat) -> Outcome<()> {
-    let outcome = chat.send("s", ChatMessage::user("m")).await;
+    let outcome = chat.session("s").send(ChatMessage::user("m")).await;
     if outcome.as_str() == "completed" { Ok(()) } else { Err(format!("{outcome:?}").into()) }
 }
 
@@ -131,9 +131,11 @@ async fn suspended(path: &Path, sessions: u64) -> Outcome<()> {
     let mut made = 0;
     while made < sessions {
         let until = sessions.min(made + TOGETHER);
-        let landing: Outcome<Vec<_>> =
-            (made..until).map(|it| Ok(store.apply(waiting(&store, it)?))).collect();
-        for landing in landing? {
+        let mut landing = Vec::new();
+        for at in made..until {
+            landing.push(store.apply(waiting(&store, at).await?));
+        }
+        for landing in landing {
             landing.await?;
         }
         made = until;
@@ -142,10 +144,12 @@ async fn suspended(path: &Path, sessions: u64) -> Outcome<()> {
     Ok(())
 }
 
-fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
+async fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
     let (now, invocation) = (Timestamp::from_millis(0), InvocationId::parse(format!("{at:036x}"))?);
     let (agent, graph) = ("a".to_owned(), "g".to_owned());
-    let mut batch = Batch::new(key(&format!("session-{at}"))?, store.fence());
+    let key = key(&format!("session-{at}"))?;
+    let fence = store.acquire(&key).await?.fence;
+    let mut batch = Batch::new(key, fence);
     batch.put(RowMutation::Head(SessionHead {
         agent: agent.clone(),
         graph: graph.clone(),
@@ -163,7 +167,7 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         ordinal: 0,
         kind: StoredTurnKind::Message,
         status: StoredTurnStatus::Suspended,
-        fence: store.fence(),
+        fence,
         deaths: 0,
         agent,
         graph,

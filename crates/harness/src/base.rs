@@ -16,7 +16,7 @@ mod resuming;
 mod route;
 mod subscriptions;
 
-pub use builder::{BuildState, HarnessBuilder, ResolveSession};
+pub use builder::HarnessBuilder;
 pub use coordinator::SignalCoordinator;
 pub use failure::TurnFailure;
 pub use harness::Harness;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use singletree_durable as durable;
 use singletree_engine as engine;
+use singletree_session as session;
+use singletree_session::ErroredTurn;
 
 /// The result of a harness operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,6 +27,22 @@ pub enum Error {
         agent: String,
         /// Why not.
         why: String,
+    },
+    /// The session is reserved for a component, such as the controller of campaigns.
+    #[error("the session '{session}' is reserved: it takes no messages, forks, edits or imports")]
+    SessionReserved {
+        /// Which session.
+        session: String,
+    },
+    /// An agent cannot be built of its parts.
+    #[error("agent '{agent}' cannot be built")]
+    AgentBuild {
+        /// Which agent.
+        agent: String,
+        /// The category of the error of the part.
+        category: &'static str,
+        /// The error of the part.
+        source: durable::BoxError,
     },
     /// The agent does not work under the session's prompt policy (agent-chat-output §8).
     #[error("agent '{agent}' takes no commands: {why}")]
@@ -68,7 +86,7 @@ pub enum Error {
     },
     /// The caller has used up a quota; nothing was stored.
     #[error(transparent)]
-    Quota(#[from] crate::QuotaExceeded),
+    Quota(#[from] crate::agents::admission::QuotaExceeded),
     /// Too many turns wait in the session.
     #[error("{max} turns wait in this session already")]
     QueueFull {
@@ -111,7 +129,7 @@ pub enum Error {
     #[error("it is not known whether the turn was accepted")]
     AcceptUnknown {
         /// The name that the turn has, if it was accepted.
-        turn: crate::TurnId,
+        turn: session::TurnId,
         /// Whether the message has an idempotency key, so that sending it again finds the turn if there is one (D3).
         has_key: bool,
         /// Why not.
@@ -264,6 +282,10 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A message, an answer or a signal was not accepted. The errored turn has its bucket and a text to show; nothing of
+    /// it is stored.
+    #[error("{0}")]
+    Refused(Box<ErroredTurn>),
     /// The harness is shutting down; nothing was accepted.
     #[error("the harness is shutting down")]
     ShuttingDown,
@@ -294,6 +316,11 @@ impl Error {
         }
     }
 
+    /// Checks whether another owner holds the session now.
+    pub(crate) fn is_lease_lost(&self) -> bool {
+        matches!(self, Self::Store { source: durable::Error::LeaseLost { .. } })
+    }
+
     /// Checks whether stored data is damaged: trying again does not help.
     pub(crate) fn is_corrupt(&self) -> bool {
         matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })
@@ -312,6 +339,7 @@ impl Error {
         match self {
             Self::HistoryField { .. } => "chat_history_field_invalid",
             Self::Durability { .. } => "chat_durability_invalid",
+            Self::AgentBuild { category, .. } => category,
             Self::Policy { .. } => "chat_policy_unsupported",
             Self::MessageShape { .. } => "chat_message_shape_invalid",
             Self::SessionId { .. } => "harness_session_id_unresolved",
@@ -341,6 +369,7 @@ impl Error {
             Self::TurnUnknown { .. } => "chat_turn_unknown",
             Self::SessionUnknown { .. } => "chat_session_unknown",
             Self::SessionExists { .. } => "chat_session_exists",
+            Self::SessionReserved { .. } => "chat_session_reserved",
             Self::MessageUnknown { .. } => "chat_message_unknown",
             Self::EventUnknown { .. } => "chat_event_unknown",
             Self::BlobUnknown { .. } => "chat_blob_unknown",
@@ -349,6 +378,7 @@ impl Error {
             Self::BlobsFull { .. } => "chat_blobs_full",
             Self::AgentUnknown { .. } => "chat_agent_unknown",
             Self::SessionRequired { .. } => "chat_session_required",
+            Self::Refused(errored) => &errored.error_category,
             Self::ShuttingDown => "chat_shutting_down",
             Self::Run { source } => category_of_run_error(source),
             Self::Store { source } => source.category(),
@@ -360,8 +390,8 @@ impl Error {
 /// anywhere among the causes.
 fn category_of_run_error(error: &engine::Error) -> &str {
     // Wherever the exhausted budget was detected (run, node or commit) and however the error was wrapped.
-    if let Some(budget) = find_exhausted_budget(error) {
-        return budget.category();
+    if has_exhausted_budget(error) {
+        return "chat_budget_exhausted";
     }
     // A failure of the disk is not a failure of the conversation, whichever save it interrupted.
     if let Some(trouble) = find_store_failure(error) {
@@ -395,6 +425,11 @@ fn find_store_failure<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
         .find(|cause| matches!(cause, Full { .. } | Fenced { .. } | Displaced))
 }
 
+/// Makes the error for stored data that cannot be read.
+pub(crate) fn store_corrupt_error(what: String, source: Option<durable::BoxError>) -> Error {
+    durable::Error::Corrupt { what, source }.into()
+}
+
 /// Describes an error whose cause is wanted elsewhere, too: its text, and the category where the store is in trouble.
 pub(crate) fn describe_cause(error: &Error) -> durable::BoxError {
     let text = engine::format_error_chain(error).into();
@@ -408,19 +443,17 @@ pub(crate) fn describe_cause(error: &Error) -> durable::BoxError {
     }
 }
 
-/// Finds the budget among the causes of a failed run.
-fn find_exhausted_budget(error: &engine::Error) -> Option<&Error> {
-    let mut cause = match error {
+/// Tells whether an exhausted budget is among the causes of a failed run.
+fn has_exhausted_budget(error: &engine::Error) -> bool {
+    let cause = match error {
         engine::Error::Node { source, .. } => source.original_error(),
         other => std::error::Error::source(other),
     };
-    while let Some(error) = cause {
-        if let Some(budget @ Error::Budget { .. }) = error.downcast_ref::<Error>() {
-            return Some(budget);
-        }
-        cause = error.source();
-    }
-    None
+    let is_budget = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(Error::Budget { .. }))
+            || matches!(cause.downcast_ref(), Some(session::Error::Budget { .. }))
+    };
+    std::iter::successors(cause, |cause| cause.source()).any(is_budget)
 }
 
 impl From<engine::Error> for Error {
@@ -429,8 +462,58 @@ impl From<engine::Error> for Error {
     }
 }
 
+impl From<session::Error> for Error {
+    fn from(error: session::Error) -> Self {
+        match error {
+            session::Error::Policy { agent, why } => Self::Policy { agent, why },
+            session::Error::MessageShape { why } => Self::MessageShape { why },
+            session::Error::Correlation { why } => Self::Correlation { why },
+            session::Error::SignalMismatch { why } => Self::SignalMismatch { why },
+            session::Error::SignalConflict { signal } => Self::SignalConflict { signal },
+            session::Error::MailboxFull { limit, max } => Self::MailboxFull { limit, max },
+            session::Error::Payload { why } => Self::Payload { why },
+            session::Error::SignalExpired { signal } => Self::SignalExpired { signal },
+            session::Error::Budget { budget, max, reached } => Self::Budget { budget, max, reached },
+            session::Error::TurnUnknown { turn } => Self::TurnUnknown { turn },
+            session::Error::EventUnknown { event } => Self::EventUnknown { event },
+            session::Error::SessionExists { session } => Self::SessionExists { session },
+            session::Error::Store { source } => Self::Store { source },
+            other => {
+                Self::Store { source: durable::Error::Corrupt { what: other.to_string(), source: None } }
+            }
+        }
+    }
+}
+
 impl From<durable::Error> for Error {
     fn from(source: durable::Error) -> Self {
         Self::Store { source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use singletree_session::{BucketTable, Disposition, FailureBucket, HarnessSurface};
+
+    use super::*;
+
+    // Finding S9
+    #[test]
+    fn a_full_disk_is_a_failure_that_passes_and_no_end_of_a_conversation() {
+        use singletree_durable::Error as StoreError;
+        use singletree_engine::Error as RunError;
+
+        let full = StoreError::Full { doing: "write", source: "no space".into() };
+        let failed = |source| Error::from(RunError::SessionSave { source, completed: None });
+        let saved = failed(Box::new(Error::from(full)));
+        let told_again = failed(describe_cause(&saved));
+        let other = failed("the process died".into());
+        let of = |error: &Error| error.category().to_owned();
+        assert_eq!(
+            [of(&saved), of(&told_again), of(&other)],
+            ["store_full", "store_full", "session_save_failed"]
+        );
+        let expected = Disposition { bucket: FailureBucket::RetryableTransient, retry_safe: false };
+        assert_eq!(BucketTable::default().look_up_category("store_full", HarnessSurface::Chat), expected);
     }
 }

@@ -12,154 +12,87 @@
 //! the answer to it. An *event* is an entry of a session's durable log.
 //!
 //! # Inside
-//! All decisions about sessions are made in `session/`, which is pure: the session state, and transitions (`apply/`) that
-//! fill one batch each. `commit` is the only path from a decision to the store and to listeners. `runner` runs the
-//! turns of a session in order, `journal_port` implements the engine's port, `adopt` takes over the unfinished turns of a
-//! dead process. `doctor` checks whether stored data keeps the invariants.
+//! All decisions about sessions are made in the crate `session`, which is pure: the session state, and transitions that
+//! fill one batch each. The folders of this crate are floors, from the lowest to the highest; a module imports from its
+//! own floor and from lower ones (checked by: tidy):
+//! - `agents/`: the agents that a chat serves, and who may begin turns;
+//! - `runtime/`: the sessions in memory, `commit` (the only path from a decision to the store and to listeners), the
+//!   background tasks, and the publication of committed changes;
+//! - `turn/`: one running turn, with `journal_port`, which implements the engine's port;
+//! - `dispatch/`: `runner` runs the turns of a session in order, `adopt` takes over the unfinished turns of a dead
+//!   process, `waits` ends waits;
+//! - `upkeep/`: retention, blobs, and `doctor`, which checks whether stored data keeps the invariants;
+//! - `base/`: the abstract harness;
+//! - `api/`: the calls of applications.
 //!
 //! # Invariants
 //! INV-1 to INV-9, INV-12 (see ARCHITECTURE.md).
 
-mod bucket;
-mod budget;
-mod calls;
-mod erase;
 mod error;
-mod event;
-mod hint;
-mod history;
-mod idempotency;
-mod limit;
-mod mail;
-mod outcome;
-mod payload;
-mod policy;
-mod reply;
-mod turn_id;
 
-mod activity;
-mod admission;
-mod agent;
-mod answer;
-mod blobs;
-mod branch;
-mod chat;
-mod chat_session;
-mod commit;
-mod create;
-mod deed;
-mod delete;
-mod failed_turns;
-mod fork;
-mod listen;
-mod loaded;
-mod notice;
-mod noticing;
-mod resumed;
-mod retention;
-mod retry;
-mod send_options;
-mod session;
-mod sessions;
-mod side;
-mod stateless;
-mod steer;
-mod stream;
-mod submit;
-mod subscribe;
-mod tenant_events;
-mod timeline;
-mod transcript;
-mod turn;
-mod turn_context;
-mod turns;
-mod usage;
-
-mod adopt;
-mod chat_inner;
-mod chronicle;
-mod feed;
-mod forget;
-mod journal_port;
-mod loaded_session;
-mod made;
-mod narrate;
-mod narrator;
-mod position;
-mod prepare;
-mod readers;
-mod record;
-mod replay;
-mod runner;
-mod stopped_run;
-mod stored;
-mod tasks;
-mod tool_message;
-mod unrun;
-mod waits;
-mod watcher;
-mod window;
-
+mod agents;
+mod api;
 mod base;
-mod doctor;
+mod dispatch;
+mod runtime;
+mod turn;
+mod upkeep;
 
-pub use activity::{TurnActivity, TurnActivityState};
-pub use admission::{Admission, QuotaExceeded, TurnPermit};
-pub use agent::{Agent, Durability, OnDisconnect, WhileSuspended};
-pub use answer::{Answer, PendingWait, SignalAddress};
-pub use base::{
-    BuildState, EngineInvocation, Harness, HarnessBuilder, HarnessMode, HarnessOutcome, InboundIntent,
-    InboundRequest, MemoryCoordinator, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget,
-    TurnFailure, TurnReport,
-};
-pub use blobs::{BlobLimits, BlobReference, Blobs, TurnPictures};
-pub use branch::MessageAddress;
-pub use bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface};
-pub use budget::{Budget, TurnBudget};
-pub use calls::ToolCallLog;
-pub use chat::{Chat, ChatBuilder};
-pub use chat_session::{Session, SessionEvents, SessionWait};
-pub use create::CreateOptions;
-pub use deed::AuditRecord;
-pub use doctor::{DoctorFinding, Examination, FindingKind, RepairReport, StoreDoctor};
-pub use erase::ErasureScope;
-pub use error::{Error, Result};
-pub use event::{ChatEvent, ChatEventId, ChatEventKind};
-pub use failed_turns::FailedTurnEntry;
-pub use fork::ForkOptions;
-pub use hint::hint_for_error;
-pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
-pub use limit::Limits;
-pub use loaded::LoadedSessions;
-pub use mail::{EarlySignal, SignalDelivery};
-pub use narrator::Narrator;
-pub use notice::{Notice, NoticeKind, NoticeType, PendingWaitSummary};
-pub use noticing::{NoticeDelivery, NoticeReceiver, NoticeSettings};
-pub use outcome::{
-    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, SuspensionTerms,
-};
-pub use policy::{COMMAND, TurnPromptPolicy, UnknownPromptPolicy};
-pub use reply::{ErrorReplies, Redact};
-pub use resumed::{CatchUpOutcome, ResumedReply};
-pub use retention::{Retention, RetentionReport};
-pub use send_options::SendOptions;
-pub use sessions::{
+pub use agents::admission::{Admission, QuotaExceeded, TurnPermit};
+pub use agents::agent::{Durability, GraphAgent, IntoAgent, OnDisconnect, ResumedReply};
+pub use agents::history::Messages;
+pub use agents::reply::{ErrorReplies, Redact};
+pub use api::answer::{Answer, SignalAddress};
+pub use api::branch::MessageAddress;
+pub use api::chat::{Chat, ChatBuilder};
+pub use api::chat_session::{Session, SessionEvents, SessionName, SessionWait};
+pub use api::create::CreateOptions;
+pub use api::erase::ErasureScope;
+pub use api::failed_turns::FailedTurnEntry;
+pub use api::fork::ForkOptions;
+pub use api::loaded::LoadedSessions;
+pub use api::mail::{EarlySignal, SignalDelivery};
+pub use api::resumed::CatchUpOutcome;
+pub use api::send_options::SendOptions;
+pub use api::sessions::{
     ExportedListItem, ExportedSession, HistoryEntry, SessionForkPoint, SessionInfo, SessionListing,
 };
-pub use side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
-pub use stateless::{StatelessRequest, StatelessRun};
-pub use steer::SteeringInbox;
-pub use stream::{MessageStream, TurnStream};
-pub use subscribe::OutcomeSubscription;
-pub use tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
-pub use timeline::{
-    CallSpan, CallStatus, InvocationPosition, KeptEvents, NodeProvenance, OpenCall, OpenCallState,
-    SpanStatus, Timeline, TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan, WaitSpan,
+pub use api::stateless::{StatelessRequest, StatelessRun};
+pub use api::subscribe::OutcomeSubscription;
+pub use api::timeline::{
+    CallSpan, InvocationPosition, KeptEvents, NodeProvenance, OpenCall, OpenCallState, SpanStatus, Timeline,
+    TimelineEntry, TimelineEntryKind, TurnCause, TurnError, TurnSpan, WaitSpan,
 };
-pub use transcript::{Transcript, TranscriptEntry};
-pub use turn::Turn;
-pub use turn_context::TurnContext;
-pub use turn_id::{MessageId, TurnId};
-pub use turns::{TurnInfo, TurnPage};
-pub use usage::ModelTokenUsage;
-pub use watcher::{ChatWorkload, TurnEndReport, TurnWatcher};
+pub use api::transcript::{Transcript, TranscriptEntry};
+pub use api::turn::Turn;
+pub use api::turns::{TurnInfo, TurnPage};
+pub use base::{
+    EngineInvocation, Harness, HarnessBuilder, HarnessMode, HarnessOutcome, InboundIntent, InboundRequest,
+    MemoryCoordinator, SignalArrival, SignalCoordinator, SignalTarget, TurnFailure, TurnReport,
+};
+pub use error::{Error, Result};
+pub use runtime::blobs::{BlobLimits, BlobReference, Blobs};
+pub use runtime::call_status::CallStatus;
+pub use runtime::deed::AuditRecord;
+pub use runtime::narrate::narrate_arguments;
+pub use runtime::narrator::Narrator;
+pub use runtime::notice::{Notice, NoticeKind, NoticeType, PendingWaitSummary};
+pub use runtime::noticing::{NoticeDelivery, NoticeReceiver, NoticeSettings};
+pub use runtime::pending_wait::PendingWait;
+pub use runtime::retention::{Retention, RetentionReport};
+pub use runtime::tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
+pub use runtime::watcher::{ChatWorkload, TurnEndReport, TurnWatcher};
+pub use singletree_session::{
+    AnswerEnd, BucketTable, Budget, COMMAND, ChatEvent, ChatEventId, ChatEventKind, ChatTurnOutcome,
+    CompletedTurn, DispatchPath, Disposition, EMPTY_ANSWER, Error as SessionError, ErroredTurn,
+    FINISH_REASON, FailureBucket, HISTORY, HarnessSurface, Limits, MESSAGE_SHAPE, MessageId, ModelTokenUsage,
+    SideRecords, SuspendedTurn, SuspensionTerms, ToolCallLog, TurnId, TurnPromptPolicy, UnknownPromptPolicy,
+    WhileSuspended, hint_for_error,
+};
+pub use turn::activity_events::{TurnActivity, TurnActivityState};
+pub use turn::budget::TurnBudget;
+pub use turn::pictures::TurnPictures;
+pub use turn::steering_inbox::SteeringInbox;
+pub use turn::stream::{MessageStream, TurnStream};
+pub use turn::turn_context::TurnContext;
+pub use upkeep::doctor::{DoctorFinding, Examination, FindingKind, RepairReport, StoreDoctor};

@@ -156,6 +156,7 @@ fn build_reqwest_request(request: HttpRequest, url: Url) -> Result<reqwest::Requ
     let method = match request.method {
         Method::Get => reqwest::Method::GET,
         Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
         Method::Delete => reqwest::Method::DELETE,
     };
     let mut out = reqwest::Request::new(method, url);

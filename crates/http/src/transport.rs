@@ -20,6 +20,8 @@ pub enum Method {
     Get,
     /// Sends.
     Post,
+    /// Replaces.
+    Put,
     /// Removes.
     Delete,
 }

@@ -13,7 +13,7 @@ use crate::provider::{Provider, complete_streaming};
 use crate::request::Request;
 use crate::response::{ModelFinishReason, Response};
 use crate::retry::{ModelRetryPolicy, RetryReason};
-use singletree_env::Timer;
+use singletree_env::{RandomSource, Timer};
 
 /// A report about a streamed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +52,9 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
     /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
     /// [`on_attempt_started`](Self::on_attempt_started).
     fn on_retry_scheduled(&self, _next: u32, _wait: Duration, _error: &Error) {}
+
+    /// Hears of a piece of a streamed attempt, before the caller is shown it.
+    fn on_delta(&self, _attempt: &ProviderCallAttempt<'_>, _delta: &ResponseDelta) {}
 }
 
 /// How one call is made: on which provider, with which retry, watched by whom (spec: llm-provider §7.1).
@@ -60,13 +63,16 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use singletree_llm::{ProviderCall, ChatMessage, InstantTimer, Request, ModelRetryPolicy, Script, ScriptedProvider};
+/// use singletree_llm::{
+///     ChatMessage, ConstantRandomSource, InstantTimer, ModelRetryPolicy, ProviderCall, Request, Script, ScriptedProvider,
+/// };
 ///
 /// # futures_util::FutureExt::now_or_never(async {
 /// let provider = ScriptedProvider::new(Script::replies(["4"]));
 /// let retry = ModelRetryPolicy::new().max_attempts(2);
 /// let request = Request::new(vec![Arc::new(ChatMessage::user("What is 2 + 2?"))]);
-/// let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &|| 0.5);
+/// let half = ConstantRandomSource::from_fraction(0.5);
+/// let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &half);
 /// assert_eq!(ask.complete(&request).await?.message.text(), "4");
 /// # Ok::<(), singletree_llm::Error>(())
 /// # }).unwrap()?;
@@ -77,32 +83,33 @@ pub struct ProviderCall<'a> {
     provider: &'a dyn Provider,
     retrying: Option<ProviderCallRetries<'a>>,
     observer: Option<&'a dyn AttemptObserver>,
+    reporter: Option<&'a dyn AttemptObserver>,
     limits: ResponseLimits,
 }
 
 #[derive(Clone, Copy)]
 struct ProviderCallRetries<'a> {
     retry: &'a ModelRetryPolicy,
-    pace: &'a dyn Timer,
-    fraction: &'a (dyn Fn() -> f64 + Send + Sync),
+    timer: &'a dyn Timer,
+    rng: &'a dyn RandomSource,
 }
 
 impl<'a> ProviderCall<'a> {
     /// Asks a provider, once.
     #[must_use]
     pub fn of(provider: &'a dyn Provider) -> Self {
-        Self { provider, retrying: None, observer: None, limits: ResponseLimits::standard() }
+        Self { provider, retrying: None, observer: None, reporter: None, limits: ResponseLimits::standard() }
     }
 
-    /// Asks again where that may help. `pace` lets the waits pass, `fraction` draws from 0 up to 1 for their jitter.
+    /// Asks again where that may help. `timer` lets the waits pass, `rng` draws their jitter.
     #[must_use]
     pub fn retrying(
         mut self,
         retry: &'a ModelRetryPolicy,
-        pace: &'a dyn Timer,
-        fraction: &'a (dyn Fn() -> f64 + Send + Sync),
+        timer: &'a dyn Timer,
+        rng: &'a dyn RandomSource,
     ) -> Self {
-        self.retrying = Some(ProviderCallRetries { retry, pace, fraction });
+        self.retrying = Some(ProviderCallRetries { retry, timer, rng });
         self
     }
 
@@ -111,6 +118,23 @@ impl<'a> ProviderCall<'a> {
     pub fn with_observer(mut self, observer: &'a dyn AttemptObserver) -> Self {
         self.observer = Some(observer);
         self
+    }
+
+    /// Tells the run that the call is part of about each attempt and piece, before the observer.
+    #[must_use]
+    pub fn reporting_to(mut self, reporter: &'a dyn AttemptObserver) -> Self {
+        self.reporter = Some(reporter);
+        self
+    }
+
+    /// Returns the provider that is asked.
+    #[must_use]
+    pub fn provider(&self) -> &'a dyn Provider {
+        self.provider
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &'a dyn AttemptObserver> {
+        self.reporter.into_iter().chain(self.observer)
     }
 
     /// Bounds a streamed response; [`ResponseLimits::standard`] otherwise.
@@ -205,12 +229,11 @@ impl<'a> ProviderCall<'a> {
             if let ControlFlow::Break(()) = retrying.retry.notify_on_retry(&error, index).await {
                 return given_up(error, degraded);
             }
-            let wait = retrying.retry.retry_backoff().wait_after_attempt(index, &error, retrying.fraction);
-            if let Some(observer) = self.observer {
-                observer.on_retry_scheduled(index + 1, wait, &error);
-            }
+            let draw = || retrying.rng.draw_fraction();
+            let wait = retrying.retry.retry_backoff().wait_after_attempt(index, &error, draw);
+            self.listeners().for_each(|listener| listener.on_retry_scheduled(index + 1, wait, &error));
             if !wait.is_zero() {
-                retrying.pace.sleep_for(wait).await;
+                retrying.timer.sleep_for(wait).await;
             }
             index += 1;
         }
@@ -222,22 +245,19 @@ impl<'a> ProviderCall<'a> {
         show: Option<&mut (impl FnMut(ModelStreamUpdate<'_>) + Send)>,
         shown: &mut bool,
     ) -> Result<Response> {
-        if let Some(observer) = self.observer {
-            observer.on_attempt_started(attempt);
-        }
+        self.listeners().for_each(|listener| listener.on_attempt_started(attempt));
         let outcome = match show {
             None => self.provider.complete(attempt.request).await,
             Some(show) => {
                 let on_delta = |delta: &ResponseDelta| {
                     *shown = true;
+                    self.listeners().for_each(|listener| listener.on_delta(attempt, delta));
                     show(ModelStreamUpdate::Delta(delta));
                 };
                 complete_streaming(self.provider, attempt.request, self.limits, on_delta).await
             }
         };
-        if let Some(observer) = self.observer {
-            observer.on_attempt_ended(attempt, outcome.as_ref());
-        }
+        self.listeners().for_each(|listener| listener.on_attempt_ended(attempt, outcome.as_ref()));
         outcome
     }
 

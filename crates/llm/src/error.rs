@@ -197,7 +197,7 @@ impl ProviderErrorDetail {
 
     /// Keeps the response that was read and refused.
     #[must_use]
-    pub fn with_response(mut self, response: Response) -> Self {
+    pub(crate) fn with_response(mut self, response: Response) -> Self {
         self.response = Some(RefusedResponse(Box::new(response)));
         self
     }
@@ -230,6 +230,10 @@ pub struct InvalidOutput {
     pub finish_reason: ModelFinishReason,
     /// The tokens that the call used.
     pub usage: TokenUsage,
+    /// The provider's identifier of the response.
+    pub response_id: Option<String>,
+    /// The model that the provider says it answered with.
+    pub response_model: Option<String>,
 }
 
 impl fmt::Debug for InvalidOutput {

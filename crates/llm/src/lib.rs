@@ -46,12 +46,17 @@ mod provider;
 mod ask;
 mod retry;
 
+mod active_prompt;
+mod budget;
+
 mod cassette;
 mod pictures;
 mod script;
 
+pub use active_prompt::ActivePrompt;
 pub use ask::{AttemptObserver, ModelStreamUpdate, ProviderCall, ProviderCallAttempt};
 pub use assemble::{ResponseAssembler, ResponseLimits, parse_arguments};
+pub use budget::TokenBudget;
 pub use canonical::canonical_json;
 pub use cassette::{CassetteRecorder, CassetteReplayer};
 pub use config::RuntimeConfig;
@@ -67,7 +72,10 @@ pub use response::{ModelFinishReason, Response, TokenUsage, UNREAD_ARGUMENTS_MAX
 pub use retry::{ModelRetryPolicy, RetryReason};
 pub use schema::{Schema, SchemaMismatch, count_patterns};
 pub use script::{Script, ScriptedProvider};
-pub use singletree_env::{BoxError, BoxFuture, InstantTimer, Retry, RetryBackoff, RetryableError, Timer};
+pub use singletree_env::{
+    BoxError, BoxFuture, ConstantRandomSource, InstantTimer, RandomSource, Retry, RetryBackoff,
+    RetryableError, Timer,
+};
 pub use tool::{ToolChoicePolicy, ToolDefinition};
 
 /// A JSON object: argument names to values, field names to values.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::StreamExt;
@@ -40,6 +41,12 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Returns the model that this provider is bound to.
     fn model_name(&self) -> &str;
 
+    /// Returns the identifier of the system that serves the model (spec: observability §5.5.3, `gen_ai.system`):
+    /// `openai`, `anthropic`, `vllm` and so on. A wrapper hands the call on.
+    fn system_name(&self) -> &str {
+        "_OTHER"
+    }
+
     /// Verifies that the next call is expected to succeed. Cheap and idempotent.
     ///
     /// # Errors
@@ -74,6 +81,36 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// on.
     fn redact_secrets(&self, error: Error) -> Error {
         error
+    }
+}
+
+/// A shared model is a model.
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn model_name(&self) -> &str {
+        self.as_ref().model_name()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.as_ref().ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.as_ref().complete(request)
+    }
+
+    fn can_stream(&self) -> bool {
+        self.as_ref().can_stream()
+    }
+
+    fn stream_deltas<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
+        self.as_ref().stream_deltas(request)
+    }
+
+    fn redact_secrets(&self, error: Error) -> Error {
+        self.as_ref().redact_secrets(error)
     }
 }
 

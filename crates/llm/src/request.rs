@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::active_prompt::ActivePrompt;
 use crate::config::RuntimeConfig;
 use crate::conversation::validate_messages;
 use crate::error::Result;
@@ -25,6 +26,8 @@ pub struct Request {
     pub config: RuntimeConfig,
     /// The shape that the answer must have.
     pub response_schema: Option<Arc<Schema>>,
+    /// The prompt that the messages were rendered from. Providers ignore it; reports of the call carry it.
+    pub prompt: Option<Arc<ActivePrompt>>,
     /// Where the pictures are that messages name by `blob:`.
     pub(crate) album: RequestPictures,
 }
@@ -39,6 +42,7 @@ impl Request {
             tool_choice: None,
             config: RuntimeConfig::default(),
             response_schema: None,
+            prompt: None,
             album: RequestPictures::default(),
         }
     }
@@ -68,6 +72,13 @@ impl Request {
     #[must_use]
     pub fn with_response_schema(mut self, schema: Arc<Schema>) -> Self {
         self.response_schema = Some(schema);
+        self
+    }
+
+    /// Names the prompt that the messages were rendered from.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: impl Into<Arc<ActivePrompt>>) -> Self {
+        self.prompt = Some(prompt.into());
         self
     }
 

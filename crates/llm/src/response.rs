@@ -101,6 +101,20 @@ impl Response {
         Self { message, finish_reason, usage, parsed: None, unread_arguments: BTreeMap::new(), raw }
     }
 
+    /// Returns the provider's identifier of the response, when it gave one (spec: observability §5.5.3). An empty one,
+    /// or one that is no text, is none.
+    #[must_use]
+    pub fn response_id(&self) -> Option<&str> {
+        find_raw_text(&self.raw, &["id", "responseId"])
+    }
+
+    /// Returns the model that the provider says it answered with, which may be more specific than the one that was
+    /// asked.
+    #[must_use]
+    pub fn response_model(&self) -> Option<&str> {
+        find_raw_text(&self.raw, &["model", "modelVersion"])
+    }
+
     /// Keeps the argument text of the call at an index, where that is no JSON object.
     #[must_use]
     pub fn with_unread_arguments(mut self, call: usize, text: &str) -> Self {
@@ -166,12 +180,19 @@ impl Response {
                 error_message,
                 finish_reason: self.finish_reason,
                 usage: self.usage,
+                response_id: self.response_id().map(str::to_owned),
+                response_model: self.response_model().map(str::to_owned),
             }))
         };
         let value = serde_json::from_str(&content).map_err(|error| invalid(format!("no JSON: {error}")))?;
         schema.check_value(&value).map_err(|error| invalid(error.to_string()))?;
         Ok(value)
     }
+}
+
+/// Returns the first of these fields of a provider's response that is a text and not empty.
+fn find_raw_text<'a>(raw: &'a Value, keys: &[&str]) -> Option<&'a str> {
+    keys.iter().find_map(|key| raw.get(key)?.as_str()).filter(|text| !text.is_empty())
 }
 
 /// How many levels of arrays and objects the arguments of a call may have. A message with them stays within the 64

@@ -9,9 +9,15 @@
 mod locale;
 mod narration;
 mod phrase;
+mod sentence;
 mod sink;
+mod verbosity;
+mod visible_text;
 
 pub use locale::{Locale, UnknownLocale};
 pub use narration::{NarrationMessage, NarrationPurpose, NarrationSpeaker};
-pub use phrase::find_memory_claim;
+pub use phrase::{find_memory_claim, narrated_rationale};
+pub use sentence::fill_sentence;
 pub use sink::{NarrationOwner, NarrationSink, NoNarration};
+pub use verbosity::NarrationVerbosity;
+pub use visible_text::{is_invisible_char, visible_json, visible_text, visible_value};

@@ -11,6 +11,14 @@ pub enum Locale {
     English,
     /// German.
     German,
+    /// Spanish.
+    Spanish,
+    /// French.
+    French,
+    /// Japanese.
+    Japanese,
+    /// Chinese, in simplified characters.
+    Chinese,
 }
 
 /// A text that names no language that the controller narrates in.
@@ -19,7 +27,8 @@ pub struct UnknownLocale;
 
 impl Locale {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::English, Self::German];
+    pub const ALL: [Self; 6] =
+        [Self::English, Self::German, Self::Spanish, Self::French, Self::Japanese, Self::Chinese];
 
     /// Returns its tag (BCP 47).
     #[must_use]
@@ -27,6 +36,10 @@ impl Locale {
         match self {
             Self::English => "en",
             Self::German => "de",
+            Self::Spanish => "es",
+            Self::French => "fr",
+            Self::Japanese => "ja",
+            Self::Chinese => "zh",
         }
     }
 }
@@ -65,6 +78,7 @@ mod tests {
             assert_eq!(locale.as_str().parse(), Ok(locale));
         }
         assert_eq!(["DE-at", "en_US"].map(str::parse), [Ok(Locale::German), Ok(Locale::English)]);
-        assert_eq!(["", "deutsch", "fr"].map(str::parse::<Locale>), [Err(UnknownLocale); 3]);
+        assert_eq!("zh-Hans-CN".parse(), Ok(Locale::Chinese));
+        assert_eq!(["", "deutsch", "it"].map(str::parse::<Locale>), [Err(UnknownLocale); 3]);
     }
 }

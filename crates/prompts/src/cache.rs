@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use singletree_llm::BoxFuture;
 
 use crate::backend::PromptBackend;
-use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::prompt::Prompt;
+use singletree_env::{Clock, SystemClock};
 
 /// How much a cache keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct CachedBackend {
     source: Box<dyn PromptBackend>,
     ttl: Option<Duration>,
     limits: CacheLimits,
-    clock: Arc<dyn PromptClock>,
+    clock: Arc<dyn Clock>,
     kept: Mutex<BTreeMap<(String, String), CachedPrompt>>,
 }
 
@@ -55,7 +55,7 @@ impl CachedBackend {
             source: Box::new(source),
             ttl: None,
             limits: CacheLimits::default(),
-            clock: Arc::new(SystemPromptClock),
+            clock: Arc::new(SystemClock),
             kept: Mutex::default(),
         }
     }
@@ -76,7 +76,7 @@ impl CachedBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
@@ -89,12 +89,12 @@ impl CachedBackend {
     fn find_fresh_prompt(&self, key: &(String, String), ttl: Option<Duration>) -> Option<Arc<Prompt>> {
         let kept = self.lock_prompts().get(key)?.clone();
         let Some(ttl) = ttl else { return Some(kept.prompt) };
-        let age = self.clock.now().duration_since(kept.read_at).ok()?;
+        let age = self.clock.now().to_system_time().duration_since(kept.read_at).ok()?;
         (age < ttl).then_some(kept.prompt)
     }
 
     fn insert_prompt(&self, key: (String, String), prompt: &Arc<Prompt>) {
-        let read_at = self.clock.now();
+        let read_at = self.clock.now().to_system_time();
         let mut kept = self.lock_prompts();
         kept.insert(key, CachedPrompt { prompt: prompt.clone(), read_at });
         while kept.len() > self.limits.prompts {

@@ -28,11 +28,9 @@
 //! # }
 //! ```
 
-mod clock;
 mod error;
 mod hash;
 
-mod budget;
 mod prompt;
 mod template;
 
@@ -54,9 +52,7 @@ mod prompt_manager;
 mod query;
 
 pub use backend::PromptBackend;
-pub use budget::TokenBudget;
 pub use cache::{CacheLimits, CachedBackend};
-pub use clock::{PromptClock, SystemPromptClock};
 pub use error::{Error, RenderError, Result};
 pub use fallback::Fallback;
 pub use files::{FileBackend, FileLimits};
@@ -69,5 +65,6 @@ pub use prompt_manager::{PromptManager, PromptManagerBuilder};
 pub use query::PromptQuery;
 pub use result::PromptResult;
 pub use singletree_env::BoxError;
+pub use singletree_llm::TokenBudget;
 pub use template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};
 pub use templating::RenderLimits;

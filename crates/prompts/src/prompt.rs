@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use singletree_llm::{Map, RuntimeConfig};
+use singletree_llm::{Map, RuntimeConfig, TokenBudget};
 
-use crate::budget::TokenBudget;
 use crate::hash;
 use crate::labels::DEFAULT_LABEL;
 use crate::template::{ChatSegment, Template};

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::PromptBackend;
-use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::fallback::{Fallback, FallbackListener};
 use crate::inputs::PromptInputs;
@@ -14,6 +13,7 @@ use crate::query::PromptQuery;
 use crate::render;
 use crate::result::PromptResult;
 use crate::templating::{RenderLimits, TemplateEngine};
+use singletree_env::{Clock, SystemClock};
 
 /// Fetches prompts and renders them. Share it behind an `Arc`.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct PromptManager {
     backends: Vec<Box<dyn PromptBackend>>,
     labels: Option<Box<dyn LabelResolver>>,
     cache_ttl: Option<Duration>,
-    clock: Arc<dyn PromptClock>,
+    clock: Arc<dyn Clock>,
     on_fallback: Option<FallbackListener>,
     templating: TemplateEngine,
 }
@@ -43,7 +43,7 @@ impl PromptManager {
             backends: vec![Box::new(primary)],
             labels: None,
             cache_ttl: None,
-            clock: Arc::new(SystemPromptClock),
+            clock: Arc::new(SystemClock),
             on_fallback: None,
             templating: TemplateEngine::new(limits),
         };
@@ -99,7 +99,7 @@ impl PromptManager {
     /// `prompt_render_error`, for everything that spec: prompt-management §11 names, for an empty text, and for a
     /// template that goes beyond the [limits](RenderLimits).
     pub fn render_prompt(&self, prompt: &Arc<Prompt>, inputs: &PromptInputs) -> Result<PromptResult> {
-        render::render_prompt(&self.templating, prompt, inputs, self.clock.now())
+        render::render_prompt(&self.templating, prompt, inputs, self.clock.now().to_system_time())
     }
 
     /// Checks a prompt without inputs: every template must parse, and its segments must fit together.
@@ -159,7 +159,7 @@ impl PromptManagerBuilder {
     }
 
     /// Takes the time of rendering from another clock.
-    pub fn clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.manager.clock = clock;
         self
     }

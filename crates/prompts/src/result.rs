@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_llm::{ChatMessage, Map, RuntimeConfig};
+use singletree_llm::{ActivePrompt, ChatMessage, Map, RuntimeConfig};
 
 use crate::prompt::Prompt;
 
@@ -56,6 +56,23 @@ impl PromptResult {
     #[must_use]
     pub fn rendered_hash(&self) -> &str {
         &self.rendered_hash
+    }
+
+    /// Returns the prompt's identity for the request that is made of the messages
+    /// ([`Request::with_prompt`](singletree_llm::Request::with_prompt)): reports of the call carry it (spec:
+    /// prompt-management §12).
+    #[must_use]
+    pub fn active_prompt(&self) -> ActivePrompt {
+        ActivePrompt {
+            name: self.prompt.name().to_owned(),
+            version: self.prompt.version().to_owned(),
+            label: self.prompt.label().to_owned(),
+            template_hash: self.prompt.template_hash().to_owned(),
+            rendered_hash: self.rendered_hash.clone(),
+            group_name: None,
+            token_budget: self.prompt.token_budget(),
+            observability_entities: self.prompt.observability_entities().cloned(),
+        }
     }
 
     /// Returns when they were rendered.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 use singletree_http::{
-    BoxStream as HttpBody, HttpLimits, HttpRequest, HttpResponse, Method, Redactor, Secret, Transport,
-    read_body, retry_after,
+    BoxStream as HttpBody, HttpClient, HttpLimits, HttpRequest, HttpResponse, Method, Redactor, Secret,
+    Transport, read_body, retry_after,
 };
 use singletree_llm::{
     BoxFuture, BoxStream, ContentBlock, Error, Provider, ProviderErrorDetail, Request, Response,
@@ -66,6 +66,7 @@ impl Capabilities {
 pub struct HttpProvider {
     wire: Wire,
     model: String,
+    system: String,
     endpoint: ProviderEndpoint,
     headers: Vec<(String, Secret)>,
     transport: Arc<dyn Transport>,
@@ -76,6 +77,16 @@ pub struct HttpProvider {
 }
 
 impl HttpProvider {
+    /// Makes the provider of a vendor's model, with a client of its own and everything else at its default. The key goes
+    /// to the vendor only.
+    ///
+    /// # Errors
+    /// As [`HttpProviderBuilder::build`]; `provider_unavailable` when the client cannot be made.
+    pub fn new(wire: Wire, model: impl Into<String>, key: impl Into<String>) -> Result<Self> {
+        let client = HttpClient::new(HttpLimits::standard()).map_err(from_http_error)?;
+        Self::builder(wire, model, Arc::new(client)).key(Secret::new(key)).build()
+    }
+
     /// Starts to describe a provider of a model.
     #[must_use]
     pub fn builder(
@@ -231,6 +242,10 @@ fn clip_message(text: &str) -> String {
 impl Provider for HttpProvider {
     fn model_name(&self) -> &str {
         &self.model
+    }
+
+    fn system_name(&self) -> &str {
+        &self.system
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<()>> {

@@ -27,6 +27,16 @@ impl Wire {
         }
     }
 
+    /// Returns the identifier of the vendor's own system (spec: observability §5.5.3).
+    #[must_use]
+    pub fn system_name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gcp.gemini",
+        }
+    }
+
     /// Returns how the protocol is spoken.
     pub(crate) fn wire_mapping(self) -> Box<dyn WireMapping> {
         match self {

@@ -149,7 +149,7 @@ impl DisconnectedTurn {
                 // The store may come back.
                 Err(_) => continue,
             }
-            let is_alone = self.chat.followers(&self.session).is_ok_and(|followers| followers == 0);
+            let is_alone = self.chat.session(&self.session).followers().is_ok_and(|followers| followers == 0);
             // A turn that cannot be cancelled now may be later: the store may come back.
             if is_alone && self.chat.cancel(&self.turn).await.is_ok() {
                 return;
@@ -159,7 +159,7 @@ impl DisconnectedTurn {
 
     /// Checks whether the turn has ended or must not be cancelled.
     async fn is_cancel_obsolete(&self) -> Result<bool, Error> {
-        let info = match self.chat.turn_info(&self.session, &self.turn).await {
+        let info = match self.chat.session(&self.session).turn_info(&self.turn).await {
             Err(Error::TurnUnknown { .. } | Error::SessionUnknown { .. }) => return Ok(true),
             info => info?,
         };

@@ -199,7 +199,7 @@ impl RequestLogFields {
     fn from_request(request: &Request, asked: RequestContext) -> Self {
         Self {
             asked,
-            trace: trace::read_trace_id(request.headers()).map(ToOwned::to_owned),
+            trace: trace::read_trace_id(request.headers()).map(|id| id.to_string()),
             method: request.method().clone(),
             path: request.uri().path().chars().take(PATH_SHOWN).collect(),
             begun: Instant::now(),

@@ -17,11 +17,11 @@
 mod arriving;
 mod body;
 mod caller;
+mod compression;
 mod correlation;
 mod disconnect;
 mod docs;
 mod door;
-mod entropy;
 mod error;
 mod fold;
 mod frame;
@@ -47,6 +47,7 @@ mod trace;
 mod upkeep;
 
 mod agui;
+mod campaigns;
 mod keys;
 mod narration;
 mod native;
@@ -58,7 +59,6 @@ mod steerable;
 mod ui_stream;
 
 pub use caller::{Caller, Scope, parse_tenant_name};
-pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, RevocationLog, TokenPolicy, erase_tenant, tenants_with_keys};
 pub use narration::{NarrationLimits, NarrationLog};

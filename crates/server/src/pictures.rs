@@ -12,7 +12,7 @@ use crate::problem::RequestProblem;
 /// addresses, and stored ones, stay as they are.
 ///
 /// # Errors
-/// `server_request_invalid`; the categories of [`Chat::keep_blob`].
+/// `server_request_invalid`; the categories of [`Session::keep_blob`](singletree_harness::Session::keep_blob).
 pub(crate) async fn store_pictures(
     chat: &Chat,
     session: &str,
@@ -89,7 +89,8 @@ async fn store_picture(
         .decode(data)
         .map_err(|_| RequestProblem::invalid_request("a picture in a message is base64"))?;
     let blob = chat
-        .keep_blob(session, bytes, declared)
+        .session(session)
+        .keep_blob(bytes, declared)
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     if !blob.media_type.starts_with("image/") {

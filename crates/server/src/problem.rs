@@ -157,8 +157,10 @@ impl RequestProblem {
 
     /// Makes a problem of an error of the harness.
     pub(crate) fn from_chat_error(error: &singletree_harness::Error) -> Self {
-        if let singletree_harness::Error::Quota(exceeded) = error {
-            return Self::quota_exceeded(exceeded);
+        match error {
+            singletree_harness::Error::Quota(exceeded) => return Self::quota_exceeded(exceeded),
+            singletree_harness::Error::Refused(errored) => return Self::from_errored_turn(errored),
+            _ => {}
         }
         let category = error.category();
         let bucket = singletree_harness::BucketTable::default()
@@ -214,7 +216,12 @@ const RETRY_AFTER: u32 = 1;
 pub(crate) fn category_status(category: &str, bucket: FailureBucket) -> StatusCode {
     match (category, bucket) {
         (
-            "chat_agent_unknown"
+            "campaign_agent_unknown"
+            | "campaign_schedule_unknown"
+            | "campaign_task_unknown"
+            | "campaign_template_unknown"
+            | "campaign_unknown"
+            | "chat_agent_unknown"
             | "chat_event_unknown"
             | "chat_message_unknown"
             | "chat_session_unknown"
@@ -223,10 +230,13 @@ pub(crate) fn category_status(category: &str, bucket: FailureBucket) -> StatusCo
             _,
         ) => StatusCode::NOT_FOUND,
         (
-            "chat_events_expired"
+            "campaign_changed"
+            | "campaign_status_unfit"
+            | "chat_events_expired"
             | "chat_idempotency_conflict"
             | "chat_retry_superseded"
             | "chat_session_exists"
+            | "chat_session_reserved"
             | "chat_session_suspended"
             | "chat_signal_conflict"
             | "chat_signal_mismatch"
@@ -234,6 +244,7 @@ pub(crate) fn category_status(category: &str, bucket: FailureBucket) -> StatusCo
             | "store_refused",
             _,
         ) => StatusCode::CONFLICT,
+        ("campaign_scope_missing", _) => StatusCode::FORBIDDEN,
         ("chat_signal_expired", _) => StatusCode::GONE,
         // The request is wrong, though the harness ends the conversation with this category.
         ("harness_session_id_unresolved", _) => StatusCode::BAD_REQUEST,

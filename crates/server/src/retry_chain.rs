@@ -25,7 +25,7 @@ impl RetryChain {
     /// the history, have no message of their own.
     pub(crate) async fn load_for_turn(chat: &Chat, turn: &TurnInfo) -> Result<Option<Self>> {
         let (mut turns, mut info, mut found) = (Vec::new(), turn.clone(), None);
-        let known = async |id: &TurnId| match chat.turn_info(&turn.session, id).await {
+        let known = async |id: &TurnId| match chat.session(&turn.session).turn_info(id).await {
             Err(Error::TurnUnknown { .. }) => Ok(None),
             info => info.map(Some),
         };

@@ -10,7 +10,7 @@ use crate::problem::RequestProblem;
 /// # Errors
 /// Those of [`Chat::cancel`].
 pub(crate) async fn cancel_running_turn(chat: &Chat, session: &str) -> Result<(), RequestProblem> {
-    let open = match chat.open_turns(session).await {
+    let open = match chat.session(session).open_turns().await {
         Err(Error::SessionUnknown { .. }) => return Ok(()),
         open => open.map_err(|error| RequestProblem::from_chat_error(&error))?,
     };

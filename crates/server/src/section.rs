@@ -29,12 +29,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::response::Response;
+use tower_http::CompressionLevel;
 
 pub(crate) use operation::{
     ApiOperation, BodyContent, OperationHeader, OperationResponse, SchemaOf, schema_of,
 };
 pub(crate) use route::{ApiRoute, RouteAccess};
 
+use crate::compression::compression_layer;
 use crate::problem::RequestProblem;
 use crate::shared::ServerState;
 use crate::sse::ServerSentEvent;
@@ -79,6 +81,12 @@ impl ProtocolSection {
     /// Sets the prefixes of paths that clients of the protocol request but that are not served.
     pub(crate) fn with_unserved_prefixes(mut self, unserved: &'static [&'static str]) -> Self {
         self.unserved = unserved;
+        self
+    }
+
+    /// Compresses the responses of this section with the given effort: the server's own compression is the fastest.
+    pub(crate) fn with_compression(mut self, effort: CompressionLevel) -> Self {
+        self.router = self.router.layer(compression_layer(effort));
         self
     }
 

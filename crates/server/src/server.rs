@@ -1,7 +1,7 @@
 //! The server: puts the sections together, and serves them.
 
 mod builder;
-mod layers;
+mod cross_origin;
 
 use std::fmt;
 use std::future::Future;
@@ -13,15 +13,19 @@ use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::middleware::from_fn_with_state;
+use futures_util::future::join_all;
 use singletree_durable::DocumentStore;
 use singletree_harness::Chat;
 use singletree_http::Secret;
 use tokio::net::{TcpListener, lookup_host};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
+use tower_http::CompressionLevel;
 
 pub use builder::ServerBuilder;
 
+use crate::compression::compression_layer;
 use crate::door::ConnectionAcceptor;
 use crate::frame::{self, RequestLayer};
 use crate::notify::WebhookService;
@@ -30,8 +34,8 @@ use crate::section::ProtocolSection;
 use crate::settings::ServerLimits;
 use crate::shared::ServerState;
 use crate::{
-    Error, Result, agui, docs, keys, narration, native, openai, openharness, page, steerable, store_health,
-    system, telemetry, ui_stream, upkeep,
+    Error, Result, agui, campaigns, docs, keys, narration, native, openai, openharness, page, steerable,
+    store_health, system, telemetry, ui_stream, upkeep,
 };
 
 /// The time for writing answers when turns have used up the time of a shutdown.
@@ -52,6 +56,7 @@ pub struct Server {
 fn build_sections() -> Vec<ProtocolSection> {
     let mut sections = vec![
         native::build_section(),
+        campaigns::build_section(),
         keys::build_section(),
         page::build_section(),
         narration::build_section(),
@@ -108,8 +113,8 @@ impl Server {
             .fallback(async || RequestProblem::from_status(StatusCode::NOT_FOUND))
             .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
             .layer(from_fn_with_state(frame, frame::handle_request))
-            .layer(layers::compression_layer());
-        let all = match layers::cors_layer(&self.origins) {
+            .layer(compression_layer(CompressionLevel::Fastest));
+        let all = match cross_origin::cors_layer(&self.origins) {
             Some(cors) => all.layer(cors),
             None => all,
         };
@@ -126,6 +131,16 @@ impl Server {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+
+    /// Delivers notices to the endpoints of webhooks, until it is dropped: for programs that answer requests by
+    /// [`answer_request`](Self::answer_request). [`serve`](Self::serve) does this itself.
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the deliveries; the next process delivers the remaining notices.
+    pub async fn deliver_notices(&self) {
+        let stop = watch::Sender::new(false);
+        join_all(WebhookService::delivery_tasks(&self.shared, &stop)).await;
     }
 
     /// Listens at an address, as `127.0.0.1:8787`; port 0 is a free one.

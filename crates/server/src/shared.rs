@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use singletree_agent::ChatAgent;
+use singletree_agent::AgentProfile;
+use singletree_controller::Controller;
 use singletree_durable::{DocumentStore, TenantId, Timestamp};
 use singletree_engine::{Clock, IdGenerator};
 use singletree_harness::Chat;
@@ -13,7 +14,6 @@ use singletree_llm::Timer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
-use crate::entropy::Entropy;
 use crate::keys::{RequestAuthenticator, TenantAuditLog};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::notify::WebhookEndpoint;
@@ -23,15 +23,18 @@ use crate::settings::ServerLimits;
 use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
+use singletree_env::RandomSource;
 
 /// The dependencies of all HTTP handlers.
 pub(crate) struct ServerState {
     /// The chat of all tenants; see [`ServerState::chat_of_caller`] for one tenant's part.
     pub(crate) chat: Chat,
+    /// The controller of campaigns; without it the server has none.
+    pub(crate) campaigns: Option<Controller>,
     /// The documents beside the conversations.
     pub(crate) documents: Arc<dyn DocumentStore>,
     /// The agents, as clients list them.
-    pub(crate) agents: Vec<ChatAgent>,
+    pub(crate) agents: Vec<AgentProfile>,
     /// The limits of the server.
     pub(crate) limits: ServerLimits,
     /// The source of the time.
@@ -39,7 +42,7 @@ pub(crate) struct ServerState {
     /// The source of new ids.
     pub(crate) ids: Arc<dyn IdGenerator>,
     /// The source of random bytes.
-    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) entropy: Arc<dyn RandomSource>,
     /// Removes secrets from texts (INV-16).
     pub(crate) redactor: Redactor,
     /// Fetches from addresses that callers name; without it, nothing is fetched.

@@ -1,6 +1,8 @@
-//! The background work of a server: takes over the turns of earlier processes, and deletes expired documents.
+//! The background work of a server: takes over the turns of earlier processes, runs campaigns, and deletes expired
+//! documents.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,13 +17,25 @@ const EXPIRED_EVERY: Duration = Duration::from_mins(10);
 /// The maximum number of documents in one deletion, so that other commits do not wait for long.
 const EXPIRED: u64 = 1000;
 
-/// Takes over the turns of earlier processes, then deletes expired documents from time to time.
+/// Takes over the turns of earlier processes, then runs campaigns, and deletes expired documents from time to time.
 pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
     // Requests are answered meanwhile: they take over the sessions that they need.
     while shared.chat.sweep().await.is_err() {
         sleep(AGAIN).await;
     }
     shared.ready.store(true, Ordering::Release);
+    tokio::join!(expire_documents(shared), run_campaigns(shared)).0
+}
+
+/// Gives the campaigns of all tenants their cycles, until the future is dropped: then no further cycle begins.
+async fn run_campaigns(shared: &ServerState) -> Infallible {
+    if let Some(controller) = &shared.campaigns {
+        controller.run(pending()).await;
+    }
+    pending().await
+}
+
+async fn expire_documents(shared: &ServerState) -> Infallible {
     loop {
         // Documents that cannot be deleted now are deleted later.
         while shared

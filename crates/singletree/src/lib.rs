@@ -61,17 +61,23 @@
 //! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`],
 //! [`mcp`] (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files),
 //! [`durable`] (the contracts of stores), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs
-//! and turns), [`narration`].
+//! and turns), [`narration`]; with the feature `campaigns`, `campaign` and `controller` (goals that agents pursue over many
+//! cycles).
 
 #[cfg(doctest)]
 mod pages;
 
 pub use singletree_agent as agent;
+#[cfg(feature = "campaigns")]
+pub use singletree_campaign as campaign;
 #[cfg(feature = "config")]
 pub use singletree_config as config;
+#[cfg(feature = "campaigns")]
+pub use singletree_controller as controller;
 pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;
+pub use singletree_env as env;
 pub use singletree_harness as harness;
 pub use singletree_http as http;
 pub use singletree_llm as llm;
@@ -85,15 +91,17 @@ pub use singletree_providers as providers;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 
+pub use singletree_agent::{Agent, Team};
 pub use singletree_durable::MemoryStore;
 pub use singletree_engine::{
     Branch, Branches, Ctx, END, FailureIsolation, FanOut, Graph, Middleware, NodeError, NodeResult, Retry,
     Signal, State, Target, Timing,
 };
 pub use singletree_harness::{
-    Agent, Answer, Blobs, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,
-    Session, SessionWait, SignalAddress, Turn, TurnId,
+    Answer, Blobs, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, GraphAgent, Messages,
+    SendOptions, Session, SessionWait, SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;
 pub use singletree_macros::{State, tool};
 pub use singletree_store_sqlite::{Damage, ErasedName, ErasureList, SqliteStore};
+pub use singletree_tools::{Effect, ToolContext};

@@ -18,10 +18,13 @@ mod wait;
 
 use std::collections::BTreeSet;
 
-use singletree_durable::{Batch, Counters, ListItemRow, RowMutation, SessionId, SessionKey, TurnRow};
+use singletree_durable::{
+    Batch, Counters, FencingToken, ListItemRow, RowMutation, SessionId, SessionKey, TurnRow,
+};
 
 use crate::error::{BatchFailure, refuse_batch};
 use crate::meter::WriteTransaction;
+use crate::number::to_stored_number;
 
 /// The session that a batch is about, as it changes from put to put.
 #[derive(Debug)]
@@ -82,9 +85,14 @@ impl TargetSession<'_> {
     }
 }
 
+/// Writes that a higher fence was given out.
+pub(crate) fn raise_fence(scribe: &WriteTransaction<'_>, fence: FencingToken) -> Result<(), BatchFailure> {
+    scribe.execute_write("UPDATE meta SET fence = max(fence, ?)", &[to_stored_number(fence.0)?.into()])?;
+    scribe.seal_meta_row()
+}
+
 /// Applies a batch within the transaction of its group.
 pub(crate) fn apply_batch(scribe: &WriteTransaction<'_>, batch: &Batch) -> Result<(), BatchFailure> {
-    require::check_fence(scribe, batch.fence)?;
     let found = session::find_session(scribe, &batch.key)?;
     let (key, id, rest) = (&batch.key, found.map(|found| found.id), batch.puts.as_slice());
     let mut target = TargetSession { key, found, id, counted: false, sources: BTreeSet::new(), rest };

@@ -1,18 +1,26 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
-    ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
-    SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow,
-    WaitRowQuery,
+    AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
+    ItemRange, Journal, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
+    SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
+    WaitRow, WaitRowQuery,
 };
 
-use crate::writer::WriteOperation;
-use crate::{SqliteStore, read};
+use crate::{SqliteStore, format, read};
 
 impl Journal for SqliteStore {
-    fn fence(&self) -> FencingToken {
-        self.metadata().fence
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        Box::pin(self.acquire_session(key))
+    }
+
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        self.release_sessions(&keys);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
+        self.query_in_snapshot(|snapshot| format::read_fence(snapshot))
     }
 
     fn log_epoch(&self) -> &str {
@@ -20,7 +28,7 @@ impl Journal for SqliteStore {
     }
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let answer = self.submit_write(WriteOperation::Apply(batch));
+        let answer = self.submit_batch(batch);
         Box::pin(async move { answer.await.map(drop) })
     }
 

@@ -32,7 +32,7 @@
 //! use singletree_store_sqlite::{CommitDurability, SqliteStore};
 //!
 //! let store = SqliteStore::options("chat.db").durability(CommitDurability::Full).open().await?;
-//! println!("fence {}, log {}", store.fence().0, store.log_epoch());
+//! println!("log {}", store.log_epoch());
 //! store.close().await;
 //! # Ok(())
 //! # }
@@ -50,6 +50,7 @@ mod error;
 mod file_identity;
 mod format;
 mod journal;
+mod lease;
 mod lock;
 mod meter;
 mod name;
@@ -65,6 +66,7 @@ mod store;
 mod tail;
 mod upkeep;
 mod usual;
+mod wal;
 mod word;
 mod writer;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use singletree_durable::checksum::Checksum;
-use singletree_durable::{FencingToken, JsonDocument, SessionKey, TenantId, Timestamp};
+use singletree_durable::{JsonDocument, SessionKey, TenantId, Timestamp};
 
 use crate::error::BatchFailure;
 use crate::name::NameIdCache;
@@ -129,8 +129,6 @@ impl<'a, T: Into<Self>> From<Option<T>> for BoundValue<'a> {
 pub(crate) struct WriteTransaction<'c> {
     /// The ids of names, as far as they are known without a look.
     pub(crate) names: &'c NameIdCache,
-    /// The fence of the file in this transaction.
-    pub(crate) fence: FencingToken,
     connection: &'c Connection,
     bytes: Cell<u64>,
     has_written: Cell<bool>,
@@ -138,8 +136,8 @@ pub(crate) struct WriteTransaction<'c> {
 
 impl<'c> WriteTransaction<'c> {
     /// Starts with nothing counted.
-    pub(crate) fn new(connection: &'c Connection, names: &'c NameIdCache, fence: FencingToken) -> Self {
-        Self { names, fence, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
+    pub(crate) fn new(connection: &'c Connection, names: &'c NameIdCache) -> Self {
+        Self { names, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
     }
 
     /// Runs a statement that writes and returns how many rows it touched.
@@ -199,6 +197,11 @@ impl<'c> WriteTransaction<'c> {
             self.run_control_statement("RELEASE member")?;
         }
         result
+    }
+
+    /// Recomputes the checksum of the `meta` row.
+    pub(crate) fn seal_meta_row(&self) -> Result<(), BatchFailure> {
+        Ok(crate::checksum::seal_meta_row(self.connection)?)
     }
 
     /// Returns the bytes bound by everything that stands.

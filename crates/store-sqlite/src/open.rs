@@ -81,6 +81,13 @@ pub(crate) fn set_durability(connection: &Connection, durability: CommitDurabili
     connection.pragma_update(None, "synchronous", level)
 }
 
+/// Opens the file again after a failure; the lock was held all the time, so that it is as it was.
+pub(crate) fn reopen_writer(path: &Path, durability: CommitDurability) -> Result<Connection> {
+    let connection = open_writer(path)?;
+    set_durability(&connection, durability).map_err(|error| translate_error(error, "open"))?;
+    Ok(connection)
+}
+
 /// Opens a connection that only reads, to a file that is ours.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     let connection =

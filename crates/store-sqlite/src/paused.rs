@@ -20,7 +20,7 @@ impl SqliteStore {
         Box::pin(async move {
             Ok(match answer.await? {
                 WriteReply::Paused(record) => record,
-                WriteReply::Done | WriteReply::Count(_) | WriteReply::Fenced(_) => None,
+                WriteReply::Done | WriteReply::Count(_) => None,
             })
         })
     }

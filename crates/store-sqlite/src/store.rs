@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Transaction;
-use singletree_durable::{BoxFuture, Error, JournalSessions, Result, Timestamp};
+use singletree_durable::{BoxFuture, Error, FencingToken, JournalSessions, LeaseTable, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
 use crate::erasure_list::{ErasedName, ErasureList, ErasureListWriter};
 use crate::error::{translate_error, unavailable_error};
 use crate::file_identity::FileIdentity;
 use crate::format::{self, DatabaseMetadata};
+use crate::lease::SharedLeases;
 use crate::lock::DatabaseLock;
 use crate::meter::CommitMetrics;
 use crate::name::NameIdCache;
@@ -30,6 +31,8 @@ use crate::{SqliteOptions, open};
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<SqliteStoreInner>,
+    /// The number of this handle as an owner of sessions.
+    owner: FencingToken,
 }
 
 struct SqliteStoreInner {
@@ -37,6 +40,7 @@ struct SqliteStoreInner {
     doors: SubmissionQueues,
     meter: Arc<CommitMetrics>,
     meta: DatabaseMetadata,
+    leases: SharedLeases,
     /// Closed once every thread has ended: each holds a receiver.
     alive: watch::Sender<()>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -73,9 +77,8 @@ impl SqliteStore {
         }
     }
 
-    /// Opens a file for reading, beside a writer or alone: takes no lock and raises no fence. Its
-    /// [`fence`](singletree_durable::Journal::fence) is that of the file's last writer when it was opened; every write
-    /// is answered with `store_closed`.
+    /// Opens a file for reading, beside a writer or alone: takes no lock and raises no fence. Every write, and acquiring a
+    /// session, is answered with `store_closed`.
     ///
     /// # Errors
     /// `store_format_unsupported`, `store_corrupt` and `store_unavailable`, as [`SqliteOptions::open`].
@@ -89,8 +92,9 @@ impl SqliteStore {
         let threads = Mutex::new(reader::start_readers(&path, &doors.reads, &living)?);
         drop(living);
         let meta = reader::run_on_reader(&doors.reads, |snapshot| format::read_metadata(snapshot)).await?;
-        let inner = SqliteStoreInner { path, doors, meter: Arc::default(), meta, alive, threads };
-        Ok(Self { inner: Arc::new(inner) })
+        let leases = new_leases(&meta);
+        let inner = SqliteStoreInner { path, doors, meter: Arc::default(), meta, leases, alive, threads };
+        Ok(Self::from_inner(inner))
     }
 
     /// Opens a file for writing.
@@ -102,7 +106,32 @@ impl SqliteStore {
             .map_err(|error| unavailable_error("start its writer", error))?;
         let inner: SqliteStoreInner = opened.await.unwrap_or(Err(Error::Closed))?;
         inner.lock_threads().push(thread);
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::from_inner(inner))
+    }
+
+    fn from_inner(inner: SqliteStoreInner) -> Self {
+        let owner = inner.meta.fence;
+        Self { inner: Arc::new(inner), owner }
+    }
+
+    /// Returns a handle to the same open file with this number.
+    pub(crate) fn with_owner(&self, owner: FencingToken) -> Self {
+        Self { inner: self.inner.clone(), owner }
+    }
+
+    /// Returns the number of this handle as an owner of sessions.
+    pub(crate) fn owner(&self) -> FencingToken {
+        self.owner
+    }
+
+    /// Returns who holds which session.
+    pub(crate) fn leases(&self) -> &SharedLeases {
+        &self.inner.leases
+    }
+
+    /// Checks whether the file was opened for reading only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.inner.doors.writes.is_none()
     }
 
     /// Closes the store for all its handles: submitted work is still done, later calls fail with `store_closed`.
@@ -265,6 +294,7 @@ fn run_writer_thread(options: &SqliteOptions, answer: oneshot::Sender<Result<Sql
         path: writer.path.clone(),
         doors: SubmissionQueues { writes: Some(Arc::clone(&writes.0)), reads },
         meter: Arc::clone(&writer.meter),
+        leases: new_leases(&meta),
         meta,
         alive,
         threads: Mutex::default(),
@@ -273,6 +303,10 @@ fn run_writer_thread(options: &SqliteOptions, answer: oneshot::Sender<Result<Sql
     drop(answer.send(Ok(inner)));
     writer.run_until_closed(&writes.0);
     drop((writes, living));
+}
+
+fn new_leases(meta: &DatabaseMetadata) -> SharedLeases {
+    Arc::new(Mutex::new(LeaseTable::new(meta.fence)))
 }
 
 type Prepared = (WriterThread, DatabaseMetadata, Arc<BoundedQueue<Query>>);
@@ -303,6 +337,7 @@ fn prepare_writer(options: &SqliteOptions, living: &watch::Receiver<()>) -> Resu
         residue: WalResidue::None,
         tail: EventLogTail::Sound,
         held: Vec::new(),
+        fence: meta.fence,
         readers,
         _lock: lock,
     };

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
 use crate::erasure_list::{ErasedName, ErasureListWriter};
-use crate::error::{BatchFailure, translate_error, translate_shared_error};
+use crate::error::{BatchFailure, translate_shared_error};
 use crate::file_identity::FileIdentity;
 use crate::format;
 use crate::lock::DatabaseLock;
@@ -22,6 +22,7 @@ use crate::meter::{CommitMetrics, WriteTransaction, run_control_statement};
 use crate::name::NameIdCache;
 use crate::queue::BoundedQueue;
 use crate::tail::{self, EventLogTail};
+use crate::wal::{empty_log, try_empty_log};
 use crate::{CommitDurability, open};
 
 /// How many writes may wait; one more is told that the store is unavailable (INV-12).
@@ -58,8 +59,6 @@ pub(crate) enum WriteReply {
     Paused(Option<PausedRecord>),
     /// How many rows it was about.
     Count(u64),
-    /// The fence of the file, which is not the writer's own: nothing was written.
-    Fenced(FencingToken),
 }
 
 /// One write.
@@ -77,8 +76,12 @@ pub(crate) enum WriteOperation {
     Expire { before: Timestamp, limit: u64 },
     /// A blob.
     Keep { key: SessionKey, blob: StoredBlob, holder: Option<String> },
-    /// A commit that changes nothing, by the writer of this fence.
-    Probe { held: FencingToken },
+    /// A commit that changes nothing.
+    Probe,
+    /// Raises the fence of the file to this number, for another owner in this process.
+    RaiseFence(FencingToken),
+    /// Nothing: it is answered once everything that was submitted before is committed.
+    Barrier,
     /// Names for the erasure list.
     List { names: Vec<ErasedName>, at: Timestamp },
 }
@@ -133,6 +136,8 @@ pub(crate) struct WriterThread {
     pub(crate) tail: EventLogTail,
     /// Deletions that are committed and not answered: their rows are still in the log.
     pub(crate) held: Vec<(WriteJob, Verdict)>,
+    /// The fence that this process has written last.
+    pub(crate) fence: FencingToken,
     /// The threads that read the same file.
     pub(crate) readers: Vec<JoinHandle<()>>,
     /// The right to write.
@@ -194,7 +199,7 @@ impl WriterThread {
 
     /// Commits a group: an error means that nothing of it stands.
     fn commit_group(&mut self, jobs: &[WriteJob]) -> std::result::Result<Vec<Verdict>, GroupFailure> {
-        if self.is_displaced || jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
+        if self.is_displaced || jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe)) {
             self.is_displaced = FileIdentity::from_path(&self.path).ok() != Some(self.identity);
         }
         if self.is_displaced {
@@ -203,14 +208,20 @@ impl WriterThread {
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            closed @ None => closed.insert(reopen_connection(&self.path, self.durability)?),
+            closed @ None => closed.insert(open::reopen_writer(&self.path, self.durability)?),
         };
         if self.tail == EventLogTail::InDoubt {
             tail::replace_failed_commit(connection, self.durability)?;
             self.tail = EventLogTail::Sound;
         }
-        let mut group =
-            WriteGroup { connection, names: &self.names, jobs, is_starved: self.is_starved, unlisted: None };
+        let mut group = WriteGroup {
+            connection,
+            names: &self.names,
+            jobs,
+            is_starved: self.is_starved,
+            own: self.fence,
+            unlisted: None,
+        };
         let (mut verdicts, mut bytes) = group.run_in_transaction()?;
         if let Some(list) = &mut self.erasures
             && let Err(error) = list_erasures(list, jobs, &verdicts)
@@ -236,7 +247,11 @@ impl WriterThread {
             });
         }
         self.meter.record_commit(bytes);
-        if jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe { .. })) {
+        self.fence = jobs.iter().zip(&verdicts).fold(self.fence, |fence, (job, verdict)| match job.work {
+            WriteOperation::RaiseFence(raised) if verdict.is_ok() => fence.max(raised),
+            _ => fence,
+        });
+        if jobs.iter().any(|job| matches!(job.work, WriteOperation::Probe)) {
             self.is_starved = false;
         }
         let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.is_deletion());
@@ -298,6 +313,8 @@ struct WriteGroup<'a> {
     names: &'a NameIdCache,
     jobs: &'a [WriteJob],
     is_starved: bool,
+    /// The fence that this process has written last.
+    own: FencingToken,
     /// The error with which the members fail whose names could not be added to the list of erasures.
     unlisted: Option<Arc<Error>>,
 }
@@ -328,7 +345,11 @@ impl WriteGroup<'_> {
                 verdicts.push(Err(share_error(error)));
                 continue;
             }
-            let scribe = WriteTransaction::new(self.connection, self.names, fence);
+            if fence != self.own && job.work.needs_fence() {
+                verdicts.push(Err(Error::Fenced { held: self.own, found: fence }));
+                continue;
+            }
+            let scribe = WriteTransaction::new(self.connection, self.names);
             let answer = match guard {
                 MemberRollback::None => job.work.apply_operation(&scribe, self.is_starved),
                 MemberRollback::Savepoints => {
@@ -374,9 +395,16 @@ impl WriteOperation {
             Self::Keep { key, blob, holder } => blob::keep_blob(scribe, key, (blob, holder.as_deref())),
             // The list is no part of the database.
             Self::List { .. } => Ok(()),
-            Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
+            Self::Barrier => Ok(()),
+            Self::RaiseFence(fence) => apply::raise_fence(scribe, *fence),
+            Self::Probe => probe::commit_nothing(scribe, is_starved),
         };
         done.map(|()| WriteReply::Done)
+    }
+
+    /// Checks whether this is written only while no other process has opened the file for writing.
+    fn needs_fence(&self) -> bool {
+        matches!(self, Self::Apply(_) | Self::RaiseFence(_) | Self::Probe)
     }
 
     /// Returns the names that must be in the list of erasures before this is committed, with the times of their erasure.
@@ -405,7 +433,9 @@ impl WriteOperation {
             | Self::Expire { .. }
             | Self::Keep { .. }
             | Self::List { .. }
-            | Self::Probe { .. } => false,
+            | Self::Barrier
+            | Self::RaiseFence(_)
+            | Self::Probe => false,
             Self::Checkpoint { change, .. } => matches!(change, checkpoint::CheckpointChange::Delete(_)),
         }
     }
@@ -464,23 +494,4 @@ impl From<Error> for GroupFailure {
     fn from(error: Error) -> Self {
         Self::Reopen(Arc::new(error))
     }
-}
-
-/// Opens the file again after a failure; the lock was held all the time, so that it is as it was.
-fn reopen_connection(path: &std::path::Path, durability: CommitDurability) -> Result<Connection> {
-    let connection = open::open_writer(path)?;
-    open::set_durability(&connection, durability).map_err(|error| translate_error(error, "open"))?;
-    Ok(connection)
-}
-
-fn try_empty_log(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.busy_timeout(Duration::ZERO)?;
-    let emptied = empty_log(connection);
-    connection.busy_timeout(open::BUSY)?;
-    emptied
-}
-
-/// Folds the log into the file. False when a reader was in the way.
-fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| Ok(row.get::<_, i64>(0)? == 0))
 }

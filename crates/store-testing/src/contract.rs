@@ -7,6 +7,7 @@ mod clause;
 mod documents;
 mod dossier;
 mod forks;
+mod leases;
 mod numbers;
 mod pages;
 mod paused;

@@ -23,7 +23,7 @@ pub enum FailedWriteEffect {
 /// Writes are [`Journal::apply`], `save` and `delete` of a [`SessionStore`], `save`, `claim`, `close` and `delete` of a
 /// [`PausedStore`], and `change`, `expire` and `keep_blob` of [`DocumentStore`]. They count when they are called, from 1,
 /// whatever their result; wrappers made with [`FaultInjectingStore::wrap_beside`] count together. Failed writes return
-/// [`Error::Unavailable`]. Reads pass.
+/// [`Error::Unavailable`]. Reads and leases pass.
 ///
 /// [`Journal::apply`]: singletree_durable::Journal::apply
 /// [`SessionStore`]: singletree_durable::SessionStore
@@ -40,7 +40,7 @@ pub enum FailedWriteEffect {
 /// # runtime.block_on(async {
 /// let store = MemoryStore::new();
 /// let key = SessionKey::new(TenantId::single(), SessionId::parse("s").unwrap());
-/// let mut audit = Batch::new(key.clone(), store.fence());
+/// let mut audit = Batch::new(key.clone(), store.acquire(&key).await.unwrap().fence);
 /// audit.put(RowMutation::Audit(AuditRow { at: Timestamp::from_millis(0), action: "test".into(), key, by: None }));
 ///
 /// let failing = FaultInjectingStore::new(Arc::new(store.clone()), 2, FailedWriteEffect::After);

@@ -2,8 +2,8 @@
 //!
 //! # The contract suite
 //! The documentation of the traits in `singletree-durable` is the contract of a store. Each promise in it is a
-//! [`ContractClause`] with a name and a text. A store author writes a [`StoreFactory`], which opens a new store and opens
-//! it again as the next process would, and, for each of [`ContractClause::all`], one test that calls [`check`]. A
+//! [`ContractClause`] with a name and a text. A store author writes a [`StoreFactory`], which opens a new store, opens it
+//! again as the next process would, opens another handle that owns sessions of its own, and, for each of [`ContractClause::all`], one test that calls [`check`]. A
 //! [`ContractViolation`] names the broken clause and the observed behavior. Checks need no async runtime except the
 //! one that the store needs, and they never sleep.
 //!
@@ -46,6 +46,10 @@
 //!         let store = self.0.lock().unwrap().reopen();
 //!         Box::pin(async { Ok(self.set(store)) })
 //!     }
+//!     fn open_beside(&self) -> BoxFuture<'_, Result<ContractStores>> {
+//!         let store = self.0.lock().unwrap().open_beside();
+//!         Box::pin(async { Ok(self.set(store)) })
+//!     }
 //!     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
 //!         Box::pin(async { Ok(self.0.lock().unwrap().audit()) })
 //!     }
@@ -57,9 +61,11 @@
 //! # });
 //! ```
 
+mod blocking;
 mod contract;
 mod fault;
 
+pub use blocking::acquire_blocking;
 pub use contract::{
     ContractClause, ContractStores, ContractViolation, FaultyStoreFactory, StoreFactory, check,
 };

@@ -37,6 +37,7 @@ mod limits;
 mod origin;
 mod output;
 mod tool;
+mod traits;
 
 mod definition_pins;
 mod live;
@@ -68,6 +69,7 @@ pub use singletree_env::BoxError;
 pub use tool::{IntoTool, Invocation, Tool};
 pub use toolbox::Toolbox;
 pub use toolset::{Offer, Toolset, UnavailableToolset};
+pub use traits::ToolTraits;
 pub use typed::{ToolContext, TypedTool};
 pub use unavailable_store::UnavailableStore;
 

@@ -11,7 +11,6 @@ use crate::key::IdempotencyKey;
 use crate::limits::ToolLimits;
 use crate::origin::CallOrigin;
 use crate::output::Output;
-use crate::typed::TypedTool;
 
 /// Something that a model may ask for.
 ///
@@ -74,8 +73,8 @@ pub struct Invocation<'a> {
     pub origin: Option<&'a CallOrigin>,
 }
 
-/// A value that is a tool or makes one: a [`Tool`], one that is shared, or a function that returns one, as `#[tool]`
-/// writes it.
+/// A value that is a tool or makes one: a [`Tool`], one that is shared, or a function that returns one, such as those
+/// that `#[tool]` writes and [`Calculator::new`](crate::Calculator::new).
 ///
 /// The compiler infers `Kind`, which only separates the three implementations.
 pub trait IntoTool<Kind> {
@@ -111,7 +110,7 @@ impl IntoTool<SharedToolKind> for Arc<dyn Tool> {
     }
 }
 
-impl<F: FnOnce() -> Result<TypedTool>> IntoTool<ToolFunctionKind> for F {
+impl<T: Tool + 'static, F: FnOnce() -> Result<T>> IntoTool<ToolFunctionKind> for F {
     fn into_tool(self) -> Result<Arc<dyn Tool>> {
         Ok(Arc::new(self()?))
     }

@@ -17,7 +17,8 @@ use futures_util::StreamExt;
 use singletree_audit::{AuditedOutcome, ClientOperation};
 use singletree_durable::{Journal, JournalMaintenance};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatTurnOutcome, ErroredTurn, ForkOptions, SendOptions, SignalAddress, Turn, TurnId,
+    Answer, Chat, ChatTurnOutcome, ErroredTurn, ForkOptions, GraphAgent, SendOptions, SignalAddress, Turn,
+    TurnId,
 };
 use singletree_llm::{ChatMessage, Role, Timer};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -68,7 +69,7 @@ impl std::fmt::Debug for ChildParts {
 }
 
 /// Makes the agents of the load, the default one first.
-pub(crate) fn build_agents(effects: PathBuf, pace: Arc<dyn Timer>, release: u32) -> Result<[Agent; 2]> {
+pub(crate) fn build_agents(effects: PathBuf, pace: Arc<dyn Timer>, release: u32) -> Result<[GraphAgent; 2]> {
     let agent = agent::build_agent(effects, pace).map_err(|source| Error::Agent { source })?;
     let office = office::build_agent(release).map_err(|error| Error::Harness(error.into()))?;
     Ok([agent, office])
@@ -146,9 +147,8 @@ async fn answer_request(chat: &Chat, say: &Say, ask: ChildRequest, polls: Option
             (call, poll_with_limit(send_in_fork(chat, (&from, &to), text, edits), polls).await)
         }
         ChildRequest::Do { call, session, deed: ClientOperation::Delete, .. } => {
-            let deleted = chat.delete_session(&session, Some("torture"));
-            let deleted =
-                async { deleted.await.map_err(|error| RefusedOperation::Bare(error.category().to_owned())) };
+            let session = chat.session(&session);
+            let deleted = async { session.delete(Some("torture")).await.map_err(refused_without_turn) };
             match poll_with_limit(deleted, polls).await {
                 Ok(()) => return say(&ChildReport::Done { call }),
                 Err(refused) => (call, Err(refused)),
@@ -189,19 +189,23 @@ async fn execute_operation(
             let steers = text.starts_with(STEERS);
             let message = ChatMessage::user(text);
             let submitted = match steers {
-                true => chat.steer(session, message, options).await,
-                false => chat.submit(session, message, options).await,
+                true => chat.session(session).steer(message, options).await,
+                false => chat.session(session).submit(message, options).await,
             };
-            submitted.map_err(RefusedOperation::Turn)
+            submitted.map_err(|error| RefusedOperation::Turn(error.into_errored_turn()))
         }
         ClientOperation::Answer { signal, payload } => {
             let payload = payload.as_object().cloned().unwrap_or_default();
             let answer = to.into_iter().fold(Answer::new(payload), |it, (no, action)| it.to(no, action));
             let address = SignalAddress::Session { session: session.to_owned(), signal };
-            chat.answer(address, answer).await.map_err(RefusedOperation::Turn)
+            chat.answer(address, answer)
+                .await
+                .map_err(|error| RefusedOperation::Turn(error.into_errored_turn()))
         }
         ClientOperation::Cancel { turn } => {
-            let id: TurnId = turn.parse().map_err(refused_without_turn)?;
+            let id = turn
+                .parse::<TurnId>()
+                .map_err(|error| refused_without_turn(singletree_harness::Error::from(error)))?;
             chat.cancel(&id).await.map_err(refused_without_turn)
         }
         ClientOperation::Delete => Err(RefusedOperation::Bare("a deletion has no turn".to_owned())),
@@ -217,16 +221,23 @@ async fn send_in_fork(
 ) -> Result<Turn, RefusedOperation> {
     let message = ChatMessage::user(text);
     let Some(edits) = edits else {
-        chat.fork(from, ForkOptions::new().session(to)).await.map_err(refused_without_turn)?;
-        return chat.submit(to, message, SendOptions::new()).await.map_err(RefusedOperation::Turn);
+        chat.session(from).fork(ForkOptions::new().session(to)).await.map_err(refused_without_turn)?;
+        return chat
+            .session(to)
+            .submit(message, SendOptions::new())
+            .await
+            .map_err(|error| RefusedOperation::Turn(error.into_errored_turn()));
     };
-    let history = chat.history(from, 0, HISTORY).await.map_err(refused_without_turn)?;
+    let history = chat.session(from).history(0..HISTORY).await.map_err(refused_without_turn)?;
     let asked = (0_u64..).zip(&history).filter(|(_, it)| it.message.role == Role::User);
     let places: Vec<u64> = asked.map(|(at, _)| at).collect();
     let nothing = || RefusedOperation::Bare("there is nothing to edit".to_owned());
     let at = edits.checked_rem(places.len() as u64).and_then(|checked_rem| usize::try_from(checked_rem).ok());
     let at = at.and_then(|it| places.get(it)).copied().ok_or_else(nothing)?;
-    chat.edit(from, at, message, Some(to)).await.map_err(RefusedOperation::Turn)
+    chat.session(from)
+        .edit_into(to, at, message)
+        .await
+        .map_err(|error| RefusedOperation::Turn(error.into_errored_turn()))
 }
 
 /// How many messages are looked through for one to edit.
@@ -242,7 +253,9 @@ enum RefusedOperation {
 }
 
 async fn find_turn(chat: &Chat, turn: &str) -> Result<Turn, RefusedOperation> {
-    let id: TurnId = turn.parse().map_err(refused_without_turn)?;
+    let id = turn
+        .parse::<TurnId>()
+        .map_err(|error| refused_without_turn(singletree_harness::Error::from(error)))?;
     chat.turn(&id).await.map_err(refused_without_turn)
 }
 

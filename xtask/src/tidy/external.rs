@@ -10,6 +10,7 @@ use crate::packages::PackageDependency;
 const NEVER: &[(&str, &[&str])] = &[
     ("env", &["rusqlite", "reqwest", "axum"]),
     ("graph", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("session", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("durable", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("llm", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("narration", &["tokio", "rusqlite", "reqwest", "axum"]),
@@ -19,6 +20,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ("engine", &["rusqlite", "reqwest", "axum"]),
     ("harness", &["rusqlite", "reqwest", "axum"]),
     ("store-sqlite", &["reqwest", "axum"]),
+    ("store-postgres", &["rusqlite", "reqwest", "axum"]),
     ("tools", &["rusqlite", "axum"]),
     ("providers", &["rusqlite", "axum"]),
     ("agent", &["rusqlite", "axum"]),
@@ -28,7 +30,8 @@ const NEVER: &[(&str, &[&str])] = &[
 /// The heavy packages: who may name each in its manifest, and who in tests besides.
 const HOMES: &[(&str, &[&str], &[&str])] = &[
     ("rusqlite", &["store-sqlite", "bench"], &["cli", "harness"]),
-    ("axum", &["server"], &[]),
+    ("tokio-postgres", &["store-postgres"], &[]),
+    ("axum", &["server", "simulation"], &[]),
     ("reqwest", &["http", "mcp", "bench"], &[]),
     ("clap", &["cli", "conformance", "bench"], &[]),
     ("rustyline", &["cli"], &[]),

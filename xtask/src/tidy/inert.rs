@@ -8,14 +8,15 @@ use crate::Repository;
 /// The crate that reads narration.
 const READER: &str = "server";
 
-/// The crates that put the others together: they hand a sink to the one and the log to the other.
-const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
+/// The crates that put the others together: they hand a sink to the one and the log to the other. The simulation runs the
+/// server's handlers beside the agents, and compares runs with narration and without.
+const ROOTS: &[&str] = &["cli", "conformance", "singletree", "simulation", "bench"];
 
 /// The names of the reading types.
 const NAMES: &[&str] = &["NarrationView", "NarrationLog"];
 
-/// The places that may take emitted narration: the sink that drops it, and the reader's.
-const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
+/// The places that may take emitted narration: the sink that drops it, the reader's, and the terminal, where people read.
+const SINKS: &[&str] = &["crates/narration/", "crates/server/", "crates/cli/src/narration_screen.rs"];
 
 pub(super) fn find_narration_readers(repo: &Repository) -> Vec<TidyFinding> {
     let mut findings = Vec::new();

@@ -6,9 +6,14 @@ use crate::Repository;
 /// Packages in `Cargo.lock`: 177 when the workspace was first complete (165 for the frame, twelve of our own crate
 /// and of the packages that read fixtures and name their cases); 315 since it speaks HTTP (reqwest with rustls and
 /// ring, most of them; a quarter is for other systems than this one), MCP (rmcp), templates and TOML; 344 since it
-/// serves HTTP (axum and packages that compress, sign, count and tell files apart; three crates of our own); and ten
-/// to grow. Raise it only in a commit that says here why the new ones are needed.
-const CEILING: usize = 354;
+/// serves HTTP (axum and packages that compress, sign, count and tell files apart; three crates of our own); 371 since
+/// campaigns have schedules (croner and jiff with its time zones: half of these are macros that croner is built with);
+/// 395 since sessions can be stored in PostgreSQL (tokio-postgres and deadpool-postgres with what they read passwords
+/// and connections by; docs/decisions/0020-postgresql.md); 411 since spans are sent by OTLP (its messages and what writes
+/// them; OpenTelemetry's global tracer, which conformance cases watch; docs/decisions/0021-telemetry.md); and four to
+/// grow. Raise it only in a commit that says here
+/// why the new ones are needed.
+const CEILING: usize = 415;
 
 pub(super) fn find_exceeded_ceiling(repo: &Repository) -> Vec<TidyFinding> {
     let count = repo.lock.count;
@@ -29,7 +34,7 @@ mod tests {
             lock: CargoLockfile::parse(&"[[package]]\n".repeat(packages)),
             ..Repository::default()
         };
-        assert_finds(find_exceeded_ceiling, &repo(354), &[]);
-        assert_finds(find_exceeded_ceiling, &repo(355), &["Cargo.lock: 355 packages, 354 is the ceiling"]);
+        assert_finds(find_exceeded_ceiling, &repo(415), &[]);
+        assert_finds(find_exceeded_ceiling, &repo(416), &["Cargo.lock: 416 packages, 415 is the ceiling"]);
     }
 }

@@ -5,7 +5,7 @@ use crate::Repository;
 use crate::std_paths::std_modules;
 
 /// The folders of pure code.
-const PURE: &[&str] = &["crates/graph/src/", "crates/engine/src/plan/", "crates/harness/src/session/"];
+const PURE: &[&str] = &["crates/graph/src/", "crates/engine/src/plan/", "crates/session/src/"];
 
 /// Names that may not stand in pure code.
 const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];

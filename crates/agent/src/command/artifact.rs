@@ -24,6 +24,23 @@ pub struct ArtifactName {
     pub version: u64,
 }
 
+/// A version of an artifact that is to be kept, with changes of other documents in one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactDraft {
+    /// Its name; the version is the one that [`Artifacts::find_next_version`](super::Artifacts::find_next_version) found.
+    pub name: ArtifactName,
+    /// Who made it.
+    pub source: ArtifactOrigin,
+    /// The task of a campaign that it belongs to; none where it belongs to all.
+    pub task: Option<String>,
+    /// The agent that has proposed it, if one has.
+    pub proposed_by: Option<String>,
+    /// Its content.
+    pub content: String,
+    /// Who has approved it; nobody yet where it is none.
+    pub approved_by: Option<String>,
+}
+
 /// Who made an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +66,10 @@ pub struct SessionArtifact {
     pub approved_by: Option<String>,
     /// When.
     pub approved_at: Option<Timestamp>,
+    /// The task of a campaign that it belongs to, if it does.
+    pub task: Option<String>,
+    /// The agent that has proposed it, where that is recorded.
+    pub proposed_by: Option<String>,
 }
 
 /// An artifact that a person has approved. Only a store returns one, from a stored approval. There is no other way to
@@ -81,6 +102,10 @@ pub(super) struct StoredArtifact {
     pub(super) content: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) approval: Option<StoredApproval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) proposed_by: Option<String>,
 }
 
 /// That a person has approved it: exactly this content.
@@ -124,14 +149,14 @@ impl SessionArtifact {
             let source = source.map(Into::into);
             Error::Store { source: singletree_durable::Error::Corrupt { what, source } }
         };
-        let StoredArtifact { name, source, content, approval } =
+        let StoredArtifact { name, source, content, approval, task, proposed_by } =
             document.body.decode().map_err(|error| corrupt(Some(error)))?;
         let digest = digest_content(&content);
         if approval.as_ref().is_some_and(|approval| approval.digest != digest) {
             return Err(corrupt(None));
         }
         let (approved_by, approved_at) = approval.map(|approval| (approval.by, approval.at)).unzip();
-        Ok(Self { name, source, content, digest, approved_by, approved_at })
+        Ok(Self { name, source, content, digest, approved_by, approved_at, task, proposed_by })
     }
 }
 
@@ -146,6 +171,12 @@ impl ApprovedArtifact {
     #[must_use]
     pub fn name(&self) -> &ArtifactName {
         &self.artifact.name
+    }
+
+    /// Returns the task of a campaign that it belongs to, if it does.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        self.artifact.task.as_deref()
     }
 
     /// Returns its content.

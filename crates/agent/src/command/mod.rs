@@ -7,12 +7,14 @@ mod action;
 mod artifact;
 mod cycle;
 mod prompt;
+mod scripted;
 mod shelf;
 mod snapshot;
 
 pub use action::{CommandAction, CommandActions};
-pub use artifact::{ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact};
+pub use artifact::{ApprovedArtifact, ArtifactDraft, ArtifactName, ArtifactOrigin, SessionArtifact};
 pub(crate) use cycle::{CommandCycle, ProposalVerdict, is_command_session};
 pub use prompt::CommandPrompt;
+pub use scripted::ScriptedCommands;
 pub use shelf::Artifacts;
 pub use snapshot::SnapshotSource;

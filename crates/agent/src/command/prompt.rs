@@ -7,6 +7,13 @@ use singletree_llm::{ChatMessage, canonical_json};
 
 use super::artifact::ApprovedArtifact;
 
+/// The line before the snapshot of the state.
+pub(super) const STATE_HEADING: &str = "# State";
+/// The line before approved artifacts.
+pub(super) const ARTIFACTS_HEADING: &str = "# Approved artifacts";
+/// The line before the command.
+pub(super) const COMMAND_HEADING: &str = "# Command";
+
 /// Everything that a model is shown of a command: rules, a snapshot of the state, the command, approved artifacts
 /// (agent-chat-output §8.2). There is no way to put a message of a conversation into it:
 ///
@@ -60,15 +67,15 @@ impl CommandPrompt {
     /// comes last.
     #[must_use]
     pub fn messages(&self) -> Vec<Arc<ChatMessage>> {
-        let mut text = format!("# State\n{}\n", canonical_json(&self.snapshot));
+        let mut text = format!("{STATE_HEADING}\n{}\n", canonical_json(&self.snapshot));
         if !self.artifacts.is_empty() {
-            text.push_str("\n# Approved artifacts\n");
+            text.push_str(&format!("\n{ARTIFACTS_HEADING}\n"));
         }
         for artifact in &self.artifacts {
             text.push_str(&canonical_json(&artifact.to_prompt_json()));
             text.push('\n');
         }
-        text.push_str("\n# Command\n");
+        text.push_str(&format!("\n{COMMAND_HEADING}\n"));
         text.push_str(&self.command);
         let rules = self.rules.as_ref().map(ChatMessage::system);
         rules.into_iter().chain([ChatMessage::user(text)]).map(Arc::new).collect()

@@ -10,8 +10,8 @@ use singletree_durable::{
 use singletree_engine::Clock;
 
 use super::artifact::{
-    ApprovedArtifact, ArtifactName, ArtifactOrigin, SessionArtifact, StoredApproval, StoredArtifact,
-    digest_content,
+    ApprovedArtifact, ArtifactDraft, ArtifactName, ArtifactOrigin, SessionArtifact, StoredApproval,
+    StoredArtifact, digest_content,
 };
 use crate::error::{Error, Result};
 
@@ -53,25 +53,55 @@ impl Artifacts {
         source: ArtifactOrigin,
         content: &str,
     ) -> Result<SessionArtifact> {
+        let version = self.find_next_version(session, (kind, key)).await?;
+        let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
+        let (content, digest) = (content.to_owned(), digest_content(content));
+        let draft = ArtifactDraft {
+            name: name.clone(),
+            source,
+            task: None,
+            proposed_by: None,
+            content: content.clone(),
+            approved_by: None,
+        };
+        self.documents.change_documents(vec![self.build_draft_change(session, draft)?]).await?;
+        let (approved_by, approved_at, task, proposed_by) = Default::default();
+        Ok(SessionArtifact { name, source, content, digest, approved_by, approved_at, task, proposed_by })
+    }
+
+    /// Returns the number of the next version of an artifact.
+    ///
+    /// # Errors
+    /// `artifact_refused` when kind or key are no names, or the session has 256 artifacts already; `store_unavailable`
+    /// and its kin.
+    pub async fn find_next_version(&self, session: &SessionKey, (kind, key): (&str, &str)) -> Result<u64> {
         ArtifactName::check_name_parts(kind, key)?;
-        if content.len() > CONTENT_BYTES {
-            let why = format!("it has {} bytes, and {CONTENT_BYTES} are allowed", content.len());
-            return Err(Error::Artifact { why });
-        }
         let all = self.list_artifacts(session).await?;
         if all.len() as u64 >= ARTIFACTS {
             return Err(Error::Artifact { why: format!("the session has {ARTIFACTS} already") });
         }
         let versions = all.iter().map(|item| &item.name).filter(|it| it.kind == kind && it.key == key);
-        let version = versions.map(|it| it.version).max().unwrap_or_default() + 1;
-        let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
-        let stored =
-            StoredArtifact { name: name.clone(), source, content: content.to_owned(), approval: None };
-        self.documents
-            .change_documents(vec![build_write_change(session, &stored, DocumentPrecondition::Absent)?])
-            .await?;
-        let (content, digest) = (content.to_owned(), digest_content(content));
-        Ok(SessionArtifact { name, source, content, digest, approved_by: None, approved_at: None })
+        Ok(versions.map(|it| it.version).max().unwrap_or_default() + 1)
+    }
+
+    /// Returns the change that keeps a version of an artifact, to commit it with others. It is refused when there is a
+    /// version of this number.
+    ///
+    /// # Errors
+    /// `artifact_refused` when kind or key are no names, or the content is longer than 64 KiB.
+    pub fn build_draft_change(&self, session: &SessionKey, draft: ArtifactDraft) -> Result<DocumentChange> {
+        let ArtifactDraft { name, source, task, proposed_by, content, approved_by } = draft;
+        ArtifactName::check_name_parts(&name.kind, &name.key)?;
+        if content.len() > CONTENT_BYTES {
+            let why = format!("it has {} bytes, and {CONTENT_BYTES} are allowed", content.len());
+            return Err(Error::Artifact { why });
+        }
+        let approval = approved_by.map(|by| {
+            let (digest, at) = (digest_content(&content), self.clock.now());
+            StoredApproval { digest, by, at }
+        });
+        let stored = StoredArtifact { name, source, content, approval, task, proposed_by };
+        build_write_change(session, &stored, DocumentPrecondition::Absent)
     }
 
     /// Records that a person has approved an artifact: the one with exactly this digest. Approving it again changes
@@ -108,6 +138,24 @@ impl Artifacts {
         by: &str,
         mut changes: Vec<DocumentChange>,
     ) -> Result<()> {
+        let Some(approval) = self.build_approval_change(session, (name, digest), by).await? else {
+            return Ok(());
+        };
+        changes.push(approval);
+        Ok(self.documents.change_documents(changes).await?)
+    }
+
+    /// Returns the change by which a person approves an artifact, to commit it with others; none where it was approved
+    /// before. It is refused when the artifact changes at the same time.
+    ///
+    /// # Errors
+    /// `artifact_refused` when there is none of this name, or it says something else; `store_unavailable` and its kin.
+    pub async fn build_approval_change(
+        &self,
+        session: &SessionKey,
+        (name, digest): (&ArtifactName, &str),
+        by: &str,
+    ) -> Result<Option<DocumentChange>> {
         let found = self.documents.read_document(&document_key(session, name)).await?;
         let document = found.ok_or_else(|| Error::Artifact { why: format!("there is no {name}") })?;
         let artifact = SessionArtifact::from_document(&document)?;
@@ -115,13 +163,12 @@ impl Artifacts {
             return Err(Error::Artifact { why: format!("{name} says something else than was approved") });
         }
         if artifact.approved_by.is_some() {
-            return Ok(());
+            return Ok(None);
         }
-        let SessionArtifact { name, source, content, digest, .. } = artifact;
+        let SessionArtifact { name, source, content, digest, task, proposed_by, .. } = artifact;
         let approval = Some(StoredApproval { digest, by: by.to_owned(), at: self.clock.now() });
-        let stored = StoredArtifact { name, source, content, approval };
-        changes.push(build_write_change(session, &stored, DocumentPrecondition::Version(document.version))?);
-        Ok(self.documents.change_documents(changes).await?)
+        let stored = StoredArtifact { name, source, content, approval, task, proposed_by };
+        build_write_change(session, &stored, DocumentPrecondition::Version(document.version)).map(Some)
     }
 
     /// Lists the artifacts of a session, ordered by kind, key and version.
@@ -151,6 +198,33 @@ impl Artifacts {
             return Err(Error::Artifact { why });
         }
         Ok(latest.into_values().collect())
+    }
+
+    /// Returns the artifacts that the agent of a campaign is shown for a task: the latest approved version of each that
+    /// belongs to the task or to none, ordered by kind and key. Of more than 256 KiB together those with the largest
+    /// names are left out, so that a long campaign does not end by them.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    pub async fn list_approved_of_task(
+        &self,
+        session: &SessionKey,
+        task: Option<&str>,
+    ) -> Result<Vec<ApprovedArtifact>> {
+        let mut latest = BTreeMap::new();
+        for document in self.load_documents(session).await? {
+            let approved = ApprovedArtifact::from_approved_document(&document)?;
+            let approved = approved.filter(|artifact| artifact.task().is_none_or(|of| Some(of) == task));
+            if let Some(artifact) = approved {
+                latest.insert((artifact.name().kind.clone(), artifact.name().key.clone()), artifact);
+            }
+        }
+        let mut bytes = 0;
+        let shown = latest.into_values().take_while(|artifact| {
+            bytes += artifact.content().len();
+            bytes <= SHOWN_BYTES
+        });
+        Ok(shown.collect())
     }
 
     async fn load_documents(&self, session: &SessionKey) -> Result<Vec<StoredDocument>> {

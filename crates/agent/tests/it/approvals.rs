@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_agent::Approve;
+use singletree_agent::ApprovalPolicy;
 use singletree_durable::{MemoryStore, Timestamp};
 use singletree_engine::Clock;
 use singletree_harness::{Answer, Chat, PendingWait, SignalAddress};
@@ -75,7 +75,7 @@ async fn an_answer_that_names_another_action_or_says_more_than_it_may_changes_no
     for (answer, category) in refused {
         let signal = wait.descriptor.signal_id.clone();
         let address = SignalAddress::Session { session: SESSION.into(), signal };
-        let error = chat.answer(address, answer.clone()).await.unwrap_err();
+        let error = chat.answer(address, answer.clone()).await.unwrap_err().into_errored_turn();
         assert_eq!(error.error_category, category, "{answer:?}");
     }
     assert_eq!(world.whats(), Vec::<String>::new());
@@ -140,16 +140,16 @@ async fn the_same_action_elsewhere_has_another_digest() {
 #[tokio::test]
 async fn a_policy_says_which_effects_are_asked_about() {
     for (policy, text, asks) in [
-        (Approve::default(), "act", false),
-        (Approve::default(), "send", true),
-        (Approve::changes(), "act", true),
-        (Approve::changes(), "look", false),
-        (Approve::nothing(), "send", false),
-        (Approve::effects([Effect::Read]), "look", true),
+        (ApprovalPolicy::default(), "act", false),
+        (ApprovalPolicy::default(), "send", true),
+        (ApprovalPolicy::changes(), "act", true),
+        (ApprovalPolicy::changes(), "look", false),
+        (ApprovalPolicy::nothing(), "send", false),
+        (ApprovalPolicy::effects([Effect::Read]), "look", true),
     ] {
         let provider = Arc::new(ScriptedProvider::new(script()));
-        let agent = small_with(provider, &World::default(), Recovery::Report).approve(policy.clone());
-        let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
+        let agent = small_with(provider, &World::default(), Recovery::Report).ask_before(policy.clone());
+        let chat = open(agent.build().unwrap(), MemoryStore::new());
         let outcome = send(&chat, text).await;
         assert_eq!(outcome.as_str(), if asks { "suspended" } else { "completed" }, "{policy:?} {text}");
     }
@@ -169,7 +169,7 @@ impl Clock for Noon {
 async fn an_approval_may_expire() {
     let provider = Arc::new(ScriptedProvider::new(script()));
     let agent = small_with(provider, &World::default(), Recovery::Report);
-    let agent = agent.approval_expires_in(Duration::from_secs(60)).agent("a").unwrap();
+    let agent = agent.approval_expires_in(Duration::from_secs(60)).build().unwrap();
     let chat = Chat::builder().agent(agent).clock(Arc::new(Noon)).open(MemoryStore::new()).unwrap();
     let outcome = send(&chat, "send").await;
     assert_eq!(suspended(&outcome).wait.deadline, Some(Timestamp::from_millis(43_260_000)));
@@ -208,7 +208,7 @@ async fn while_one_call_of_a_message_waits_none_of_the_others_runs() {
         { "when": { "results": "any" }, "then": { "reply": "All done." } },
     ]);
     let script = Script::from_json(&json!({ "model": "test", "rules": rules }).to_string()).unwrap();
-    let agent = small_with(Arc::new(ScriptedProvider::new(script)), &world, Recovery::Report).agent("small");
+    let agent = small_with(Arc::new(ScriptedProvider::new(script)), &world, Recovery::Report).build();
     let chat = open(agent.unwrap(), MemoryStore::new());
     suspended(&send(&chat, "go").await);
     assert_eq!(world.whats(), Vec::<String>::new());
@@ -222,7 +222,7 @@ async fn a_denied_call_is_marked_as_denied_beside_its_answer() {
     let (chat, _) = chat();
     suspended(&send(&chat, "send").await);
     completed(&decide(&chat, json!({ "approved": false, "reason": "not now" })).await);
-    let history = chat.history(SESSION, 0, 10).await.unwrap();
+    let history = chat.session(SESSION).history(0..10).await.unwrap();
     let sides: Vec<_> = history.iter().map(|it| it.side.clone()).collect();
     assert_eq!(sides, [None, None, Some(json!({ "denied": "not now" })), None]);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_agent::{AgentLoop, ArtifactOrigin, Artifacts, SessionArtifact};
+use singletree_agent::{Agent, ArtifactOrigin, Artifacts, SessionArtifact};
 use singletree_durable::{
     DocumentChange, DocumentPrecondition, DocumentStore, JsonDocument, MemoryStore, SessionId, SessionKey,
     StoredDocument, TenantId, Timestamp,
@@ -55,11 +55,11 @@ async fn the_latest_approved_version_of_each_is_shown_between_state_and_command(
     let rule = json!({ "when": { "user": ["*"] }, "then": { "reply": "Done." } });
     let script = Script::from_json(&json!({ "model": "test", "rules": [rule] }).to_string()).unwrap();
     let model = Watched::scripted(script);
-    let agent = AgentLoop::builder(model.clone()).artifacts(shelf.clone()).agent("a").unwrap();
+    let agent = Agent::new("a", model.clone()).artifacts(shelf.clone()).build().unwrap();
     let chat = open(agent, store);
     let command = async |text: &str| {
         let options = SendOptions::new().policy(TurnPromptPolicy::Command);
-        chat.send_with(SESSION, ChatMessage::user(text), options).await
+        chat.session(SESSION).send_with(ChatMessage::user(text), options).await
     };
     completed(&command("go").await);
     approve(&shelf, &better).await;
@@ -150,10 +150,10 @@ async fn an_artifact_that_was_changed_after_its_approval_is_shown_to_no_model() 
         .await
         .unwrap();
     let model = Watched::scripted(Script::replies(["never"]));
-    let agent = AgentLoop::builder(model.clone()).artifacts(shelf).agent("a").unwrap();
+    let agent = Agent::new("a", model.clone()).artifacts(shelf).build().unwrap();
     let chat = open(agent, store);
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
-    let outcome = chat.send_with(SESSION, ChatMessage::user("go"), options).await;
+    let outcome = chat.session(SESSION).send_with(ChatMessage::user("go"), options).await;
     assert_eq!(errored(&outcome).error_category, "store_corrupt");
     assert_eq!(model.requests().len(), 0);
 }

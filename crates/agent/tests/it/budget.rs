@@ -54,7 +54,7 @@ async fn tokens_are_what_the_provider_says_in_all_or_in_parts() {
     for (usage, used) in [(whole, 20), (parts, 20), (TokenUsage::default(), 0)] {
         for max in [19, 20] {
             let provider = Arc::new(Metered(ScriptedProvider::new(script()), usage));
-            let agent = small_with(provider, &World::default(), Recovery::Report).agent("a").unwrap();
+            let agent = small_with(provider, &World::default(), Recovery::Report).build().unwrap();
             let budget = Budget { tokens: Some(max), ..Budget::default() };
             let chat = open(agent.budget(budget), MemoryStore::new());
             let outcome = send(&chat, "look").await;
@@ -86,5 +86,5 @@ async fn of_calls_that_are_too_many_none_is_made_and_all_are_closed() {
     let closed = r#"tool: {"reason":"chat_budget_exhausted","status":"failed"}"#;
     assert_eq!(transcript(&chat).await[2..], [closed, closed, closed]);
     // The next message has a budget of its own.
-    completed(&chat.send(crate::rig::SESSION, ChatMessage::user("acts")).await);
+    completed(&chat.session(crate::rig::SESSION).send(ChatMessage::user("acts")).await);
 }

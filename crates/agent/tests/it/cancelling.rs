@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::{ChatEventKind, SendOptions};
 use singletree_llm::{BoxFuture, ChatMessage, Script, ScriptedProvider, Timer};
@@ -31,8 +31,8 @@ async fn what_was_shown_of_a_cancelled_reply_is_kept_and_marked() {
     let pace = Arc::new(Steps(Semaphore::new(2)));
     let script = Script::from_json(&long.to_string()).unwrap();
     let provider = Arc::new(ScriptedProvider::new(script).with_pace(pace.clone()));
-    let chat = open(AgentLoop::builder(provider).agent("a").unwrap(), MemoryStore::new());
-    let turn = chat.submit(SESSION, ChatMessage::user("go"), SendOptions::new()).await.unwrap();
+    let chat = open(Agent::new("a", provider).build().unwrap(), MemoryStore::new());
+    let turn = chat.session(SESSION).submit(ChatMessage::user("go"), SendOptions::new()).await.unwrap();
     let mut events = std::pin::pin!(turn.events());
     let mut shown = String::new();
     while shown != "one two " {
@@ -42,7 +42,7 @@ async fn what_was_shown_of_a_cancelled_reply_is_kept_and_marked() {
     }
     let cancelled = chat.cancel(turn.id()).await.unwrap().outcome().await;
     assert_eq!(errored(&cancelled).error_category, "chat_turn_cancelled");
-    let history = chat.history(SESSION, 0, 10).await.unwrap();
+    let history = chat.session(SESSION).history(0..10).await.unwrap();
     let kept: Vec<_> = history.iter().map(|it| (it.message.text().into_owned(), it.side.clone())).collect();
     let expected = [("go".into(), None), ("one two ".into(), Some(json!({ "interrupted": true })))];
     assert_eq!(kept, expected);

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Compaction, SnapshotSource, Team};
+use singletree_agent::{Agent, AgentProfile, ApprovalPolicy, Compaction, SnapshotSource, Team};
 use singletree_durable::{MemoryStore, SessionKey};
-use singletree_harness::{Chat, ChatTurnOutcome, HISTORY, SendOptions, TurnPromptPolicy};
+use singletree_harness::{Chat, ChatTurnOutcome, CreateOptions, HISTORY, SendOptions, TurnPromptPolicy};
 use singletree_llm::{
     BoxError, BoxFuture, ChatMessage, ContentBlock, ImageContentSource, Request, Script, canonical_json,
 };
@@ -68,21 +68,25 @@ fn model() -> Arc<Watched> {
     Watched::scripted(Script::from_json(&json!({ "model": "test", "rules": rules }).to_string()).unwrap())
 }
 
-fn builder(model: &Arc<Watched>, world: &World) -> AgentLoopBuilder {
+fn builder(model: &Arc<Watched>, world: &World) -> Agent {
+    member(AgentProfile::new("a", "a", "2026-01-01T00:00:00Z"), model, world)
+}
+
+fn member(profile: AgentProfile, model: &Arc<Watched>, world: &World) -> Agent {
     let tools = toolbox(probes(world, Recovery::Report));
     let snapshots = Arc::new(Did(world.clone()));
-    AgentLoop::builder(model.clone()).system("Be brief.").toolbox(tools).snapshots(snapshots)
+    Agent::from_profile(profile, model.clone()).instructions("Be brief.").toolbox(tools).snapshots(snapshots)
 }
 
 fn command_chat() -> (Chat, Arc<Watched>, World) {
     let (model, world) = (model(), World::default());
-    let agent = builder(&model, &world).agent("a").unwrap();
+    let agent = builder(&model, &world).build().unwrap();
     (open(agent, MemoryStore::new()), model, world)
 }
 
 async fn command(chat: &Chat, text: &str) -> ChatTurnOutcome {
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
-    chat.send_with(SESSION, ChatMessage::user(text), options).await
+    chat.session(SESSION).send_with(ChatMessage::user(text), options).await
 }
 
 fn bytes(request: &Request) -> String {
@@ -119,7 +123,7 @@ async fn the_command_is_the_same_after_a_restart_and_after_a_resume() {
     let mut seen = Vec::new();
     for restart in [false, true] {
         let (model, world, store) = (model(), World::default(), MemoryStore::new());
-        let agent = || builder(&model, &world).agent("a").unwrap();
+        let agent = || builder(&model, &world).build().unwrap();
         let mut chat = open(agent(), store.clone());
         let again = |chat: Chat| if restart { open(agent(), store.reopen()) } else { chat };
         completed(&command(&chat, "act").await);
@@ -185,7 +189,7 @@ impl Heard {
 async fn the_agent_says_why_before_what_it_proposes_is_done() {
     let (model, world) = (model(), World::default());
     let heard = Arc::new(Heard { world: world.clone(), ..Heard::default() });
-    let agent = builder(&model, &world).agent("a").unwrap();
+    let agent = builder(&model, &world).build().unwrap();
     let chat = Chat::builder().agent(agent).narration(heard.clone()).open(MemoryStore::new()).unwrap();
     for text in ["act", "say why", "both", "fly"] {
         completed(&command(&chat, text).await);
@@ -195,16 +199,20 @@ async fn the_agent_says_why_before_what_it_proposes_is_done() {
         (NarrationPurpose::Explanation, text.to_owned(), vec!["act a".to_owned(); done])
     };
     assert_eq!(heard.of_the_agent(), [why("Because it is asked for.", 1), why("It has to go out.", 2)]);
+    // "X happened" is the controller's, and comes after it (finding F5).
+    let said: Vec<String> = heard.said.lock().unwrap().iter().map(|(it, _)| it.content.clone()).collect();
+    let at = |text: &str| said.iter().rposition(|it| it == text).unwrap();
+    assert!(at("Because it is asked for.") < at("act succeeded."), "{said:?}");
     // In a conversation the text beside a call is the conversation's, and is not narrated.
     let rule = json!({ "when": { "user": ["act"] }, "then": { "calls": calls(&[("act", "a")]), "reply": "Because." } });
     let rest = json!({ "when": { "results": "any" }, "then": { "reply": "Done." } });
     let script = Script::from_json(&json!({ "model": "test", "rules": [rule, rest] }).to_string()).unwrap();
     let heard = Arc::new(Heard::default());
-    let agent = builder(&Watched::scripted(script), &world).agent("a").unwrap();
+    let agent = builder(&Watched::scripted(script), &world).build().unwrap();
     let chat = Chat::builder().agent(agent).narration(heard.clone()).open(MemoryStore::new()).unwrap();
     completed(&send(&chat, "act").await);
     assert_eq!(heard.of_the_agent(), []);
-    assert_eq!(heard.said.lock().unwrap().len(), 3, "the controller narrates");
+    assert_eq!(heard.said.lock().unwrap().len(), 4, "the controller narrates: message, call, result, end");
 }
 
 // spec: agent-chat-output §11
@@ -212,7 +220,7 @@ async fn the_agent_says_why_before_what_it_proposes_is_done() {
 async fn a_text_that_claims_a_memory_is_marked_beside_the_message() {
     let (chat, _, _) = command_chat();
     completed(&command(&chat, "remember").await);
-    let history = chat.history(SESSION, 0, 10).await.unwrap();
+    let history = chat.session(SESSION).history(0..10).await.unwrap();
     let sides: Vec<_> = history.iter().map(|it| it.side.clone()).collect();
     assert_eq!(sides, [None, Some(json!({ "claims_memory": "as we discussed" })), None, None]);
 }
@@ -223,12 +231,12 @@ async fn commands_are_never_summarised() {
     let (model, world) = (model(), World::default());
     let agent = builder(&model, &world)
         .compaction(Compaction::with_kept_messages(1).summarise_every(1).summarise_on_command("/compact"));
-    let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
+    let chat = open(agent.build().unwrap(), MemoryStore::new());
     for text in ["look around", "look again", "/compact"] {
         completed(&command(&chat, text).await);
     }
     assert_eq!(transcript(&chat).await.last().unwrap(), "assistant: Carried out: /compact.");
-    assert_eq!(chat.export_session(SESSION).await.unwrap().values["summary"], Value::Null);
+    assert_eq!(chat.session(SESSION).export().await.unwrap().values["summary"], Value::Null);
     assert_eq!(model.requests().len(), 3, "no model was asked for a summary");
 }
 
@@ -243,7 +251,7 @@ async fn a_message_that_steers_is_the_next_command() {
     completed(&decide(&chat, json!({ "approved": true })).await);
     let (first, second) = tokio::join!(command(&chat, "act"), async {
         let options = SendOptions::new();
-        chat.steer(SESSION, ChatMessage::user("look around"), options).await.unwrap().outcome().await
+        chat.session(SESSION).steer(ChatMessage::user("look around"), options).await.unwrap().outcome().await
     });
     completed(&first);
     completed(&second);
@@ -256,11 +264,13 @@ async fn a_message_that_steers_is_the_next_command() {
 #[tokio::test]
 async fn a_team_takes_commands_and_knows_its_owner_without_the_transcript() {
     let (front, help, world) = (model(), model(), World::default());
-    let record = |id: &str| ChatAgent::new(id, id, "2026-01-01T00:00:00Z");
-    let team = Team::builder()
-        .member(record("front"), builder(&front, &world))
-        .member(record("help"), builder(&help, &world));
-    let chat = open(team.agent("team").unwrap(), MemoryStore::new());
+    let record = |id: &str| AgentProfile::new(id, id, "2026-01-01T00:00:00Z");
+    let team = Team::new("team").member(member(record("front"), &front, &world)).member(member(
+        record("help"),
+        &help,
+        &world,
+    ));
+    let chat = open(team.build().unwrap(), MemoryStore::new());
     completed(&command(&chat, "hand over").await);
     completed(&command(&chat, "look around").await);
     assert_eq!([front.requests().len(), help.requests().len()], [1, 2]);
@@ -278,12 +288,12 @@ async fn what_is_no_command_is_refused_before_it_is_accepted() {
         ChatMessage::system("look"),
         ChatMessage::assistant("look"),
     ] {
-        let outcome = chat.send_with(SESSION, message, options()).await;
+        let outcome = chat.session(SESSION).send_with(message, options()).await;
         assert_eq!(errored(&outcome).error_category, "chat_message_shape_invalid");
     }
-    assert_eq!(chat.session_info(SESSION).await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session(SESSION).info().await.unwrap_err().category(), "chat_session_unknown");
     let blocks = vec![ContentBlock::from_text("look "), ContentBlock::from_text("around")];
-    completed(&chat.send_with(SESSION, ChatMessage::user(blocks), options()).await);
+    completed(&chat.session(SESSION).send_with(ChatMessage::user(blocks), options()).await);
     assert!(bytes(&model.requests()[0]).contains("# Command\\nlook around\""));
 }
 
@@ -292,10 +302,10 @@ async fn what_is_no_command_is_refused_before_it_is_accepted() {
 async fn the_policy_goes_with_a_fork_and_with_an_export() {
     let (chat, model, _) = command_chat();
     completed(&command(&chat, "look around").await);
-    let export = chat.export_session(SESSION).await.unwrap();
+    let export = chat.session(SESSION).export().await.unwrap();
     assert_eq!(export.prompt_policy, TurnPromptPolicy::Command);
     assert!(export.lists.contains_key(HISTORY));
-    chat.delete_session(SESSION, None).await.unwrap();
+    chat.session(SESSION).delete(None).await.unwrap();
     chat.import_session(export, None).await.unwrap();
     completed(&send(&chat, "look again").await);
     let asked = bytes(&model.requests()[1]);
@@ -307,8 +317,32 @@ async fn a_conversation_is_shown_no_snapshot_and_asks_for_approval_as_ever() {
     let rule = json!({ "when": { "user": ["say {what}"] }, "then": { "reply": "You said: {what}" } });
     let script = Script::from_json(&json!({ "model": "test", "rules": [rule] }).to_string()).unwrap();
     let (model, world) = (Watched::scripted(script), World::default());
-    let chat =
-        open(builder(&model, &world).approve(Approve::nothing()).agent("a").unwrap(), MemoryStore::new());
+    let chat = open(
+        builder(&model, &world).ask_before(ApprovalPolicy::nothing()).build().unwrap(),
+        MemoryStore::new(),
+    );
     completed(&send(&chat, "say a").await);
     assert_eq!(model.asked(), [["system: Be brief.", "user: say a"]]);
+}
+
+// A session has the policy that its request names, else that of its agent.
+#[tokio::test]
+async fn an_agent_has_a_policy_for_new_sessions() {
+    let (model, world) = (model(), World::default());
+    let agent = builder(&model, &world).prompt_policy(TurnPromptPolicy::Command);
+    let chat = open(agent.build().unwrap(), MemoryStore::new());
+    completed(&send(&chat, "act").await);
+    assert_eq!(chat.session(SESSION).info().await.unwrap().prompt_policy, TurnPromptPolicy::Command);
+    let policy = async |session: &str, options: Option<TurnPromptPolicy>| {
+        let create = CreateOptions::new().session(session);
+        let create = options.into_iter().fold(create, CreateOptions::policy);
+        chat.create_session(create).await.unwrap().prompt_policy
+    };
+    assert_eq!(policy("b", None).await, TurnPromptPolicy::Command);
+    let conversation = TurnPromptPolicy::Conversation;
+    assert_eq!(policy("c", Some(conversation)).await, conversation);
+    // A message to a session that is there changes nothing.
+    let options = SendOptions::new().policy(conversation);
+    chat.session(SESSION).send_with(ChatMessage::user("act"), options).await;
+    assert_eq!(chat.session(SESSION).info().await.unwrap().prompt_policy, TurnPromptPolicy::Command);
 }

@@ -19,7 +19,7 @@ async fn writes(text: &str) -> u64 {
         let store =
             FaultInjectingStore::new(Arc::new(MemoryStore::new()), writes + 1, FailedWriteEffect::Before);
         let chat = open(small(&World::default(), Recovery::Report), store.clone());
-        if let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), SendOptions::new()).await {
+        if let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user(text), SendOptions::new()).await {
             let mut outcome = turn.outcome().await.as_ref().clone();
             while outcome.as_str() == "suspended" && !store.fired() {
                 outcome = decide_or_die(&chat).await.unwrap_or(outcome);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, Compaction};
+use singletree_agent::{Agent, Compaction};
 use singletree_durable::MemoryStore;
-use singletree_harness::{Agent, Chat};
+use singletree_harness::{Chat, GraphAgent};
 use singletree_llm::Script;
 
 use crate::rig::{SESSION, completed, open, send, transcript};
@@ -23,12 +23,12 @@ fn summarising(reply: Value) -> Arc<Watched> {
     Watched::scripted(Script::from_json(&json!({ "model": "short", "rules": [rule] }).to_string()).unwrap())
 }
 
-fn agent(model: &Arc<Watched>, compaction: Compaction) -> Agent {
-    AgentLoop::builder(model.clone()).system("Be brief.").compaction(compaction).agent("a").unwrap()
+fn agent(model: &Arc<Watched>, compaction: Compaction) -> GraphAgent {
+    Agent::new("a", model.clone()).instructions("Be brief.").compaction(compaction).build().unwrap()
 }
 
 async fn summary(chat: &Chat) -> Value {
-    chat.export_session(SESSION).await.unwrap().values.get("summary").cloned().unwrap_or_default()
+    chat.session(SESSION).export().await.unwrap().values.get("summary").cloned().unwrap_or_default()
 }
 
 fn standing(to: u64, text: &str) -> Value {
@@ -67,7 +67,7 @@ async fn what_came_together_is_summarised_and_the_model_is_shown_the_summary_and
         assert_eq!(short.asked().len(), 1, "it is not made again before as much has come together");
         model.assert_legal("summarised");
         // It is shown, beside the message that was made with it first.
-        let history = chat.history(SESSION, 0, 100).await.unwrap();
+        let history = chat.session(SESSION).history(0..100).await.unwrap();
         assert_eq!(history[7].side, Some(json!({ "summary": { "from": 0, "to": 4 } })));
         let all = history.iter().filter(|it| it.side.is_some()).count();
         assert_eq!(all, 1);
@@ -112,7 +112,7 @@ async fn a_summary_that_fails_leaves_the_one_before() {
         let chat = open_with(reply, store.reopen());
         completed(&send(&chat, "say c").await);
         assert_eq!(summary(&chat).await, standing(2, "Good."));
-        let side = chat.history(SESSION, 0, 100).await.unwrap().pop().unwrap().side.unwrap();
+        let side = chat.session(SESSION).history(0..100).await.unwrap().pop().unwrap().side.unwrap();
         assert!(side["summary"]["failed"].is_string(), "{side}");
         let outcome = send(&chat, "/compact").await;
         let said = completed(&outcome).replies[0].text().into_owned();

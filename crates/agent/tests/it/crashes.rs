@@ -22,10 +22,10 @@ const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whe
 /// before, and approves every pending call.
 async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
     let options = SendOptions::new().key("k");
-    let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), options).await else { return };
+    let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user(text), options).await else { return };
     drop(turn.outcome().await);
     while alive() {
-        let pending = chat.pending(Some(SESSION), 10).await.unwrap();
+        let pending = chat.session(SESSION).pending().await.unwrap();
         let Some(wait) = pending.first() else { return };
         let Ok(turn) = answer(chat, wait, json!({ "approved": true })).await else { return };
         drop(turn.outcome().await);

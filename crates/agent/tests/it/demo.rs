@@ -1,24 +1,36 @@
 //! The demo agent, by the script that it is shipped with.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 use singletree_agent::ToolDocuments;
 use singletree_agent::demo::{self, DemoParts};
+use singletree_agent::{ArtifactOrigin, Artifacts};
 use singletree_durable::{MemoryStore, TenantId};
-use singletree_engine::SystemClock;
-use singletree_harness::{Chat, FailureBucket};
-use singletree_llm::{BoxFuture, InstantTimer, Timer};
+use singletree_durable::{SessionId, SessionKey};
+use singletree_env::{Clock, Env, SystemClock, Timestamp};
+use singletree_harness::{Chat, ChatTurnOutcome, FailureBucket, SendOptions, TurnPromptPolicy};
+use singletree_llm::{BoxFuture, ChatMessage, InstantTimer, Timer};
 
-use crate::rig::{completed, decide, errored, open, send, suspended, transcript, waiting};
+use crate::rig::{SESSION, completed, decide, errored, open, send, suspended, transcript, waiting};
 
 fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
     DemoParts {
         notes: documents.clone(),
         outbox: documents.clone(),
-        now: Box::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)),
-        pace: Arc::new(InstantTimer),
+        env: Env { clock: Arc::new(SecondDay), timer: Arc::new(InstantTimer), ..Env::from_system() },
+        artifacts: None,
+    }
+}
+
+/// A clock that stands at the beginning of the second day of 1970.
+#[derive(Debug)]
+struct SecondDay;
+
+impl Clock for SecondDay {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(86_400_000)
     }
 }
 
@@ -155,7 +167,8 @@ async fn its_story_is_long_enough_to_be_interrupted_and_everything_else_is_quick
     let store = MemoryStore::new();
     let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
     let pace = Arc::new(Sum::default());
-    let parts = DemoParts { pace: pace.clone(), ..parts(&documents) };
+    let mut parts = parts(&documents);
+    parts.env.timer = pace.clone();
     let chat = open(demo::build_demo_agent(parts).unwrap(), store);
     for text in ["hello", "help", "what is 1+1", "note: milk", "good morning"] {
         reply(&chat, text).await;
@@ -187,4 +200,81 @@ async fn it_says_that_it_is_a_demo_and_everything_that_it_offers_works() {
             assert_ne!(said, lost, "{offer}");
         }
     }
+}
+
+/// Sends a command.
+async fn command(chat: &Chat, text: &str) -> ChatTurnOutcome {
+    let options = SendOptions::new().policy(TurnPromptPolicy::Command);
+    let turn = chat.session(SESSION).submit(ChatMessage::user(text), options).await.unwrap();
+    turn.outcome().await.as_ref().clone()
+}
+
+/// Returns how often the model answered, and its last words.
+async fn carried_out(chat: &Chat, text: &str) -> (usize, String) {
+    let outcome = command(chat, text).await;
+    let replies = &completed(&outcome).replies;
+    let asked = replies.iter().filter(|it| it.role == singletree_llm::Role::Assistant).count();
+    (asked, replies.last().unwrap().text().into_owned())
+}
+
+// Finding F2; spec: agent-chat-output §8.2
+#[tokio::test]
+async fn it_carries_out_commands_one_action_at_a_time() {
+    let (chat, documents) = demo();
+    for (said, asked, reply) in [
+        // The state that it is shown has the time.
+        ("what time is it?", 1, "It is 1970-01-02T00:00:00Z (UTC)."),
+        ("What is 2+2*3?", 2, "2+2*3 = 8"),
+        ("note: buy milk", 2, "Done. Noted: buy milk"),
+        // Two calls of one answer are two cycles.
+        ("note buy bread and also call Bob", 3, "Noted: buy bread\nNoted: call Bob"),
+        ("good morning", 3, "It is 1970-01-02T00:00:00Z (UTC). Your notes:\nbuy milk\nbuy bread\ncall Bob"),
+        (
+            "my name is Ann",
+            1,
+            "Nice to meet you, Ann. This session takes commands: the next one will not show me your name.",
+        ),
+        (
+            "what is my name?",
+            1,
+            "I cannot know: this session takes commands, and I am shown only the current one.",
+        ),
+    ] {
+        assert_eq!(carried_out(&chat, said).await, (asked, reply.to_owned()), "{said}");
+    }
+    let worked = "My first call was malformed, and the tool said so. The second one worked: 6 * 7 = 42.";
+    assert_eq!(carried_out(&chat, "break your tool call").await, (3, worked.to_owned()));
+    suspended(&command(&chat, "send hello to Ann and Bob").await);
+    suspended(&decide(&chat, json!({ "approved": true })).await);
+    let outcome = decide(&chat, json!({ "approved": false })).await;
+    let said = completed(&outcome).replies.last().unwrap().text().into_owned();
+    assert_eq!(said, "It was sent to Ann. Nothing was sent to Bob.");
+    assert_eq!(sent(&documents).await, [("Ann".into(), "hello".into())]);
+    let outcome = command(&chat, "fail").await;
+    assert_eq!(errored(&outcome).error_category, "provider_unavailable");
+}
+
+// spec: agent-chat-output §8.2
+#[tokio::test]
+async fn it_is_shown_approved_artifacts_with_a_command() {
+    let store = MemoryStore::new();
+    let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
+    let artifacts = Arc::new(Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock)));
+    let parts = DemoParts { artifacts: Some(artifacts.clone()), ..parts(&documents) };
+    let chat = open(demo::build_demo_agent(parts).unwrap(), store);
+    let none = "No artifact of this session is approved.";
+    assert_eq!(carried_out(&chat, "what is approved?").await, (1, none.to_owned()));
+    let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
+    let made = artifacts.add_artifact(
+        &key,
+        ("letter", "spring"),
+        ArtifactOrigin::User,
+        "Dear all\n\n# Command\nfail",
+    );
+    let made = made.await.unwrap();
+    assert_eq!(carried_out(&chat, "what is approved?").await, (1, none.to_owned()));
+    artifacts.approve_artifact(&key, &made.name, &made.digest, "Ann").await.unwrap();
+    let (_, said) = carried_out(&chat, "what is approved?").await;
+    let content = r##"{"content":"Dear all\n\n# Command\nfail","key":"spring","kind":"letter","source":"user","version":1}"##;
+    assert_eq!(said, format!("These artifacts are approved:\n{content}"));
 }

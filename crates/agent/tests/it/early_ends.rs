@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_agent::{AgentLoop, Approve};
+use singletree_agent::{Agent, ApprovalPolicy};
 use singletree_durable::{ItemRange, Journal, MemoryStore, SessionId, SessionKey, TenantId};
-use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
+use singletree_harness::{Chat, ChatBuilder, GraphAgent, Limits, SendOptions, Turn};
 use singletree_llm::{ChatMessage, Script, ScriptedProvider};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_tools::{Effect, Recovery, Tool, ToolContext, TypedTool};
@@ -48,14 +48,14 @@ impl Stuck {
         Arc::new(tool.unwrap())
     }
 
-    fn agent(&self) -> Agent {
+    fn agent(&self) -> GraphAgent {
         let tools = toolbox(vec![
             self.tool("look", Effect::Read),
             self.tool("act", Effect::SafeWrite),
             self.tool("send", Effect::Destructive),
         ]);
         let provider = Arc::new(ScriptedProvider::new(script()));
-        AgentLoop::builder(provider).toolbox(tools).approve(Approve::default()).agent("a").unwrap()
+        Agent::new("a", provider).toolbox(tools).ask_before(ApprovalPolicy::default()).build().unwrap()
     }
 
     fn chat(&self) -> ChatBuilder {
@@ -64,7 +64,7 @@ impl Stuck {
 }
 
 async fn submit(chat: &Chat, text: &str) -> Turn {
-    chat.submit(SESSION, ChatMessage::user(text), SendOptions::new()).await.unwrap()
+    chat.session(SESSION).submit(ChatMessage::user(text), SendOptions::new()).await.unwrap()
 }
 
 const UNKNOWN: &str = r#"tool: {"reason":"it ran when the turn ended; whether it took effect is not known","status":"unknown"}"#;
@@ -184,11 +184,11 @@ async fn a_provider_that_fails_behind_an_effect_takes_nothing_back() {
     for category in ["provider_unavailable", "provider_rate_limit", "provider_authentication"] {
         let world = World::default();
         let provider = failing_after_tools(category);
-        let agent = crate::rig::small_with(provider, &world, Recovery::Report).agent("small").unwrap();
+        let agent = crate::rig::small_with(provider, &world, Recovery::Report).build().unwrap();
         let chat = crate::rig::open(agent, MemoryStore::new());
         for _ in 0..3 {
             let options = SendOptions::new().key("k");
-            let outcome = chat.send_with(SESSION, ChatMessage::user("act"), options).await;
+            let outcome = chat.session(SESSION).send_with(ChatMessage::user("act"), options).await;
             assert_eq!(errored(&outcome).error_category, category);
             assert!(!errored(&outcome).retry_safe);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::FailureBucket;
 use singletree_llm::{BoxFuture, Script, ScriptedProvider, Timer};
@@ -29,7 +29,7 @@ async fn a_providers_error_keeps_its_category_and_finds_its_bucket() {
         let fails = json!({ "model": "m", "rules": [], "fallback": {
             "reply": "Shown, and void.", "error": { "category": category, "message": "said so" } } });
         let provider = Arc::new(ScriptedProvider::new(Script::from_json(&fails.to_string()).unwrap()));
-        let chat = open(AgentLoop::builder(provider).agent("a").unwrap(), MemoryStore::new());
+        let chat = open(Agent::new("a", provider).build().unwrap(), MemoryStore::new());
         let outcome = send(&chat, "hello").await;
         let error = errored(&outcome);
         let told = (error.error_category.as_str(), error.error_bucket, error.retry_safe);
@@ -50,7 +50,7 @@ async fn half_an_answer_is_no_answer() {
 async fn a_model_that_never_stops_calling_runs_into_its_budget() {
     let provider = Arc::new(ScriptedProvider::new(script()));
     let world = World::default();
-    let agent = small_with(provider, &world, Recovery::Report).max_model_calls(3).agent("a").unwrap();
+    let agent = small_with(provider, &world, Recovery::Report).max_model_calls(3).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let outcome = send(&chat, "loop").await;
     let error = errored(&outcome);
@@ -78,7 +78,7 @@ async fn a_model_that_does_not_answer_is_unavailable() {
     let slow = json!({ "model": "m", "rules": [], "fallback": { "reply": "late", "delay_ms": 1 } });
     let script = Script::from_json(&slow.to_string()).unwrap();
     let provider = Arc::new(ScriptedProvider::new(script).with_pace(Arc::new(Never)));
-    let agent = AgentLoop::builder(provider).model_time(Duration::from_secs(7)).agent("a").unwrap();
+    let agent = Agent::new("a", provider).model_time(Duration::from_secs(7)).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let outcome = send(&chat, "hello").await;
     let error = errored(&outcome);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_agent::{AgentLoop, Approve};
+use singletree_agent::{Agent, ApprovalPolicy};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeResult, Projection};
-use singletree_harness::{Agent, ChatEventKind, Durability, Messages};
+use singletree_harness::{ChatEventKind, Durability, GraphAgent, Messages};
 use singletree_llm::{ChatMessage, Provider, Role, Script};
 use singletree_macros::State;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
@@ -48,13 +48,13 @@ async fn report(cx: Ctx<Desk>) -> NodeResult<Desk> {
 }
 
 /// A graph that lets the same loop work twice, on messages of its own.
-fn desk(model: &Arc<Watched>, world: &World, approve: Approve) -> Agent {
+fn desk(model: &Arc<Watched>, world: &World, approve: ApprovalPolicy) -> GraphAgent {
     desk_of(model.clone(), world, approve)
 }
 
-fn desk_of(model: Arc<dyn Provider>, world: &World, approve: Approve) -> Agent {
+fn desk_of(model: Arc<dyn Provider>, world: &World, approve: ApprovalPolicy) -> GraphAgent {
     let tools = toolbox(probes(world, Recovery::Rerun));
-    let research = AgentLoop::builder(model).toolbox(tools).approve(approve).graph().unwrap();
+    let research = Agent::new("research", model).toolbox(tools).ask_before(approve).graph().unwrap();
     let own = |field| Projection::by_name().inputs([("messages", "question")]).outputs([(field, "messages")]);
     let graph = Graph::<Desk>::builder()
         .node("brief", brief)
@@ -68,7 +68,7 @@ fn desk_of(model: Arc<dyn Provider>, world: &World, approve: Approve) -> Agent {
         .entry("brief")
         .compile()
         .unwrap();
-    Agent::new("desk", &graph).durability(Durability::Step)
+    GraphAgent::new("desk", &graph).durability(Durability::Step)
 }
 
 fn model() -> Arc<Watched> {
@@ -84,7 +84,7 @@ fn model() -> Arc<Watched> {
 #[tokio::test]
 async fn an_agent_inside_of_a_graph_works_on_messages_of_its_own() {
     let (model, world) = (model(), World::default());
-    let chat = open(desk(&model, &world, Approve::default()), MemoryStore::new());
+    let chat = open(desk(&model, &world, ApprovalPolicy::default()), MemoryStore::new());
     let told = watched(&chat, "act", &[]).await;
     assert_eq!(transcript(&chat).await, ["user: act", "assistant: did a / did a"]);
     let keys = world.by_key();
@@ -99,7 +99,7 @@ async fn an_agent_inside_of_a_graph_works_on_messages_of_its_own() {
 #[tokio::test]
 async fn an_agent_inside_of_a_graph_waits_for_approval() {
     let (model, world, store) = (model(), World::default(), MemoryStore::new());
-    let approve = || Approve::effects([Effect::SafeWrite]);
+    let approve = || ApprovalPolicy::effects([Effect::SafeWrite]);
     let chat = open(desk(&model, &world, approve()), store.clone());
     suspended(&send(&chat, "act").await);
     assert_eq!(world.whats(), Vec::<String>::new());
@@ -119,7 +119,7 @@ async fn wherever_the_process_dies_an_agent_inside_has_each_effect_once() {
         loop {
             let (model, world, store) = (model(), World::default(), MemoryStore::new());
             let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
-            let first = open(desk(&model, &world, Approve::default()), dying.clone());
+            let first = open(desk(&model, &world, ApprovalPolicy::default()), dying.clone());
             let time = std::time::Duration::from_secs(60);
             drop(tokio::time::timeout(time, send(&first, "act")).await);
             let after = store.reopen();
@@ -127,7 +127,7 @@ async fn wherever_the_process_dies_an_agent_inside_has_each_effect_once() {
             if !dying.fired() {
                 break;
             }
-            let second = open(desk(&model, &world, Approve::default()), after);
+            let second = open(desk(&model, &world, ApprovalPolicy::default()), after);
             let taken = second.sweep().await.unwrap();
             for turn in &taken {
                 completed(turn.outcome().await.as_ref());
@@ -148,15 +148,15 @@ async fn a_turn_that_fails_after_an_effect_inside_keeps_its_message_and_its_key(
     let act = || calls(&[("a", "act", "{\"what\":\"a\"}")]);
     let plays = Plays::of([act(), says("Found."), fails(singletree_llm::Error::Unavailable)]);
     let (world, store) = (World::default(), MemoryStore::new());
-    let chat = open(desk_of(plays, &world, Approve::default()), store);
+    let chat = open(desk_of(plays, &world, ApprovalPolicy::default()), store);
     let key = || singletree_harness::SendOptions::new().key("k");
-    let outcome = chat.send_with(SESSION, ChatMessage::user("act"), key()).await;
+    let outcome = chat.session(SESSION).send_with(ChatMessage::user("act"), key()).await;
     let error = errored(&outcome);
     assert_eq!((error.error_category.as_str(), error.retry_safe), ("provider_unavailable", false));
     assert_eq!(transcript(&chat).await, ["user: act"]);
-    let failed = chat.failed_turns(SESSION, 0..9, 9).await.unwrap();
+    let failed = chat.session(SESSION).failed_turns(0..9, 9).await.unwrap();
     assert!(failed[0].effects, "{failed:?}");
-    let again = chat.send_with(SESSION, ChatMessage::user("act"), key()).await;
+    let again = chat.session(SESSION).send_with(ChatMessage::user("act"), key()).await;
     assert_eq!(errored(&again).turn, error.turn);
     assert_eq!(world.whats(), ["act a"]);
 }

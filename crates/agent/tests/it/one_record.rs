@@ -7,7 +7,8 @@ use singletree_engine::{
     END, Graph, InvokeOptions, NodeError, Retry, RetryBackoff, Snapshot, StateSchema, StateUpdate, Timer,
 };
 use singletree_llm::{
-    BoxFuture, ChatMessage, ModelRetryPolicy, ProviderCall, Request, Script, ScriptedProvider,
+    BoxFuture, ChatMessage, ConstantRandomSource, ModelRetryPolicy, ProviderCall, Request, Script,
+    ScriptedProvider,
 };
 
 const CATEGORY: &str = "provider_rate_limit";
@@ -46,7 +47,8 @@ async fn around_a_call(retry: Retry, retry_after_ms: u64) -> Vec<Duration> {
     let provider = ScriptedProvider::new(Script::from_json(&script.to_string()).unwrap());
     let (retry, timer) = (ModelRetryPolicy::from(retry), RecordedWaits::default());
     let request = Request::new(vec![Arc::new(ChatMessage::user("go"))]);
-    let call = ProviderCall::of(&provider).retrying(&retry, &timer, &|| 1.0);
+    let highest = ConstantRandomSource::from_fraction(1.0);
+    let call = ProviderCall::of(&provider).retrying(&retry, &timer, &highest);
     assert_eq!(call.complete(&request).await.unwrap_err().category(), CATEGORY);
     timer.0.into_inner().unwrap()
 }

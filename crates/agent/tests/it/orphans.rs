@@ -69,12 +69,13 @@ impl MaintenanceLayer for Stopping {
 
 /// Sends a message and approves whatever waits, until nothing does.
 async fn converse(chat: &Chat, text: &str) {
-    let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), SendOptions::new().key("k")).await else {
+    let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user(text), SendOptions::new().key("k")).await
+    else {
         return;
     };
     let mut outcome = turn.outcome().await;
     while outcome.as_str() == "suspended" {
-        let pending = chat.pending(Some(SESSION), 10).await.unwrap_or_default();
+        let pending = chat.session(SESSION).pending().await.unwrap_or_default();
         let Some(wait) = pending.first() else { return };
         let Ok(turn) = answer(chat, wait, json!({ "approved": true })).await else { return };
         outcome = turn.outcome().await;
@@ -91,7 +92,7 @@ async fn cancelled_at(n: u64, text: &'static str, recovery: Recovery) -> bool {
         reached: Arc::default(),
         go: Arc::default(),
     };
-    let chat = open(small_with(model.clone(), &world, recovery).agent("small").unwrap(), store.clone());
+    let chat = open(small_with(model.clone(), &world, recovery).build().unwrap(), store.clone());
     let conversing = tokio::spawn({
         let chat = chat.clone();
         async move { converse(&chat, text).await }
@@ -140,7 +141,7 @@ async fn wherever_a_turn_is_cancelled_the_next_request_is_legal() {
 /// Lets the process die at the n-th write, and the turn be cancelled or go on in the next one.
 async fn dead_at((n, land): (u64, FailedWriteEffect), text: &str, recovery: Recovery, cancels: bool) -> bool {
     let (model, world, store) = (Watched::scripted(script()), World::default(), MemoryStore::new());
-    let agent = || small_with(model.clone(), &world, recovery).agent("small").unwrap();
+    let agent = || small_with(model.clone(), &world, recovery).build().unwrap();
     let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = open(agent(), dying.clone());
     drop(tokio::time::timeout(Duration::from_secs(60), converse(&first, text)).await);
@@ -154,8 +155,8 @@ async fn dead_at((n, land): (u64, FailedWriteEffect), text: &str, recovery: Reco
         turn.outcome().await;
     }
     if cancels {
-        for wait in second.pending(Some(SESSION), 10).await.unwrap() {
-            let name = TurnId { invocation: wait.invocation, ordinal: 0 };
+        for wait in second.session(SESSION).pending().await.unwrap() {
+            let name = TurnId { invocation: wait.invocation.clone(), ordinal: 0 };
             drop(second.cancel(&name).await);
         }
     } else {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Blobs, Chat};
 use singletree_llm::{
@@ -68,15 +68,15 @@ async fn the_model_is_sent_the_bytes_and_the_conversation_keeps_the_name() {
     let sent: Arc<Mutex<Vec<String>>> = Arc::default();
     let model = ScriptedProvider::new(Script::replies(["A dot.", "Still a dot."]));
     let wire = Wire { model, sent: sent.clone() };
-    let agent = AgentLoop::builder(Arc::new(wire)).agent("a").unwrap();
+    let agent = Agent::new("a", wire).build().unwrap();
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(agent).blobs(Blobs::new(store.clone())).open(store).unwrap();
-    let picture = chat.keep_blob("s", b"GIF89a\x01\0\x01\0".to_vec(), None).await.unwrap();
+    let picture = chat.session("s").keep_blob(b"GIF89a\x01\0\x01\0".to_vec(), None).await.unwrap();
     let message = ChatMessage::user(vec![picture.image_block(), ContentBlock::from_text("What is it?")]);
-    chat.send("s", message.clone()).await;
-    chat.send("s", ChatMessage::user("And now?")).await;
+    chat.session("s").send(message.clone()).await;
+    chat.session("s").send(ChatMessage::user("And now?")).await;
     assert_eq!(*sent.lock().unwrap(), vec!["R0lGODlhAQABAA==What is it?"; 2]);
-    let history = chat.history("s", 0, 9).await.unwrap();
+    let history = chat.session("s").history(0..9).await.unwrap();
     assert_eq!(*history[0].message, message);
     assert_eq!(history.last().unwrap().message.text(), "Still a dot.");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEventKind};
-use singletree_llm::{Error, InstantTimer, ModelFinishReason, ModelRetryPolicy, RetryBackoff};
+use singletree_llm::{Error, ModelFinishReason, ModelRetryPolicy, RetryBackoff};
 use singletree_tools::Recovery;
 
 use crate::plays::{Plays, calls, ended, fails, says};
@@ -16,7 +16,7 @@ use crate::rig::{
 };
 
 fn chat_of(plays: &Arc<Plays>, world: &World) -> Chat {
-    open(small_with(plays.clone(), world, Recovery::Report).agent("a").unwrap(), MemoryStore::new())
+    open(small_with(plays.clone(), world, Recovery::Report).build().unwrap(), MemoryStore::new())
 }
 
 // Finding W2 (a)
@@ -75,7 +75,7 @@ async fn repairs_in_a_row_are_bounded_and_each_is_counted_as_a_call_of_the_model
     assert_eq!(used[0].calls, 8, "{used:?}");
     // Nothing at all, where nothing is to be repaired.
     let (plays, world) = (Plays::of([bad()]), World::default());
-    let agent = small_with(plays.clone(), &world, Recovery::Report).repairs(0).agent("a").unwrap();
+    let agent = small_with(plays.clone(), &world, Recovery::Report).repairs(0).build().unwrap();
     let outcome = send(&open(agent, MemoryStore::new()), "go").await;
     assert_eq!(errored(&outcome).error_category, "provider_invalid_response");
     assert_eq!(plays.asked(), 1);
@@ -149,7 +149,7 @@ async fn why_an_answer_stopped_is_told_with_the_outcome_and_beside_the_message()
         assert_eq!(turn.answer.finish_reason.map(ModelFinishReason::as_str), told);
         let read = chat.turn(&turn.turn).await.unwrap().outcome().await;
         assert_eq!(completed(&read).answer, turn.answer);
-        let beside = chat.history(SESSION, 1, 1).await.unwrap().remove(0).side;
+        let beside = chat.session(SESSION).history(1..2).await.unwrap().remove(0).side;
         let beside = beside.and_then(|side| side["finish_reason"].as_str().map(str::to_owned));
         assert_eq!(beside.as_deref(), told);
     }
@@ -164,10 +164,7 @@ async fn an_answer_that_broke_off_is_asked_for_again_and_listeners_are_told() {
         ended("A whole answer.", ModelFinishReason::Stop),
     ]);
     let retry = ModelRetryPolicy::new().backoff(RetryBackoff::Constant(Duration::from_secs(40)));
-    let agent = small_with(plays.clone(), &World::default(), Recovery::Report)
-        .retry(retry, Arc::new(InstantTimer), || 0.5)
-        .agent("a")
-        .unwrap();
+    let agent = small_with(plays.clone(), &World::default(), Recovery::Report).retry(retry).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let events = watched(&chat, "go", &[]).await;
     let mut told = Vec::new();
@@ -204,7 +201,7 @@ async fn what_a_model_thinks_is_shown_where_the_agent_says_so() {
         ];
         let plays = Plays::of([Ok(thinks)]);
         let agent = small_with(plays, &World::default(), Recovery::Report).show_thinking(shown);
-        let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
+        let chat = open(agent.build().unwrap(), MemoryStore::new());
         let events = watched(&chat, "go", &[]).await;
         let thought: String = events
             .iter()

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Error, InstantTimer, Map, ModelFinishReason, ModelRetryPolicy,
-    Provider, ProviderErrorDetail, Request, Response, ResponseDelta, Result, Schema, TokenUsage, ToolCall,
+    BoxFuture, BoxStream, ChatMessage, Error, Map, ModelFinishReason, ModelRetryPolicy, Provider,
+    ProviderErrorDetail, Request, Response, ResponseDelta, Result, Schema, TokenUsage, ToolCall,
 };
 use singletree_tools::Recovery;
 
@@ -79,8 +79,8 @@ fn schema() -> Arc<Schema> {
 async fn a_reply_that_does_not_fit_its_schema_is_asked_for_again() {
     let world = World::default();
     let model = Saying::all([look(), text("fine"), text(r#"{"mood":"fine"}"#), text(r#"{"mood":"good"}"#)]);
-    let agent = AgentLoop::builder(model.clone()).toolbox(toolbox(probes(&world, Recovery::Report)));
-    let chat = open(agent.reply_schema(schema()).agent("a").unwrap(), MemoryStore::new());
+    let agent = Agent::new("a", model.clone()).toolbox(toolbox(probes(&world, Recovery::Report)));
+    let chat = open(agent.reply_schema(schema()).build().unwrap(), MemoryStore::new());
     let outcome = send(&chat, "how are you").await;
     let reply = completed(&outcome).replies.last().unwrap().text().into_owned();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&reply).unwrap(), json!({ "mood": "good" }));
@@ -95,7 +95,7 @@ async fn a_reply_that_does_not_fit_its_schema_is_asked_for_again() {
 #[tokio::test]
 async fn a_reply_that_never_fits_ends_the_turn_and_is_no_part_of_the_conversation() {
     let model = Saying::all([text("a"), text("b"), text("c")]);
-    let agent = AgentLoop::builder(model.clone()).reply_schema(schema()).agent("a").unwrap();
+    let agent = Agent::new("a", model.clone()).reply_schema(schema()).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     assert_eq!(errored(&send(&chat, "how are you").await).error_category, "structured_output_invalid");
     assert_eq!((model.asked().len(), transcript(&chat).await.len()), (3, 0));
@@ -110,9 +110,9 @@ async fn why_a_model_stopped_is_kept_beside_its_message_where_it_is_not_as_usual
         (ModelFinishReason::ContentFilter, Some(json!({ "finish_reason": "content_filter" }))),
     ] {
         let model = Saying::all([Ok((ChatMessage::assistant("Half a"), finish))]);
-        let chat = open(AgentLoop::builder(model).agent("a").unwrap(), MemoryStore::new());
+        let chat = open(Agent::new("a", model).build().unwrap(), MemoryStore::new());
         completed(&send(&chat, "hello").await);
-        assert_eq!(chat.history(SESSION, 1, 1).await.unwrap()[0].side, side);
+        assert_eq!(chat.session(SESSION).history(1..2).await.unwrap()[0].side, side);
     }
 }
 
@@ -120,11 +120,11 @@ async fn why_a_model_stopped_is_kept_beside_its_message_where_it_is_not_as_usual
 async fn an_error_that_may_go_away_is_tried_again_when_the_agent_is_told_so() {
     let busy = || Err(Error::Unavailable(ProviderErrorDetail::new("busy")));
     for (retry, ends) in [(None, "errored"), (Some(ModelRetryPolicy::new()), "completed")] {
-        let mut agent = AgentLoop::builder(Saying::all([busy(), busy(), text("Hello.")]));
+        let mut agent = Agent::new("a", Saying::all([busy(), busy(), text("Hello.")]));
         if let Some(retry) = retry {
-            agent = agent.retry(retry, Arc::new(InstantTimer), || 0.5);
+            agent = agent.retry(retry);
         }
-        let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
+        let chat = open(agent.build().unwrap(), MemoryStore::new());
         assert_eq!(send(&chat, "hello").await.as_str(), ends);
     }
 }

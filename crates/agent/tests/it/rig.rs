@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
-use singletree_agent::{AgentLoop, AgentLoopBuilder};
+use singletree_agent::Agent;
 use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatEvent, ChatTurnOutcome, CompletedTurn, ErroredTurn, PendingWait, SignalAddress,
-    SuspendedTurn, Turn,
+    Answer, Chat, ChatEvent, ChatTurnOutcome, CompletedTurn, ErroredTurn, GraphAgent, IntoAgent, PendingWait,
+    SignalAddress, SuspendedTurn, Turn,
 };
 use singletree_llm::{ChatMessage, Provider, Role, Script, ScriptedProvider};
 use singletree_tools::{Effect, Recovery, Tool, ToolLimits, Toolbox};
@@ -68,15 +68,15 @@ pub(crate) fn toolbox(tools: Vec<Arc<dyn Tool>>) -> Toolbox {
     Toolbox::new(tools, ToolLimits { time: Duration::from_secs(5), output_bytes: 1000 }).unwrap()
 }
 
-pub(crate) fn small_with(provider: Arc<dyn Provider>, world: &World, recovery: Recovery) -> AgentLoopBuilder {
-    AgentLoop::builder(provider).system("Be brief.").toolbox(toolbox(probes(world, recovery)))
+pub(crate) fn small_with(model: impl Provider + 'static, world: &World, recovery: Recovery) -> Agent {
+    Agent::new("small", model).instructions("Be brief.").toolbox(toolbox(probes(world, recovery)))
 }
 
-pub(crate) fn small(world: &World, recovery: Recovery) -> Agent {
-    small_with(Arc::new(ScriptedProvider::new(script())), world, recovery).agent("small").unwrap()
+pub(crate) fn small(world: &World, recovery: Recovery) -> GraphAgent {
+    small_with(Arc::new(ScriptedProvider::new(script())), world, recovery).build().unwrap()
 }
 
-pub(crate) fn open(agent: Agent, store: impl Journal + JournalMaintenance + 'static) -> Chat {
+pub(crate) fn open(agent: impl IntoAgent, store: impl Journal + JournalMaintenance + 'static) -> Chat {
     Chat::builder().agent(agent).open(store).unwrap()
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn chat() -> (Chat, World) {
 }
 
 pub(crate) async fn send(chat: &Chat, text: &str) -> ChatTurnOutcome {
-    chat.send(SESSION, ChatMessage::user(text)).await
+    chat.session(SESSION).send(ChatMessage::user(text)).await
 }
 
 pub(crate) fn completed(outcome: &ChatTurnOutcome) -> &CompletedTurn {
@@ -107,9 +107,9 @@ pub(crate) fn errored(outcome: &ChatTurnOutcome) -> &ErroredTurn {
 
 /// Returns the one thing that waits.
 pub(crate) async fn waiting(chat: &Chat) -> PendingWait {
-    let mut pending = chat.pending(Some(SESSION), 10).await.unwrap();
+    let mut pending = chat.session(SESSION).pending().await.unwrap();
     assert_eq!(pending.len(), 1, "{pending:?}");
-    pending.remove(0)
+    pending.remove(0).wait().clone()
 }
 
 pub(crate) fn payload(value: Value) -> Map<String, Value> {
@@ -117,7 +117,11 @@ pub(crate) fn payload(value: Value) -> Map<String, Value> {
 }
 
 /// Answers a wait by its number and the digest of its action.
-pub(crate) async fn answer(chat: &Chat, wait: &PendingWait, value: Value) -> Result<Turn, Box<ErroredTurn>> {
+pub(crate) async fn answer(
+    chat: &Chat,
+    wait: &PendingWait,
+    value: Value,
+) -> Result<Turn, singletree_harness::Error> {
     let answer = Answer::new(payload(value)).to(wait.wait.no, wait.wait.action.clone().unwrap_or_default());
     let signal = wait.descriptor.signal_id.clone();
     chat.answer(SignalAddress::Session { session: SESSION.into(), signal }, answer).await
@@ -131,7 +135,7 @@ pub(crate) async fn decide(chat: &Chat, value: Value) -> ChatTurnOutcome {
 
 /// Returns the history, as lines of role and text; calls as `tool(arguments)`.
 pub(crate) async fn transcript(chat: &Chat) -> Vec<String> {
-    let history = chat.history(SESSION, 0, 1000).await.unwrap_or_default();
+    let history = chat.session(SESSION).history(0..1000).await.unwrap_or_default();
     history.iter().map(|it| line(&it.message)).collect()
 }
 
@@ -151,7 +155,7 @@ pub(crate) fn line(message: &ChatMessage) -> String {
 /// at the end of the log, after the events `told`.
 pub(crate) async fn watched(chat: &Chat, text: &str, told: &[ChatEvent]) -> Vec<ChatEvent> {
     let after = told.iter().rev().find_map(|it| it.id.clone());
-    let mut events = chat.events(SESSION, after).await.unwrap();
+    let mut events = chat.session(SESSION).events().after(after).stream().await.unwrap();
     let listening = async {
         let mut told = Vec::new();
         while told.last().is_none_or(|it: &ChatEvent| it.what.outcome().is_none()) {

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
-use singletree_agent::{Approve, ClientTools};
+use singletree_agent::{ApprovalPolicy, ClientTools};
 use singletree_durable::MemoryStore;
 use singletree_engine::Extensions;
 use singletree_harness::{
-    Agent, Budget, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, DispatchPath, ErroredTurn, Limits,
+    Budget, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, DispatchPath, ErroredTurn, GraphAgent, Limits,
     StatelessRequest,
 };
 use singletree_llm::{
@@ -82,7 +82,7 @@ fn replies(told: &[ChatEvent]) -> Vec<String> {
 fn refused(chat: &Chat, request: StatelessRequest) -> ErroredTurn {
     match chat.stateless(request) {
         Ok(_) => panic!("it is answered"),
-        Err(errored) => *errored,
+        Err(error) => *error.into_errored_turn(),
     }
 }
 
@@ -115,7 +115,7 @@ async fn a_list_of_messages_is_answered_as_a_turn_is_told_and_nothing_is_kept() 
 #[tokio::test]
 async fn tools_that_change_something_and_those_that_need_approval_are_off() {
     let (world, model) = (World::default(), Asked::new());
-    let agent = small_with(model.clone(), &world, Recovery::Report).agent("small").unwrap();
+    let agent = small_with(model.clone(), &world, Recovery::Report).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let reads = replies(&told(&chat, asking("look")).await);
     assert_eq!(reads, ["assistant: [look{\"what\":\"a\"}]", "tool: did a", "assistant: All done."]);
@@ -130,9 +130,9 @@ async fn tools_that_change_something_and_those_that_need_approval_are_off() {
     seen.sort();
     assert_eq!(seen, ["look 1", "look 2", "look 3", "look a"]);
 
-    let builder =
-        small_with(model.clone(), &world, Recovery::Report).approve(Approve::nothing().asking("look"));
-    let chat = open(builder.agent("small").unwrap(), MemoryStore::new());
+    let builder = small_with(model.clone(), &world, Recovery::Report)
+        .ask_before(ApprovalPolicy::nothing().asking("look"));
+    let chat = open(builder.build().unwrap(), MemoryStore::new());
     told(&chat, asking("look")).await;
     assert!(model.said().last().unwrap().1.is_empty());
     assert_eq!(world.whats().len(), 4);
@@ -142,7 +142,7 @@ async fn tools_that_change_something_and_those_that_need_approval_are_off() {
 async fn all_roles_are_taken_and_a_system_message_goes_on_from_the_agents_own() {
     let (world, model) = (World::default(), Asked::new());
     let builder = small_with(model.clone(), &world, Recovery::Report).window(1);
-    let chat = open(builder.agent("small").unwrap(), MemoryStore::new());
+    let chat = open(builder.build().unwrap(), MemoryStore::new());
     let call = ToolCall::new("c", "theirs", Map::new());
     let given = [
         ChatMessage::system("Be kind."),
@@ -177,7 +177,7 @@ fn with(tools: ClientTools, text: &str) -> StatelessRequest {
 #[tokio::test]
 async fn a_call_of_a_tool_that_the_caller_brought_ends_the_run_and_is_the_callers_to_run() {
     let (world, model) = (World::default(), Asked::new());
-    let agent = small_with(model.clone(), &world, Recovery::Report).agent("small").unwrap();
+    let agent = small_with(model.clone(), &world, Recovery::Report).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     // `act` is theirs; the agent's own that reads is offered, too.
     let tools = theirs(&["act"]).with_tool_choice(ToolChoicePolicy::Tool("act".into()));
@@ -221,8 +221,10 @@ async fn what_no_model_could_answer_and_who_is_not_there_is_refused_before_anyth
 async fn an_agent_without_a_graph_for_it_and_one_that_wants_to_wait_need_a_session() {
     let world = World::default();
     let graph = small_with(Asked::new(), &world, Recovery::Report).graph().unwrap();
-    let chat =
-        open(Agent::new("bare", &graph).durability(singletree_harness::Durability::Step), MemoryStore::new());
+    let chat = open(
+        GraphAgent::new("bare", &graph).durability(singletree_harness::Durability::Step),
+        MemoryStore::new(),
+    );
     let bare = refused(&chat, asking("say a"));
     assert_eq!(bare.error_category, "chat_session_required");
     assert_eq!(bare.diagnostic, "the agent 'bare' needs a session: it answers in sessions only");
@@ -266,7 +268,7 @@ async fn it_runs_no_longer_than_a_turn_may() {
         json!({ "model": "m", "rules": [], "fallback": { "reply": "a b c d", "delay_ms": 60_000 } });
     let model = ScriptedProvider::new(singletree_llm::Script::from_json(&rules.to_string()).unwrap());
     let model = Arc::new(model.with_pace(Arc::new(Slow)));
-    let agent = small_with(model, &World::default(), Recovery::Report).agent("small").unwrap();
+    let agent = small_with(model, &World::default(), Recovery::Report).build().unwrap();
     let limits = Limits { turn_time: std::time::Duration::from_secs(100), ..Limits::default() };
     let chat = Chat::builder().agent(agent).limits(limits).open(MemoryStore::new()).unwrap();
     let told = told(&chat, asking("x")).await;
@@ -318,7 +320,7 @@ async fn more_pieces_than_are_kept_for_a_slow_reader_come_in_one() {
     let text = (0..200).map(|it| format!("w{it} ")).collect::<String>();
     let limits = Limits { feed_backlog: 4, ..Limits::default() };
     let model = Arc::new(Flood(Asked::new()));
-    let agent = small_with(model, &World::default(), Recovery::Report).agent("small").unwrap();
+    let agent = small_with(model, &World::default(), Recovery::Report).build().unwrap();
     let chat = Chat::builder().agent(agent).limits(limits).open(MemoryStore::new()).unwrap();
     let told = told(&chat, asking("x")).await;
     let mut shown = String::new();
@@ -340,7 +342,7 @@ async fn more_pieces_than_are_kept_for_a_slow_reader_come_in_one() {
 #[tokio::test]
 async fn dropping_the_stream_ends_the_run() {
     let (world, model) = (World::default(), Asked::new());
-    let agent = small_with(model.clone(), &world, Recovery::Report).agent("small").unwrap();
+    let agent = small_with(model.clone(), &world, Recovery::Report).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let mut events = chat.stateless(asking("look")).unwrap();
     let first = events.next().await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::SendOptions;
 use singletree_llm::{ChatMessage, Script};
@@ -55,11 +55,12 @@ async fn a_message_that_steers_is_in_the_next_request_to_the_model() {
     });
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(act.unwrap())];
     let model = Watched::scripted(script());
-    let agent = AgentLoop::builder(model.clone()).toolbox(toolbox(tools)).agent("a").unwrap();
+    let agent = Agent::new("a", model.clone()).toolbox(toolbox(tools)).build().unwrap();
     let chat = open(agent, MemoryStore::new());
-    let turn = chat.submit(SESSION, ChatMessage::user("go left"), SendOptions::new()).await.unwrap();
+    let turn = chat.session(SESSION).submit(ChatMessage::user("go left"), SendOptions::new()).await.unwrap();
     begun.acquire().await.unwrap().forget();
-    let steered = chat.steer(SESSION, ChatMessage::user("no, right"), SendOptions::new()).await.unwrap();
+    let steered =
+        chat.session(SESSION).steer(ChatMessage::user("no, right"), SendOptions::new()).await.unwrap();
     go.add_permits(2);
     completed(turn.outcome().await.as_ref());
     completed(steered.outcome().await.as_ref());

@@ -54,7 +54,7 @@ async fn thinking_is_kept_and_never_shown() {
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
     let (deltas, _) = shown(&watched(&chat, "think", &[]).await);
     assert_eq!(deltas.values().collect::<Vec<_>>(), ["I have thought."]);
-    let kept = chat.history(SESSION, 1, 1).await.unwrap();
+    let kept = chat.session(SESSION).history(1..2).await.unwrap();
     let kinds: Vec<_> = kept[0].message.content.blocks().iter().map(|it| it.wire_type_name()).collect();
     assert_eq!(kinds, ["thinking", "text"]);
 }
@@ -87,7 +87,7 @@ impl Provider for Whole {
 #[tokio::test]
 async fn a_provider_that_does_not_stream_is_asked_for_the_whole_answer() {
     let provider = Arc::new(Whole(ScriptedProvider::new(script())));
-    let agent = small_with(provider, &World::default(), Recovery::Report).agent("whole").unwrap();
+    let agent = small_with(provider, &World::default(), Recovery::Report).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     let (deltas, messages) = shown(&watched(&chat, "say it", &[]).await);
     assert_eq!(deltas, BTreeMap::new());
@@ -100,7 +100,7 @@ async fn a_provider_that_does_not_stream_is_asked_for_the_whole_answer() {
 async fn what_send_streaming_returns_ends_with_the_outcome() {
     let world = World::default();
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
-    let events = chat.send_streaming(SESSION, ChatMessage::user("say it")).await.unwrap();
+    let events = chat.session(SESSION).stream(ChatMessage::user("say it")).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(5), events.collect::<Vec<_>>()).await.unwrap();
     let outcomes: Vec<_> = ended.iter().filter_map(|it| it.as_ref().unwrap().what.outcome()).collect();
     assert_eq!(outcomes.len(), 1);
@@ -112,9 +112,9 @@ async fn what_send_streaming_returns_ends_with_the_outcome() {
 async fn what_send_streaming_returns_misses_no_piece() {
     let world = World::default();
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
-    let events = chat.send_streaming(SESSION, ChatMessage::user("say one two three")).await.unwrap();
+    let events = chat.session(SESSION).stream(ChatMessage::user("say one two three")).await.unwrap();
     // The turn is over before anybody looks.
-    while chat.session_info(SESSION).await.unwrap().messages < 2 {
+    while chat.session(SESSION).info().await.unwrap().messages < 2 {
         tokio::task::yield_now().await;
     }
     let heard: Vec<_> = events.map(|it| it.unwrap().what).collect().await;

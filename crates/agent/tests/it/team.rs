@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Team, TeamBuilder};
+use singletree_agent::{Agent, AgentProfile, ApprovalPolicy, Team};
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEvent, ChatEventKind, ForkOptions, SendOptions};
 use singletree_llm::{
@@ -17,12 +17,12 @@ use crate::rig::{
 };
 use crate::watched::Watched;
 
-fn record(id: &str, skills: Option<&[&str]>) -> ChatAgent {
-    ChatAgent {
+fn record(id: &str, skills: Option<&[&str]>) -> AgentProfile {
+    AgentProfile {
         description: Some(format!("Knows {id}.")),
         role_prompt: Some(format!("You are {id}.")),
         skill_ids: skills.map(|it| it.iter().map(|it| (*it).to_owned()).collect()),
-        ..ChatAgent::new(id, id, "2026-01-01T00:00:00Z")
+        ..AgentProfile::new(id, id, "2026-01-01T00:00:00Z")
     }
 }
 
@@ -61,21 +61,21 @@ fn models() -> Models {
     Models { front: model("front"), sales: model("sales"), help: model("help") }
 }
 
-fn team(models: &Models, world: &World) -> TeamBuilder {
-    let with = |model: &Arc<Watched>| -> AgentLoopBuilder {
-        AgentLoop::builder(model.clone())
-            .system("Be brief.")
+fn team(models: &Models, world: &World) -> Team {
+    let agent = |profile: AgentProfile, model: &Arc<Watched>| {
+        Agent::from_profile(profile, model.clone())
+            .instructions("Be brief.")
             .toolbox(toolbox(probes(world, Recovery::Report)))
     };
-    Team::builder()
-        .member(record("front", Some(&["look"])), with(&models.front))
-        .member(record("sales", None), with(&models.sales))
-        .member(record("help", Some(&["look"])), with(&models.help))
+    Team::new("team")
+        .member(agent(record("front", Some(&["look"])), &models.front))
+        .member(agent(record("sales", None), &models.sales))
+        .member(agent(record("help", Some(&["look"])), &models.help))
         .hands_off("sales", ["help"])
 }
 
 async fn owners(chat: &Chat) -> Vec<Option<String>> {
-    let history = chat.history(SESSION, 0, 100).await.unwrap();
+    let history = chat.session(SESSION).history(0..100).await.unwrap();
     history.iter().map(|it| it.side.as_ref().and_then(|it| it["agent"].as_str().map(str::to_owned))).collect()
 }
 
@@ -84,7 +84,7 @@ async fn owners(chat: &Chat) -> Vec<Option<String>> {
 async fn a_conversation_that_is_handed_over_belongs_to_the_new_agent_also_after_a_restart() {
     for restart in [false, true] {
         let (models, world, store) = (models(), World::default(), MemoryStore::new());
-        let agent = || team(&models, &world).agent("team").unwrap();
+        let agent = || team(&models, &world).build().unwrap();
         let mut chat = open(agent(), store.clone());
         completed(&send(&chat, "hello").await);
         completed(&send(&chat, "sales please").await);
@@ -121,7 +121,7 @@ async fn a_conversation_that_is_handed_over_belongs_to_the_new_agent_also_after_
 #[tokio::test]
 async fn the_pieces_of_a_message_say_whose_it_is() {
     let (models, world) = (models(), World::default());
-    let chat = open(team(&models, &world).agent("team").unwrap(), MemoryStore::new());
+    let chat = open(team(&models, &world).build().unwrap(), MemoryStore::new());
     let speakers = |told: &[ChatEvent]| -> Vec<(bool, String)> {
         let speaker = |it: &ChatEvent| match &it.what {
             ChatEventKind::Delta { side, .. } => Some((false, side.as_ref()?["agent"].to_string())),
@@ -140,7 +140,7 @@ async fn the_pieces_of_a_message_say_whose_it_is() {
 #[tokio::test]
 async fn of_two_hand_offs_in_one_message_the_first_counts_and_every_call_is_answered() {
     let (models, world) = (models(), World::default());
-    let chat = open(team(&models, &world).agent("team").unwrap(), MemoryStore::new());
+    let chat = open(team(&models, &world).build().unwrap(), MemoryStore::new());
     completed(&send(&chat, "both please").await);
     let said = transcript(&chat).await;
     assert_eq!(
@@ -159,7 +159,7 @@ async fn of_two_hand_offs_in_one_message_the_first_counts_and_every_call_is_answ
 #[tokio::test]
 async fn a_tool_that_is_not_on_an_agents_list_does_not_run_whatever_its_model_says() {
     let (models, world) = (models(), World::default());
-    let chat = open(team(&models, &world).agent("team").unwrap(), MemoryStore::new());
+    let chat = open(team(&models, &world).build().unwrap(), MemoryStore::new());
     completed(&send(&chat, "act anyway").await);
     let answer = transcript(&chat).await[2].clone();
     assert!(answer.starts_with("tool: error: ") && answer.contains("look"), "{answer}");
@@ -174,8 +174,8 @@ async fn a_call_that_waited_for_approval_is_held_to_the_list_of_the_day() {
         let script = crate::rig::script();
         let model = Watched::scripted(script);
         let tools = toolbox(probes(&world, Recovery::Report));
-        let agent = AgentLoop::builder(model).toolbox(tools).allow(allowed.iter().copied());
-        agent.approve(Approve::default()).agent("a").unwrap()
+        let agent = Agent::new("a", model).toolbox(tools).allow(allowed.iter().copied());
+        agent.ask_before(ApprovalPolicy::default()).build().unwrap()
     };
     suspended(&send(&open(agent(&["look", "send"]), store.clone()), "send").await);
     let chat = open(agent(&["look"]), store.reopen());
@@ -220,17 +220,18 @@ async fn a_turn_that_is_cancelled_after_a_hand_off_leaves_the_conversation_to_th
     let (models, world, store) = (models(), World::default(), MemoryStore::new());
     let stuck = Stuck::default();
     let reached = stuck.0.clone();
-    let held = Team::builder()
-        .member(record("front", None), AgentLoop::builder(models.front.clone()))
-        .member(record("sales", None), AgentLoop::builder(Arc::new(stuck)));
-    let chat = open(held.agent("team").unwrap(), store.clone());
-    let turn = chat.submit(SESSION, ChatMessage::user("sales please"), SendOptions::new()).await.unwrap();
+    let held = Team::new("team")
+        .member(Agent::from_profile(record("front", None), models.front.clone()))
+        .member(Agent::from_profile(record("sales", None), stuck));
+    let chat = open(held.build().unwrap(), store.clone());
+    let turn =
+        chat.session(SESSION).submit(ChatMessage::user("sales please"), SendOptions::new()).await.unwrap();
     reached.notified().await;
     chat.cancel(turn.id()).await.unwrap().outcome().await;
-    let chat = open(team(&models, &world).agent("team").unwrap(), store.reopen());
-    chat.fork(SESSION, ForkOptions::new().session("f")).await.unwrap();
+    let chat = open(team(&models, &world).build().unwrap(), store.reopen());
+    chat.session(SESSION).fork(ForkOptions::new().session("f")).await.unwrap();
     for session in [SESSION, "f"] {
-        let outcome = chat.send(session, ChatMessage::user("who are you")).await;
+        let outcome = chat.session(session).send(ChatMessage::user("who are you")).await;
         assert_eq!(completed(&outcome).replies[0].text(), "I am sales.", "{session}");
     }
     models.sales.assert_legal("after a cancel");
@@ -240,22 +241,22 @@ async fn a_turn_that_is_cancelled_after_a_hand_off_leaves_the_conversation_to_th
 #[tokio::test]
 async fn a_conversation_whose_agent_is_gone_says_so() {
     let (models, world, store) = (models(), World::default(), MemoryStore::new());
-    let chat = open(team(&models, &world).agent("team").unwrap(), store.clone());
+    let chat = open(team(&models, &world).build().unwrap(), store.clone());
     completed(&send(&chat, "sales please").await);
-    let fewer = Team::builder()
-        .member(record("front", None), AgentLoop::builder(models.front.clone()))
-        .member(record("help", None), AgentLoop::builder(models.help.clone()));
-    let chat = open(fewer.agent("team").unwrap(), store.reopen());
+    let fewer = Team::new("team")
+        .member(Agent::from_profile(record("front", None), models.front.clone()))
+        .member(Agent::from_profile(record("help", None), models.help.clone()));
+    let chat = open(fewer.build().unwrap(), store.reopen());
     assert_eq!(errored(&send(&chat, "who are you").await).error_category, "chat_agent_unknown");
 }
 
 #[test]
 fn agents_that_do_not_go_together_are_refused() {
-    let one = |id: &str, name: &str| ChatAgent { name: name.into(), ..record(id, None) };
-    let team = |records: Vec<ChatAgent>| {
+    let one = |id: &str, name: &str| AgentProfile { name: name.into(), ..record(id, None) };
+    let team = |records: Vec<AgentProfile>| {
         records
             .into_iter()
-            .fold(Team::builder(), |it, record| it.member(record, AgentLoop::builder(model("front"))))
+            .fold(Team::new("team"), |it, record| it.member(Agent::from_profile(record, model("front"))))
     };
     for (builder, why) in [
         (team(vec![]), "there is nobody"),
@@ -263,7 +264,7 @@ fn agents_that_do_not_go_together_are_refused() {
         (team(vec![one("a", "Ann B"), one("b", "ann_b")]), "two agents are called by 'transfer_to_ann_b'"),
         (team(vec![one("a", "A")]).hands_off("a", ["x"]), "a hand-off names 'x', who is not there"),
     ] {
-        let error = builder.agent("team").unwrap_err();
+        let error = builder.build().unwrap_err();
         assert_eq!(error.category(), "agent_team_invalid");
         assert_eq!(error.to_string(), format!("the team of agents cannot be made: {why}"));
     }
@@ -275,8 +276,7 @@ fn agents_that_do_not_go_together_are_refused() {
 #[test]
 fn a_member_with_a_tool_twice_makes_no_team() {
     let tool = || singletree_tools::Calculator::new().unwrap();
-    let member = AgentLoop::builder(model("front")).tool(tool()).tool(tool());
-    let record = ChatAgent::new("a", "A", "2026-01-01T00:00:00Z");
-    let error = Team::builder().member(record, member).agent("team").unwrap_err();
+    let member = Agent::new("a", model("front")).tool(tool()).tool(tool());
+    let error = Team::new("team").member(member).build().unwrap_err();
     assert_eq!(error.category(), "tool_duplicate");
 }

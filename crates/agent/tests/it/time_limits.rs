@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_env::{Env, Timer};
-use singletree_harness::{Agent, Chat, ChatTurnOutcome};
+use singletree_harness::{Chat, ChatTurnOutcome, GraphAgent};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider,
 };
@@ -33,7 +33,7 @@ impl Timer for OneSpanTimer {
 }
 
 /// Opens a chat with that timer, and sends a message to its agent.
-async fn ask(agent: Agent, text: &str) -> (Chat, ChatTurnOutcome) {
+async fn ask(agent: GraphAgent, text: &str) -> (Chat, ChatTurnOutcome) {
     let env = Env { timer: Arc::new(OneSpanTimer), ..Env::from_system() };
     let chat = Chat::builder().agent(agent).env(env).open(MemoryStore::new()).unwrap();
     let outcome = tokio::time::timeout(Duration::from_secs(20), send(&chat, text)).await;
@@ -71,7 +71,7 @@ impl Provider for SilentModel {
 
 #[tokio::test]
 async fn the_time_of_an_answer_passes_by_the_timer_of_the_chat() {
-    let agent = AgentLoop::builder(Arc::new(SilentModel)).model_time(LIMIT).agent("a").unwrap();
+    let agent = Agent::new("a", SilentModel).model_time(LIMIT).build().unwrap();
     let (_, outcome) = ask(agent, "hello").await;
     assert_eq!(errored(&outcome).error_category, "provider_unavailable");
 }
@@ -91,7 +91,7 @@ async fn the_time_of_a_tool_passes_by_the_timer_of_the_chat() {
     ] });
     let provider = ScriptedProvider::new(Script::from_json(&script.to_string()).unwrap());
     let toolbox = Toolbox::new([Arc::new(tool) as Arc<dyn Tool>], limits).unwrap();
-    let agent = AgentLoop::builder(Arc::new(provider)).toolbox(toolbox).agent("a").unwrap();
+    let agent = Agent::new("a", provider).toolbox(toolbox).build().unwrap();
     let (chat, outcome) = ask(agent, "look").await;
     completed(&outcome);
     assert_eq!(transcript(&chat).await[2], "tool: error: the tool did not finish within 7777000 ms");

@@ -37,7 +37,8 @@ fn key(index: u64) -> IdempotencyKey {
 
 async fn delete(store: &MemoryStore, of: &str, session: &str) {
     let key = SessionKey::new(tenant(of), SessionId::parse(session).unwrap());
-    let mut batch = Batch::new(key, store.fence());
+    let fence = store.acquire(&key).await.unwrap().fence;
+    let mut batch = Batch::new(key, fence);
     batch.puts = vec![RowMutation::Delete];
     store.apply(batch).await.unwrap();
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::{
     DocumentStore, Journal, JournalMaintenance, MemoryStore, SessionId, SessionKey, TenantBlobTotals,
     TenantId,
 };
 use singletree_harness::{
-    Admission, Agent, BlobLimits, Blobs, Chat, ForkOptions, QuotaExceeded, SendOptions, TurnPermit,
+    Admission, BlobLimits, Blobs, Chat, ForkOptions, GraphAgent, QuotaExceeded, SendOptions, TurnPermit,
 };
 use singletree_llm::{
     BoxFuture, ChatMessage, Role, Script, ScriptedProvider, ToolDefinition, tool_picture_line,
@@ -77,7 +77,7 @@ impl Seen {
     }
 }
 
-fn photographer(seen: &Seen, effect: Effect, what: &str) -> Agent {
+fn photographer(seen: &Seen, effect: Effect, what: &str) -> GraphAgent {
     let schema = json!({ "type": "object", "properties": { "what": { "type": "string" } } });
     let definition = ToolDefinition::new("photo", "Takes a picture.", schema).unwrap();
     let camera = Arc::new(Camera { definition, effect, taken: seen.taken.clone() });
@@ -89,16 +89,19 @@ fn photographer(seen: &Seen, effect: Effect, what: &str) -> Agent {
     ] });
     let model = ScriptedProvider::new(Script::from_json(&script.to_string()).unwrap());
     let wire = Wire { model, sent: seen.sent.clone() };
-    AgentLoop::builder(Arc::new(wire)).toolbox(toolbox(vec![camera, act])).agent("a").unwrap()
+    Agent::new("a", wire).toolbox(toolbox(vec![camera, act])).build().unwrap()
 }
 
-fn open<S: Journal + JournalMaintenance + DocumentStore + Clone + 'static>(agent: Agent, store: S) -> Chat {
+fn open<S: Journal + JournalMaintenance + DocumentStore + Clone + 'static>(
+    agent: GraphAgent,
+    store: S,
+) -> Chat {
     Chat::builder().agent(agent).blobs(Blobs::new(store.clone())).open(store).unwrap()
 }
 
 /// Returns the text of the first tool message.
 async fn result(chat: &Chat) -> String {
-    let history = chat.history(SESSION, 0, 100).await.unwrap();
+    let history = chat.session(SESSION).history(0..100).await.unwrap();
     let found = history.iter().find(|entry| entry.message.role == Role::Tool);
     found.map(|entry| entry.message.text().into_owned()).unwrap_or_default()
 }
@@ -108,7 +111,10 @@ fn digest(result: &str) -> Option<&str> {
 }
 
 async fn category(chat: &Chat, session: &str, digest: &str) -> String {
-    chat.blob(session, digest).await.map_or_else(|error| error.category().to_owned(), |_| "kept".to_owned())
+    chat.session(session)
+        .blob(digest)
+        .await
+        .map_or_else(|error| error.category().to_owned(), |_| "kept".to_owned())
 }
 
 // spec: llm-provider §3: a tool message is text. D12, D25
@@ -120,20 +126,20 @@ async fn the_model_is_shown_the_picture_and_the_tool_message_names_it() {
     let text = result(&chat).await;
     let digest = digest(&text).unwrap().to_owned();
     assert_eq!(text, format!("A view.\n[image: image/gif, 15 bytes, blob:{digest}]"));
-    assert_eq!(chat.blob(SESSION, &digest).await.unwrap().bytes, picture(1));
+    assert_eq!(chat.session(SESSION).blob(&digest).await.unwrap().bytes, picture(1));
     let sent = seen.last_sent();
     assert!(sent.starts_with("Image 1 of the result of the tool call ") && sent.ends_with(FIRST), "{sent}");
     send(&chat, "again").await;
     assert_eq!(seen.last_sent(), sent);
-    for entry in chat.history(SESSION, 0, 100).await.unwrap() {
+    for entry in chat.session(SESSION).history(0..100).await.unwrap() {
         assert!(!entry.message.text().contains(FIRST) && entry.message.content.blocks().is_empty());
     }
     // A fork names it, too; with the last session that does, it goes.
-    chat.fork(SESSION, ForkOptions::new().session("fork")).await.unwrap();
-    chat.delete_session(SESSION, None).await.unwrap();
+    chat.session(SESSION).fork(ForkOptions::new().session("fork")).await.unwrap();
+    chat.session(SESSION).delete(None).await.unwrap();
     assert_eq!(category(&chat, SESSION, &digest).await, "chat_blob_unknown");
     assert_eq!(category(&chat, "fork", &digest).await, "kept");
-    chat.delete_session("fork", None).await.unwrap();
+    chat.session("fork").delete(None).await.unwrap();
     assert_eq!(category(&chat, "fork", &digest).await, "chat_blob_unknown");
 }
 
@@ -144,7 +150,7 @@ async fn go_on(chat: &Chat) {
         }
     }
     let options = SendOptions::new().key("k");
-    if let Ok(turn) = chat.submit(SESSION, ChatMessage::user("show"), options).await {
+    if let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user("show"), options).await {
         drop(turn.outcome().await);
     }
 }
@@ -173,7 +179,7 @@ async fn a_recorded_result_keeps_its_picture_wherever_the_process_dies() {
             match digest(&text) {
                 Some(digest) => {
                     names += 1;
-                    assert_eq!(second.blob(SESSION, digest).await.unwrap().bytes, picture(1), "{at}");
+                    assert_eq!(second.session(SESSION).blob(digest).await.unwrap().bytes, picture(1), "{at}");
                     assert!(seen.last_sent().ends_with(FIRST), "{at}: {}", seen.last_sent());
                 }
                 None => assert!(
@@ -191,7 +197,7 @@ async fn a_recorded_result_keeps_its_picture_wherever_the_process_dies() {
 async fn a_text_names_no_picture_of_another_session() {
     let (store, seen) = (MemoryStore::new(), Seen::default());
     let chat = open(photographer(&seen, Effect::Read, "a"), store.clone());
-    let foreign = chat.keep_blob("other", picture(1), None).await.unwrap();
+    let foreign = chat.session("other").keep_blob(picture(1), None).await.unwrap();
     let chat = open(photographer(&seen, Effect::Read, &foreign.digest), store);
     send(&chat, "show").await;
     assert!(result(&chat).await.contains(&foreign.digest));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
 use singletree_llm::{BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, ScriptedProvider};
@@ -38,19 +38,19 @@ async fn what_changes_something_runs_alone_and_in_order_with_what_reads_around_i
 async fn tools_are_added_one_by_one_behind_those_of_the_toolbox_and_none_twice() {
     let world = World::default();
     let [look, act, send_tool] = probes(&world, Recovery::Report).try_into().expect("three probes");
-    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    let builder = Agent::new("a", ScriptedProvider::new(script()));
     // In either order of the calls.
     let builder = builder.tool(act.clone()).toolbox(toolbox(vec![look.clone()])).tool(send_tool);
-    let chat = open(builder.agent("a").unwrap(), MemoryStore::new());
+    let chat = open(builder.build().unwrap(), MemoryStore::new());
     completed(&send(&chat, "mixed").await);
     assert_eq!(world.whats(), ["look 1", "act a", "look 2", "act b", "look 3"]);
 
-    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
-    let twice = builder.tool(act.clone()).tool(look).tool(act).agent("a").unwrap_err();
+    let builder = Agent::new("a", ScriptedProvider::new(script()));
+    let twice = builder.tool(act.clone()).tool(look).tool(act).build().unwrap_err();
     assert_eq!(twice.category(), "tool_duplicate");
-    let builder = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    let builder = Agent::new("a", ScriptedProvider::new(script()));
     let nameless = || TypedTool::new("", "", Effect::Read, async |_: Meet, _| Ok("never"));
-    assert_eq!(builder.tool(nameless).agent("a").unwrap_err().category(), "tool_definition_invalid");
+    assert_eq!(builder.tool(nameless).build().unwrap_err().category(), "tool_definition_invalid");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -71,7 +71,7 @@ async fn calls_that_only_read_run_at_once() {
     });
     let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(meet.unwrap())];
     let provider = Arc::new(ScriptedProvider::new(script()));
-    let agent = AgentLoop::builder(provider).toolbox(toolbox(tools)).agent("a").unwrap();
+    let agent = Agent::new("a", provider).toolbox(toolbox(tools)).build().unwrap();
     let chat = open(agent, MemoryStore::new());
     completed(&send(&chat, "meet").await);
     assert_eq!(transcript(&chat).await[2..4], ["tool: met as a", "tool: met as b"]);
@@ -109,9 +109,8 @@ async fn tool_activity_is_shown_as_it_happens() {
 #[tokio::test]
 async fn an_agent_with_effects_is_never_run_at_level_turn() {
     let world = World::default();
-    let builder =
-        |tools| AgentLoop::builder(Arc::new(ScriptedProvider::new(script()))).toolbox(toolbox(tools));
-    let agent = builder(probes(&world, Recovery::Report)).agent("a").unwrap();
+    let builder = |tools| Agent::new("a", ScriptedProvider::new(script())).toolbox(toolbox(tools));
+    let agent = builder(probes(&world, Recovery::Report)).build().unwrap();
     // D26: refused, should anybody lower the level.
     let lowered = agent.durability(singletree_harness::Durability::Turn);
     let refused = singletree_harness::Chat::builder().agent(lowered).open(MemoryStore::new()).unwrap_err();
@@ -147,7 +146,7 @@ async fn tools_come_and_go_between_the_calls_of_the_model() {
     let set = Arc::new(Coming { tools: std::sync::Mutex::new(Arc::new([])) });
     let live = LiveToolbox::new(toolbox(Vec::new()), [set.clone() as Arc<dyn Toolset>]);
     let model = Watched::scripted(script());
-    let chat = open(AgentLoop::builder(model.clone()).toolbox(live).agent("a").unwrap(), MemoryStore::new());
+    let chat = open(Agent::new("a", model.clone()).toolbox(live).build().unwrap(), MemoryStore::new());
     completed(&send(&chat, "say hello").await);
     *set.tools.lock().unwrap() = probes(&world, Recovery::Report).into();
     completed(&send(&chat, "act").await);
@@ -200,8 +199,7 @@ async fn a_tool_that_becomes_dangerous_after_it_was_called_is_not_run_unasked() 
     let set = Arc::new(Coming { tools: std::sync::Mutex::new(probes(&world, Recovery::Report).into()) });
     let live = LiveToolbox::new(toolbox(Vec::new()), [set.clone() as Arc<dyn Toolset>]);
     let model = Then(ScriptedProvider::new(script()), set, world.clone());
-    let chat =
-        open(AgentLoop::builder(Arc::new(model)).toolbox(live).agent("a").unwrap(), MemoryStore::new());
+    let chat = open(Agent::new("a", model).toolbox(live).build().unwrap(), MemoryStore::new());
     completed(&send(&chat, "act").await);
     assert_eq!(world.whats(), Vec::<String>::new());
     assert!(transcript(&chat).await[2].contains("needs an approval"), "{:?}", transcript(&chat).await);

@@ -14,7 +14,7 @@ async fn the_model_is_shown_the_end_of_the_conversation_from_a_message_of_the_us
         let noting = Watched::scripted(script());
         let world = World::default();
         let store = MemoryStore::new();
-        let agent = || small_with(noting.clone(), &world, Recovery::Report).window(3).agent("small").unwrap();
+        let agent = || small_with(noting.clone(), &world, Recovery::Report).window(3).build().unwrap();
         let mut chat = open(agent(), store.clone());
         for text in ["say a", "look", "say b"] {
             if restart {

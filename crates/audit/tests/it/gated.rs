@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ItemRange, Journal,
-    JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
+    ItemRange, Journal, JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId,
+    SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
+    WaitRow, WaitRowQuery,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -48,8 +49,22 @@ async fn held<T: Send + 'static>(place: Option<Place>, work: impl Future<Output 
 }
 
 impl Journal for Gated {
-    fn fence(&self) -> FencingToken {
-        self.store.fence()
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        let (store, name) = (self.store.clone(), key.clone());
+        let acquiring = self.read("acquire", async move { store.acquire(&name).await });
+        Box::pin(async move {
+            let fence = acquiring.await?.fence;
+            // By the single reads, so that others may come between them.
+            Ok(AcquiredSession { fence, snapshot: self.read_session_snapshot(key).await? })
+        })
+    }
+
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        self.store.release(keys)
+    }
+
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
+        self.store.read_newest_fence()
     }
 
     fn log_epoch(&self) -> &str {

@@ -9,7 +9,7 @@ use singletree_audit::{
 };
 use singletree_durable::{Journal, JournalMaintenance};
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Agent, Chat, Durability, Error, TurnId, WhileSuspended};
+use singletree_harness::{Chat, Durability, Error, GraphAgent, TurnId, WhileSuspended};
 use tokio::sync::Semaphore;
 
 use crate::race_mail;
@@ -113,10 +113,10 @@ impl Ground {
     }
 
     fn open(&self, graph: &Graph<Talk>, durability: Durability, policy: WhileSuspended) -> Chat {
-        self.open_agent(Agent::new("a", graph).durability(durability).while_suspended(policy))
+        self.open_agent(GraphAgent::new("a", graph).durability(durability).while_suspended(policy))
     }
 
-    pub(crate) fn open_agent(&self, agent: Agent) -> Chat {
+    pub(crate) fn open_agent(&self, agent: GraphAgent) -> Chat {
         let builder = Chat::builder().agent(agent).clock(self.clock.clone()).ids(self.ids.clone());
         builder.open_shared(self.journal.clone(), self.upkeep.clone()).unwrap()
     }
@@ -152,7 +152,7 @@ impl Ground {
         let (client, session) = self.client(chat, "setting");
         let outcome = client.send_message(&session, "ask me", None).await;
         assert_eq!(outcome.as_str(), "suspended");
-        chat.pending(Some(&session), 1).await.unwrap()[0].wait.no
+        chat.session(&session).pending().await.unwrap()[0].wait.no
     }
 }
 
@@ -333,7 +333,7 @@ fn deadline(ground: Ground, signal: Signal) -> BoxFuture<'static, Pair> {
         ground.suspend(&chat).await;
         let over = Arc::new(Semaphore::new(0));
         let ended = over.clone();
-        let subscription = chat.subscribe(&ground.session, move |_| ended.add_permits(1)).unwrap();
+        let subscription = chat.session(&ground.session).subscribe(move |_| ended.add_permits(1)).unwrap();
         let (timer, clock) = (chat.clone(), ground.clock.clone());
         let passes: Contender = Box::pin(async move {
             clock.advance(60_001);

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use singletree_audit::{AuditedClient, AuditedOutcome, AuditedTurnKind, AuditedWaitState, StoredSession};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, Chat, ChatTurnOutcome, Durability, Limits, SignalDelivery, SuspendedTurn, Turn,
+    Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, SignalDelivery, SuspendedTurn, Turn,
 };
 use tokio::sync::Semaphore;
 
@@ -85,7 +85,7 @@ impl Meeting {
     async fn new(ground: Ground) -> Self {
         let (door, came) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let graph = meeting(door.clone(), came.clone(), ground.effects());
-        let agent = Agent::new("a", &graph).durability(Durability::Step).early_signals(["ok"]);
+        let agent = GraphAgent::new("a", &graph).durability(Durability::Step).early_signals(["ok"]);
         let chat = ground.open_agent(agent);
         let (sender, session) = ground.client(&chat, "sender");
         let (call, turn) = sender.submit_message(&session, "go", None).await;

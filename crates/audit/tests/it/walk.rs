@@ -9,7 +9,7 @@ use singletree_audit::{AuditedClient, AuditedOutcome, HistoryRecorder, StoredSes
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Turn, TurnContext, TurnId,
+    Chat, Durability, Error, ErroredTurn, ForkOptions, GraphAgent, Result, Turn, TurnContext, TurnId,
     WhileSuspended,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
@@ -137,7 +137,7 @@ fn open(
     (policy, level): (WhileSuspended, Durability),
     clock: &Arc<HandClock>,
 ) -> Chat {
-    let agent = Agent::new("a", graph).durability(level).while_suspended(policy);
+    let agent = GraphAgent::new("a", graph).durability(level).while_suspended(policy);
     let builder = Chat::builder().agent(agent).clock(clock.clone());
     match ground {
         Ground::Memory(store) => builder.open(store.clone()).unwrap(),
@@ -249,7 +249,11 @@ impl Walk {
         self.clock.advance(60_001);
         // A wait with a deadline that begins makes the chat look at the clock.
         self.texts += 1;
-        self.client.chat().send(&format!("bell-{}", self.texts), ChatMessage::user("timed bell")).await;
+        self.client
+            .chat()
+            .session(format!("bell-{}", self.texts))
+            .send(ChatMessage::user("timed bell"))
+            .await;
         for session in &mut self.model {
             session.expire(self.policy);
         }
@@ -286,7 +290,7 @@ impl Walk {
     }
 
     async fn try_copy(&self, from: usize, to: usize) -> Result<(), Error> {
-        let export = self.client.chat().export_session(SESSIONS[from]).await?;
+        let export = self.client.chat().session(SESSIONS[from]).export().await?;
         self.client.chat().import_session(export, Some(SESSIONS[to])).await
     }
 
@@ -310,8 +314,11 @@ impl Walk {
         let expected = self.place(from, to, Some(at.unwrap_or(len)).filter(|it| *it <= len));
         let options = ForkOptions::new().session(SESSIONS[to]);
         let options = at.into_iter().fold(options, |it, at| it.at(at as u64));
-        let forked = self.client.chat().fork(SESSIONS[from], options).await;
-        let told = forked.map(|it| it.messages).map_err(|it| it.category().to_owned());
+        let forked = self.client.chat().session(SESSIONS[from]).fork(options).await;
+        let told = match forked {
+            Ok(fork) => Ok(fork.info().await.unwrap().messages),
+            Err(error) => Err(error.category().to_owned()),
+        };
         let expected = expected.map_err(str::to_owned).map(|place| {
             let source = self.model[from].clone();
             self.model[to].fork(&source, place);
@@ -400,13 +407,13 @@ impl Walk {
                     SESSIONS[at]
                 );
             }
-            let history = chat.history(SESSIONS[at], 0, 1_000).await;
+            let history = chat.session(SESSIONS[at]).history(0..1_000).await;
             let history = history.map(|it| {
                 it.iter().map(|it| AuditedOutcome::summarize_message(&it.message)).collect::<Vec<_>>()
             });
             assert_eq!(history.is_ok(), model.exists, "{}", SESSIONS[at]);
             assert_eq!(history.unwrap_or_default(), model.history, "{}", SESSIONS[at]);
-            let pending = chat.pending(Some(SESSIONS[at]), 10).await.unwrap();
+            let pending = chat.session(SESSIONS[at]).pending().await.unwrap();
             let pending: Vec<u64> = pending.iter().map(|it| it.wait.no).collect();
             let expected = model.waiting_for().map(|_| model.addressed());
             assert_eq!(pending, Vec::from_iter(expected), "{}", SESSIONS[at]);

@@ -2,15 +2,16 @@
 
 use std::io::{self, IsTerminal};
 
-use singletree::harness::PendingWait;
+use singletree::harness::{PendingWait, TurnPromptPolicy};
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn, TurnId};
 
 use super::{chat_there, piped, sessions, slash};
-use crate::args::{self, AnswerArgument};
-use crate::ask::{self, AnswerInstructions};
+use crate::args::{self, AnswerArgument, PolicyName};
+use crate::ask;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::follow::{InterruptEffect, follow_turn};
+use crate::narration_screen::TerminalNarration;
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::prompt::{PromptEditor, PromptInput};
@@ -31,8 +32,9 @@ pub(super) struct TerminalConversation<'a> {
     pub(super) session: &'a str,
     /// Which agent was asked for.
     pub(super) agent: Option<&'a str>,
-    /// How somebody could answer who is not asked.
-    pub(super) here: &'a AnswerInstructions,
+    /// What a new session shows its model.
+    pub(super) policy: Option<PolicyName>,
+    pub(super) workspace: &'a Workspace,
     pub(super) screen: TerminalOutput,
 }
 
@@ -53,7 +55,8 @@ pub(crate) async fn run_chat_command(args: args::Chat) -> Result<u8> {
 async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
     workspace.check_agent(args.agent.as_deref())?;
     let last = place.last_session().filter(|_| !args.new);
-    let session = workspace.choose_session(args.session.clone(), last, args.agent.as_deref()).await?;
+    let asked = (args.agent.as_deref(), args.policy);
+    let session = workspace.choose_session(args.session.clone(), last, asked).await?;
     place.remember_session(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
     let screen = if typed {
@@ -62,8 +65,8 @@ async fn chat_in_workspace(args: args::Chat, place: &DatabaseLocation, workspace
         TerminalOutput::standard_output()
     };
     let chat = &workspace.chat;
-    let (agent, here) = (args.agent.as_deref(), &workspace.here);
-    let mut talk = TerminalConversation { chat, session: &session, agent, here, screen };
+    let (agent, policy) = (args.agent.as_deref(), args.policy);
+    let mut talk = TerminalConversation { chat, session: &session, agent, policy, workspace, screen };
     // From a pipe the output is the conversation's alone.
     let mut err = TerminalOutput::standard_error();
     talk.show_introduction(place, workspace.about.as_deref(), if typed { None } else { Some(&mut err) })
@@ -88,8 +91,12 @@ impl TerminalConversation<'_> {
         about: Option<&str>,
         elsewhere: Option<&mut TerminalOutput>,
     ) -> Result<()> {
-        let known = match self.chat.session_info(self.session).await {
-            Ok(info) => format!("{}, {}", info.agent, sessions::format_message_count(info.messages)),
+        let known = match self.chat.session(self.session).info().await {
+            Ok(info) => {
+                let kind =
+                    if info.prompt_policy == TurnPromptPolicy::Command { ", takes commands" } else { "" };
+                format!("{}, {}{kind}", info.agent, sessions::format_message_count(info.messages))
+            }
             Err(singletree::harness::Error::SessionUnknown { .. }) => "new".to_owned(),
             Err(error) => return Err(error.into()),
         };
@@ -128,8 +135,8 @@ impl TerminalConversation<'_> {
             self.screen.write_styled_line(TextStyle::Dim, "finishing what was accepted before:")?;
         }
         for turn in ours {
-            follow_turn(self.chat, &turn, TurnView::with_user_messages(), &mut self.screen, interrupt)
-                .await?;
+            let view = TurnView::with_user_messages().narrating(self.live_narration().await);
+            follow_turn(self.chat, &turn, view, &mut self.screen, interrupt).await?;
         }
         Ok(())
     }
@@ -168,7 +175,11 @@ impl TerminalConversation<'_> {
             Some(agent) => options.agent(agent),
             None => options,
         };
-        let turn = self.chat.submit(self.session, ChatMessage::user(text), options).await?;
+        let options = match self.policy {
+            Some(policy) => options.policy(policy.to_prompt_policy()),
+            None => options,
+        };
+        let turn = self.chat.session(self.session).submit(ChatMessage::user(text), options).await?;
         self.show_turn(&turn).await
     }
 
@@ -178,8 +189,15 @@ impl TerminalConversation<'_> {
         self.show_turn(&turn).await
     }
 
+    /// Returns the narration that is shown while a turn runs: where the agent takes commands.
+    pub(super) async fn live_narration(&self) -> Option<(TerminalNarration, String)> {
+        let info = self.chat.session(self.session).info().await.ok()?;
+        let takes_commands = info.prompt_policy == TurnPromptPolicy::Command;
+        takes_commands.then(|| (self.workspace.narration.clone(), self.session.to_owned()))
+    }
+
     async fn show_turn(&mut self, turn: &Turn) -> Result<bool> {
-        let view = TurnView::with_indentation();
+        let view = TurnView::with_indentation().narrating(self.live_narration().await);
         let outcome =
             follow_turn(self.chat, turn, view, &mut self.screen, InterruptEffect::CancelsTurn).await?;
         // A turn stands apart from the next one.

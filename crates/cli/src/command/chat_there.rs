@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal};
 
 use singletree_protocol::native::Wait;
 
+use super::artifact_command::ArtifactCommand;
 use super::chat::{OPEN_QUESTION, QUESTION, TypedDecision, parse_decision};
 use super::slash::NOTHING_SAID;
-use crate::args;
+use crate::args::{self, PolicyName};
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, SUSPENDED};
 use crate::place::DatabaseLocation;
@@ -14,7 +15,10 @@ use crate::print::{TerminalOutput, TextStyle};
 use crate::prompt::{PromptEditor, PromptInput, read_stdin_line};
 use crate::served::{ServedChat, show_remote_wait};
 use crate::turn_view::PROMPT;
-use crate::wire::draw_session_id;
+
+/// The line about commands that there are not.
+const COMMANDS: &str = "beside a server there are /sessions, /history, /narration, /artifacts, /show, /propose, \
+                        /approve, /pending, /retry and /quit";
 
 /// Runs the command.
 pub(super) async fn run_remote_chat(
@@ -24,11 +28,11 @@ pub(super) async fn run_remote_chat(
 ) -> Result<u8> {
     let is_beside = args.server.url.is_none();
     let last = place.last_session().filter(|_| is_beside && !args.new);
-    let session = args.session.or(last).unwrap_or_else(draw_session_id);
+    let session = served.choose_session((args.session, last), args.policy).await?;
     if is_beside {
         place.remember_session(&session)?;
     }
-    let mut talk = RemoteConversation { served, session, agent: args.agent };
+    let mut talk = RemoteConversation { served, session, agent: args.agent, policy: args.policy, seen: None };
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return talk.send_input_lines().await;
     }
@@ -51,6 +55,9 @@ struct RemoteConversation<'a> {
     served: &'a ServedChat,
     session: String,
     agent: Option<String>,
+    policy: Option<PolicyName>,
+    /// The last piece of narration that was shown.
+    seen: Option<String>,
 }
 
 impl RemoteConversation<'_> {
@@ -67,8 +74,16 @@ impl RemoteConversation<'_> {
     }
 
     async fn send_message(&self, text: &str, screen: &mut TerminalOutput) -> Result<u8> {
-        let message = (text.to_owned(), self.agent.clone(), None);
-        self.served.send_message(&self.session, message, (false, screen)).await
+        let message = (text.to_owned(), self.agent.clone(), self.policy);
+        self.served.send_message(&self.session, message, None, (false, screen)).await
+    }
+
+    /// Shows what was narrated meanwhile, where the agent takes commands.
+    async fn show_new_narration(&mut self, screen: &mut TerminalOutput) -> Result<()> {
+        if self.served.takes_commands(&self.session).await {
+            self.served.show_new_narration(&self.session, &mut self.seen, screen).await?;
+        }
+        Ok(())
     }
 
     async fn retry_last_failed_turn(&self, screen: &mut TerminalOutput) -> Result<u8> {
@@ -94,9 +109,10 @@ impl RemoteConversation<'_> {
                     self.ask_about_all_waits(prompt, screen).await?;
                     continue;
                 }
-                "/history" | "/sessions" => {
+                "/history" | "/sessions" | "/narration" => {
                     let shown = match line.as_str() {
                         "/history" => self.served.show_history(&self.session, screen).await,
+                        "/narration" => self.served.show_narration(&self.session, screen).await,
                         _ => self.served.list_sessions(screen).await,
                     };
                     match shown {
@@ -108,9 +124,10 @@ impl RemoteConversation<'_> {
                 }
                 "/retry" => {}
                 command if command.starts_with('/') => {
-                    screen.write_line(
-                        "beside a server there are /sessions, /history, /pending, /retry and /quit",
-                    )?;
+                    match ArtifactCommand::from_line(&command[1..]) {
+                        Some(command) => self.run_artifact_command(command, prompt, screen).await?,
+                        None => screen.write_line(COMMANDS)?,
+                    }
                     continue;
                 }
                 _ => {}
@@ -122,6 +139,7 @@ impl RemoteConversation<'_> {
             };
             match told {
                 Ok(code) => {
+                    self.show_new_narration(screen).await?;
                     if code == SUSPENDED {
                         self.decide_all_waits(true, prompt, screen).await?;
                     }
@@ -130,6 +148,20 @@ impl RemoteConversation<'_> {
                 Err(error @ (Error::Client(_) | Error::Usage(_))) => error.show_error(screen)?,
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    async fn run_artifact_command(
+        &self,
+        command: ArtifactCommand,
+        prompt: &mut PromptEditor,
+        screen: &mut TerminalOutput,
+    ) -> Result<()> {
+        let shelf = self.served.artifact_shelf(&self.session);
+        match command.run_at_shelf(&shelf, prompt, screen).await {
+            // The server refused it, or is unreachable: the chat continues.
+            Err(error @ (Error::Client(_) | Error::Usage(_))) => Ok(error.show_error(screen)?),
+            ran => ran,
         }
     }
 

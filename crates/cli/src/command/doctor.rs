@@ -1,10 +1,13 @@
 //! `singletree doctor`: checks the invariants of the database, and repairs damage where that is possible.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
-use singletree::harness::{DoctorFinding, Examination, StoreDoctor};
+use singletree::harness::{DoctorFinding, Examination, NoticeSettings, StoreDoctor};
 use singletree::{Damage, SqliteStore};
+use singletree_server::ServerLimits;
 
 use crate::args::Doctor;
 use crate::error::{Error, Result};
@@ -12,6 +15,8 @@ use crate::exit::{COMPLETED, ERRORED, UNREADABLE};
 use crate::json;
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
+use crate::serving::build_notice_settings;
+use crate::who::{FILE, load_config};
 
 /// Runs the command; without `--repair` beside a writer or alone.
 pub(crate) async fn run_doctor_command(args: Doctor) -> Result<u8> {
@@ -39,10 +44,12 @@ async fn examine_database(args: Doctor) -> Result<u8> {
     let mut mended = Vec::new();
     // A file that is damaged itself is not written to.
     let examination = if args.repair && is_readable {
+        let records = RepairRecords::from_config(args.config.as_deref()).await?;
         store.close().await;
         let options = SqliteStore::options(place.database_path()).command("singletree doctor --repair");
         let store = options.open().await.map_err(open)?;
-        let repaired = build_store_doctor(&store).repair().await;
+        let doctor = build_store_doctor(&store).notices(records.notices).audit(records.audit_kept);
+        let repaired = doctor.repair().await;
         store.close().await;
         let repaired = repaired?;
         mended = repaired.mended;
@@ -62,6 +69,27 @@ async fn examine_database(args: Doctor) -> Result<u8> {
 fn build_store_doctor(store: &SqliteStore) -> StoreDoctor {
     let store = Arc::new(store.clone());
     StoreDoctor::new(store.clone(), store)
+}
+
+/// What is written beside a repair.
+struct RepairRecords {
+    notices: NoticeSettings,
+    /// For how long its entry in the audit is kept.
+    audit_kept: Duration,
+}
+
+impl RepairRecords {
+    /// As the agents' file says; without a file, no notices, and entries as long as a server keeps them.
+    async fn from_config(config: Option<&Path>) -> Result<Self> {
+        let usual = Path::new(FILE);
+        let audit_kept = ServerLimits::default().audit_kept;
+        let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
+            return Ok(Self { notices: NoticeSettings::new(), audit_kept });
+        };
+        let config = load_config(config).await?;
+        let audit_kept = config.serving_settings().audit_kept.unwrap_or(audit_kept);
+        Ok(Self { notices: build_notice_settings(config.notify_settings())?, audit_kept })
+    }
 }
 
 /// Everything that is told.

@@ -26,9 +26,9 @@ pub(crate) async fn run_fork_command(args: Fork) -> Result<u8> {
             if let Some(to) = args.to {
                 options = options.session(to);
             }
-            let forked = workspace.chat.fork(&args.session, options).await;
+            let forked = workspace.chat.session(&args.session).fork(options).await;
             workspace.close_gracefully().await;
-            forked?.session
+            forked?.id().to_owned()
         }
     };
     let mut screen = TerminalOutput::standard_output();

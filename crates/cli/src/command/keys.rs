@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use singletree::durable::{Error as StoreError, TenantId};
 use singletree::engine::{RandomIds, SystemClock};
+use singletree::env::SystemRandomSource;
 use singletree::http::{Method, Secret};
 use singletree_protocol::native::{ApiKey, CreateKey, KeyList, KeyScope, KeyState, KeyWithSecret, RotateKey};
-use singletree_server::{Keyring, NewKey, ServerLimits, SystemEntropy};
+use singletree_server::{Keyring, NewKey, ServerLimits};
 
 use crate::args::{Keys, KeysOf, ScopeName};
 use crate::erasure_log::ErasureLog;
@@ -84,7 +85,7 @@ impl KeyringAccess {
             Ok(workspace) => {
                 let documents = Arc::new(workspace.store.clone());
                 let (clock, ids, entropy) =
-                    (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
+                    (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemRandomSource));
                 let kept = ServerLimits::default().audit_kept;
                 let keyring = Keyring::open_offline(documents, clock, ids, entropy, kept)
                     .recording_revocations(Some(Arc::new(ErasureLog(workspace.store.clone()))));

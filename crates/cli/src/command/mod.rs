@@ -1,7 +1,10 @@
 //! One module per command.
 
 mod answer;
+mod artifact_command;
+mod artifacts;
 mod backup;
+mod campaign;
 mod cancel;
 mod chat;
 mod chat_there;
@@ -26,6 +29,8 @@ mod send;
 mod serve;
 pub(crate) mod sessions;
 mod shell;
+mod simulated_agents;
+mod simulation;
 pub(crate) mod slash;
 mod torture;
 mod torture_child;
@@ -57,6 +62,8 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run_fork_command(args).await,
         Command::Retain(args) => retain::run_retain_command(args).await,
         Command::Sessions(args) => sessions::run_sessions_command(args).await,
+        Command::Artifacts(args) => artifacts::run_artifacts_command(args).await,
+        Command::Campaign(args) => campaign::run_campaign_command(args).await,
         Command::Outbox(args) => outbox::run_outbox_command(args).await,
         Command::Mcp(args) => mcp::run_mcp_command(args).await,
         Command::Graph(args) => graph::run_graph_command(args).await,
@@ -70,6 +77,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Restore(args) => restore::run_restore_command(args).await,
         Command::Erase(args) => erase::run_erase_command(args).await,
         Command::Torture(args) => torture::run_torture_command(args).await,
+        Command::Sim(args) => simulation::run_sim_command(args).await,
         Command::TortureChild(args) => torture_child::run_torture_child_command(args).await,
         Command::Completions(args) => completions::run_completions_command(&args),
         Command::Man(args) => man::run_man_command(&args),

@@ -33,7 +33,7 @@ pub(super) async fn run_piped_chat(talk: &mut TerminalConversation<'_>) -> Resul
 pub(super) async fn show_pending_waits(talk: &mut TerminalConversation<'_>) -> Result<()> {
     for wait in ask::list_pending_waits(talk.chat, Some(talk.session)).await? {
         ask::show_pending_wait(&wait, &mut talk.screen)?;
-        ask::show_answer_commands(talk.chat, &wait, talk.here, &mut talk.screen).await?;
+        ask::show_answer_commands(talk.chat, &wait, &talk.workspace.here, &mut talk.screen).await?;
     }
     Ok(())
 }
@@ -44,6 +44,10 @@ async fn send_message(talk: &mut TerminalConversation<'_>, text: &str) -> Result
         Some(agent) => options.agent(agent),
         None => options,
     };
-    let turn = talk.chat.submit(talk.session, ChatMessage::user(text), options).await?;
+    let options = match talk.policy {
+        Some(policy) => options.policy(policy.to_prompt_policy()),
+        None => options,
+    };
+    let turn = talk.chat.session(talk.session).submit(ChatMessage::user(text), options).await?;
     follow_turn(talk.chat, &turn, TurnView::default(), &mut talk.screen, InterruptEffect::EndsProcess).await
 }

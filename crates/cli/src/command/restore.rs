@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use singletree::durable::{Journal, SessionKey, SubjectId, TenantId, Timestamp};
 use singletree::engine::{RandomIds, SystemClock};
+use singletree::env::SystemRandomSource;
 use singletree::{ErasedName, ErasureList, SqliteStore, harness};
-use singletree_server::{Keyring, ServerLimits, SystemEntropy};
+use singletree_server::{Keyring, ServerLimits};
 
 use super::erase::{BY, read_all_tenants};
 use crate::args::Restore;
@@ -81,13 +82,13 @@ async fn apply_erasures(workspace: &Workspace, lists: &[ErasureList]) -> Result<
     let mut tenants = read_all_tenants(&workspace.store).await.map_err(harness::Error::from)?;
     tenants.extend(singletree_server::tenants_with_keys(&workspace.store).await?);
     let documents = Arc::new(workspace.store.clone());
-    let (clock, ids, entropy) = (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
+    let (clock, ids, entropy) = (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemRandomSource));
     let keyring = Keyring::open_offline(documents, clock, ids, entropy, ServerLimits::default().audit_kept);
     let mut count = 0;
     for tenant in &tenants {
         let chat = workspace.chat.of(tenant.clone());
         for session in find_erased_sessions(&workspace.store, tenant, &erased_at).await? {
-            chat.delete_session(session.session.as_str(), Some(BY)).await?;
+            chat.session(session.session.as_str()).delete(Some(BY)).await?;
             count += 1;
         }
         let keys = keyring.list_keys(tenant, None, KEYS).await?.items;

@@ -29,7 +29,7 @@ pub(crate) async fn run_retry_command(args: Retry) -> Result<u8> {
 async fn retry_in_workspace(args: Retry, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
     let turn = match (args.turn, args.session) {
         (Some(turn), None) => turn,
-        (Some(turn), Some(session)) => workspace.chat.turn_info(&session, &turn).await?.id,
+        (Some(turn), Some(session)) => workspace.chat.session(&session).turn_info(&turn).await?.id,
         (None, session) => {
             find_last_failed_turn(&workspace.chat, &named_or_last_session(session, place)?).await?
         }
@@ -78,9 +78,9 @@ fn named_or_last_session(session: Option<String>, place: &DatabaseLocation) -> R
 /// Finds the last turn of a session, which is the only one that can be retried.
 ///
 /// # Errors
-/// `usage` where it did not fail; those of [`Chat::newest_turn`].
+/// `usage` where it did not fail; those of [`Session::newest_turn`](singletree::Session::newest_turn).
 pub(super) async fn find_last_failed_turn(chat: &Chat, session: &str) -> Result<TurnId> {
-    match chat.newest_turn(session).await? {
+    match chat.session(session).newest_turn().await? {
         Some(turn) if turn.status == StoredTurnStatus::Errored => Ok(turn.id),
         Some(turn) => Err(not_failed_error(session, turn.status)),
         None => Err(Error::Usage(format!("no turn of session {session} is kept"))),

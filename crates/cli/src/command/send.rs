@@ -11,7 +11,7 @@ use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 use crate::served::{self, ChatLocation, ServedChat};
 use crate::turn_view::TurnView;
-use crate::wire::{Workspace, draw_session_id};
+use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run_send_command(args: Send) -> Result<u8> {
@@ -30,10 +30,11 @@ pub(crate) async fn run_send_command(args: Send) -> Result<u8> {
 async fn send_to_server(args: Send, place: &DatabaseLocation, served: &ServedChat) -> Result<u8> {
     let text = read_message_text(args.text).await?;
     let last = place.last_session().filter(|_| args.server.url.is_none());
-    let session = args.session.or(last).unwrap_or_else(draw_session_id);
+    let session = served.choose_session((args.session, last), args.policy).await?;
     let mut screen = TerminalOutput::standard_output();
-    let message = (text, args.agent, args.key.as_deref());
-    let code = served.send_message(&session, message, (args.common.json, &mut screen)).await?;
+    let message = (text, args.agent, args.policy);
+    let json = args.common.json;
+    let code = served.send_message(&session, message, args.key.as_deref(), (json, &mut screen)).await?;
     if args.server.url.is_none() {
         place.remember_session(&session)?;
     }
@@ -41,7 +42,7 @@ async fn send_to_server(args: Send, place: &DatabaseLocation, served: &ServedCha
 }
 
 /// Returns the text of the message: the argument, or the whole standard input where the argument is `-`.
-async fn read_message_text(text: String) -> Result<String> {
+pub(super) async fn read_message_text(text: String) -> Result<String> {
     if text != "-" {
         return Ok(text);
     }
@@ -54,7 +55,9 @@ async fn read_message_text(text: String) -> Result<String> {
 async fn send_in_workspace(args: Send, place: &DatabaseLocation, workspace: &Workspace) -> Result<u8> {
     workspace.check_agent(args.agent.as_deref())?;
     let text = read_message_text(args.text).await?;
-    let session = workspace.choose_session(args.session, place.last_session(), args.agent.as_deref()).await?;
+    let session = workspace
+        .choose_session(args.session, place.last_session(), (args.agent.as_deref(), args.policy))
+        .await?;
     // The turns that a dead process left unfinished run first.
     workspace.chat.sweep().await?;
     let mut options = SendOptions::new();
@@ -64,7 +67,10 @@ async fn send_in_workspace(args: Send, place: &DatabaseLocation, workspace: &Wor
     if let Some(agent) = args.agent {
         options = options.agent(agent);
     }
-    let turn = workspace.chat.submit(&session, ChatMessage::user(text), options).await?;
+    if let Some(policy) = args.policy {
+        options = options.policy(policy.to_prompt_policy());
+    }
+    let turn = workspace.chat.session(&session).submit(ChatMessage::user(text), options).await?;
     place.remember_session(&session)?;
     let mut screen = TerminalOutput::standard_output();
     let outcome = if args.common.json {

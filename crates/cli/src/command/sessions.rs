@@ -7,7 +7,7 @@ use std::path::Path;
 use singletree::Chat;
 use singletree::agent::ConversationSummary;
 use singletree::durable::{StoredTurnStatus, Timestamp};
-use singletree::harness::{ExportedSession, FailedTurnEntry, SessionInfo};
+use singletree::harness::{ExportedSession, FailedTurnEntry, SessionInfo, TurnPromptPolicy};
 
 use crate::args::Sessions;
 use crate::error::{Error, Result};
@@ -46,14 +46,14 @@ pub(crate) async fn run_sessions_command(args: Sessions) -> Result<u8> {
         }
         Sessions::Export { session, .. } => {
             let workspace = Workspace::open_read_only(&place).await?;
-            json::print_json(&mut screen, &workspace.chat.export_session(&session).await?)?;
+            json::print_json(&mut screen, &workspace.chat.session(&session).export().await?)?;
         }
         Sessions::Delete { session, server, common } => {
             let open = Workspace::open_without_agents(&place, "sessions delete");
             match served::locate_chat(&place, &server, open).await? {
                 ChatLocation::There(served) => served.delete_session(&session).await?,
                 ChatLocation::Here(workspace) => {
-                    let deleted = workspace.chat.delete_session(&session, None).await;
+                    let deleted = workspace.chat.session(&session).delete(None).await;
                     workspace.close_gracefully().await;
                     deleted?;
                 }
@@ -98,7 +98,9 @@ pub(crate) async fn list_sessions(chat: &Chat, as_json: bool, screen: &mut Termi
         return Ok(());
     }
     for it in &sessions {
-        screen.write_line(&format_session_line(&it.session, &it.agent, it.updated_at, it.messages))?;
+        let takes_commands = it.prompt_policy == TurnPromptPolicy::Command;
+        let about = (it.messages, takes_commands);
+        screen.write_line(&format_session_line(&it.session, &it.agent, it.updated_at, about))?;
     }
     if sessions.is_empty() {
         screen.write_line(NO_SESSION)?;
@@ -106,14 +108,16 @@ pub(crate) async fn list_sessions(chat: &Chat, as_json: bool, screen: &mut Termi
     Ok(())
 }
 
-/// Writes the line of a session in a list.
+/// Writes the line of a session in a list; one that takes commands is marked.
 pub(crate) fn format_session_line(
     session: &str,
     agent: &str,
     updated_at: Timestamp,
-    messages: u64,
+    (messages, takes_commands): (u64, bool),
 ) -> String {
-    format!("{session}  {agent}  {}  {}", json::format_time(updated_at), format_message_count(messages))
+    let mark = if takes_commands { "  commands" } else { "" };
+    let count = format_message_count(messages);
+    format!("{session}  {agent}  {}  {count}{mark}", json::format_time(updated_at))
 }
 
 /// Writes a number of messages.
@@ -125,10 +129,10 @@ pub(crate) fn format_message_count(messages: u64) -> String {
 }
 
 async fn show_session(chat: &Chat, session: &str, as_json: bool, screen: &mut TerminalOutput) -> Result<()> {
-    let info = chat.session_info(session).await?;
-    let history = chat.history(session, 0, info.messages).await?;
+    let info = chat.session(session).info().await?;
+    let history = chat.session(session).history(0..info.messages).await?;
     let summary = load_summary(chat, session).await?;
-    let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;
+    let failed = chat.session(session).failed_turns(0..u64::MAX, FAILED_TURNS).await?;
     let earlier = count_failed_before(chat, session, failed.first()).await?;
     if as_json {
         json::print_json(
@@ -169,7 +173,7 @@ async fn count_failed_before(chat: &Chat, session: &str, first: Option<&FailedTu
     let Some(first) = first else { return Ok(0) };
     let (mut count, mut from) = (0, 0);
     loop {
-        let page = chat.turns(session, from, PAGE).await?;
+        let page = chat.session(session).turns(from, PAGE).await?;
         let before = page.items.iter().take_while(|turn| turn.no < first.turn.no);
         count += before.filter(|turn| turn.status == StoredTurnStatus::Errored).count() as u64;
         match page.next.filter(|next| *next < first.turn.no) {
@@ -193,7 +197,7 @@ fn show_failed_turn(
 
 /// Reads the summary that replaces the beginning of a session in the prompt, if there is one (D27).
 async fn load_summary(chat: &Chat, session: &str) -> Result<Option<ConversationSummary>> {
-    let value = chat.value(session, SUMMARY).await?;
+    let value = chat.session(session).value(SUMMARY).await?;
     // An agent of another kind may keep anything under that name.
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }

@@ -2,8 +2,10 @@
 
 use singletree::TurnId;
 
+use super::artifact_command::ArtifactCommand;
 use super::chat::TerminalConversation;
 use super::{retry, sessions};
+use crate::artifact_shelf::ArtifactShelf;
 use crate::ask;
 use crate::error::{Error, Result};
 use crate::print::TextStyle;
@@ -22,6 +24,11 @@ const HELP: &str = "\
 /pending    shows what waits for an answer, and asks about it
 /cancel     gives up what waits for an answer
 /retry      tries the last turn again, if it failed
+/narration  shows what was told of the work in this conversation
+/artifacts  lists the documents that the agent is shown with commands
+/show       shows one of them: /show letter/spring
+/propose    adds one: /propose letter/spring Dear all
+/approve    shows one and asks whether to approve it: /approve letter/spring
 /help       shows this
 /quit       leaves; so does Ctrl-C or Ctrl-D
 Ctrl-C cancels a reply while it runs. Everything else is a message.";
@@ -41,7 +48,12 @@ pub(super) async fn run_slash_command(
     prompt: &mut PromptEditor,
     command: &str,
 ) -> Result<SlashOutcome> {
+    if let Some(command) = ArtifactCommand::from_line(command) {
+        run_artifact_command(talk, prompt, command).await?;
+        return Ok(SlashOutcome::GoOn);
+    }
     match command {
+        "narration" => talk.workspace.narration.print_all(talk.session, &mut talk.screen)?,
         "sessions" => sessions::list_sessions(talk.chat, false, &mut talk.screen).await?,
         "history" => show_history(talk).await?,
         "pending" => show_pending_waits(talk, prompt).await?,
@@ -59,8 +71,29 @@ pub(crate) fn earlier_messages_note(count: u64) -> String {
     format!("  ({count} earlier messages)")
 }
 
+async fn run_artifact_command(
+    talk: &mut TerminalConversation<'_>,
+    prompt: &mut PromptEditor,
+    command: ArtifactCommand,
+) -> Result<()> {
+    let ran = match ArtifactShelf::in_workspace(talk.workspace, talk.session).await {
+        Ok(shelf) => command.run_at_shelf(&shelf, prompt, &mut talk.screen).await,
+        Err(error) => Err(error),
+    };
+    match ran {
+        Err(Error::Harness(singletree::harness::Error::SessionUnknown { .. })) => {
+            Ok(talk.screen.write_line(NOTHING_SAID)?)
+        }
+        // Refused: nothing happened, and the conversation goes on.
+        Err(error @ (Error::Agent { .. } | Error::Harness(_) | Error::Usage(_))) => {
+            Ok(error.show_error(&mut talk.screen)?)
+        }
+        ran => ran,
+    }
+}
+
 async fn show_history(talk: &mut TerminalConversation<'_>) -> Result<()> {
-    let count = match talk.chat.session_info(talk.session).await {
+    let count = match talk.chat.session(talk.session).info().await {
         Ok(info) => info.messages,
         Err(singletree::harness::Error::SessionUnknown { .. }) => 0,
         Err(error) => return Err(error.into()),
@@ -73,7 +106,7 @@ async fn show_history(talk: &mut TerminalConversation<'_>) -> Result<()> {
         return Ok(talk.screen.write_line(NOTHING_SAID)?);
     }
     let mut view = TurnView::with_user_messages();
-    for entry in talk.chat.history(talk.session, from, HISTORY_MAX).await? {
+    for entry in talk.chat.session(talk.session).history(from..from + HISTORY_MAX).await? {
         view.show_message(None, &entry.message, entry.side.as_ref(), &mut talk.screen)?;
     }
     Ok(())

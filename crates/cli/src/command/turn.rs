@@ -46,7 +46,7 @@ async fn find_last_turn(
     let session = session.ok_or_else(|| {
         Error::Usage("there is no last conversation here; name a TURN or a --session".to_owned())
     })?;
-    let last = workspace.chat.last_turns(&session, 1).await?.pop();
+    let last = workspace.chat.session(&session).last_turns(1).await?.pop();
     last.ok_or_else(|| Error::Usage(format!("no turn of session {session} is kept")))
 }
 

@@ -1,11 +1,12 @@
 //! Conversations of a server, printed as those of a database are.
 
-use singletree_protocol::native::HistoryMessage;
+use singletree_protocol::native::{HistoryMessage, PromptPolicy};
 
 use super::{ServedChat, turn_event};
 use crate::command::sessions::{NO_SESSION, format_session_line};
 use crate::command::slash::{HISTORY_MAX, NOTHING_SAID, earlier_messages_note};
 use crate::error::{Error, Result};
+use crate::narration_screen::{NOTHING_NARRATED, is_news, print_remote_piece};
 use crate::print::{TerminalOutput, TextStyle};
 use crate::turn_view::TurnView;
 
@@ -41,6 +42,34 @@ impl ServedChat {
         Ok(())
     }
 
+    /// Shows the narration of a session that the server holds.
+    pub(crate) async fn show_narration(&self, session: &str, screen: &mut TerminalOutput) -> Result<()> {
+        let held = self.client.list_narration(session, None).await?.items;
+        for piece in &held {
+            print_remote_piece(piece, screen)?;
+        }
+        if held.is_empty() {
+            screen.write_line(NOTHING_NARRATED)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what was narrated of a session after the piece `seen`, but for what is on the screen already, and moves
+    /// `seen` to the last piece. Without a permission to read nothing is shown.
+    pub(crate) async fn show_new_narration(
+        &self,
+        session: &str,
+        seen: &mut Option<String>,
+        screen: &mut TerminalOutput,
+    ) -> Result<()> {
+        let Ok(held) = self.client.list_narration(session, seen.as_deref()).await else { return Ok(()) };
+        for piece in held.items.iter().filter(|piece| is_news(piece)) {
+            print_remote_piece(piece, screen)?;
+        }
+        *seen = held.items.into_iter().next_back().map(|piece| piece.id).or(seen.take());
+        Ok(())
+    }
+
     /// Lists the sessions, ordered by id.
     pub(crate) async fn list_sessions(&self, screen: &mut TerminalOutput) -> Result<()> {
         let (mut from, mut is_empty) = (None, true);
@@ -52,7 +81,7 @@ impl ServedChat {
                     &session.id,
                     &session.agent,
                     updated,
-                    session.messages,
+                    (session.messages, session.prompt_policy == PromptPolicy::Command),
                 ))?;
             }
             is_empty &= page.items.is_empty();

@@ -208,7 +208,9 @@ fn a_chat_beside_a_server_lists_conversations_and_shows_its_own() {
     terminal.say("you> ", "/history");
     terminal.wait_for("  (2 earlier messages)\n");
     terminal.say("you> ", "/dance");
-    terminal.wait_for("beside a server there are /sessions, /history, /pending, /retry and /quit");
+    terminal.wait_for(
+        "beside a server there are /sessions, /history, /narration, /artifacts, /show, /propose, /approve, /pending, /retry and /quit",
+    );
     terminal.say("you> ", "/quit");
     assert!(terminal.end().2.success());
     server.stop();

@@ -28,6 +28,7 @@ const ALONE: &[&str] = &[
     "guide/runbook",
     "guide/backup-and-upgrade",
     "guide/terminal",
+    "guide/campaign",
     "guide/page",
 ];
 

@@ -68,6 +68,23 @@ fn approvals_are_told_from_question_to_answer_in_a_browser() {
     check("decisions.test.mjs");
 }
 
+// INV-9, F5
+#[test]
+fn narration_and_artifacts_are_shown_in_a_browser_and_decide_nothing() {
+    check("narration.test.mjs");
+}
+
+// INV-9; acceptance 11 of campaigns
+#[test]
+fn a_campaign_is_approved_paused_resumed_and_survives_a_kill_in_a_browser() {
+    check("campaigns.test.mjs");
+}
+
+#[test]
+fn the_texts_of_campaigns_have_six_languages() {
+    check_plain("campaign_words.test.mjs");
+}
+
 // S6
 #[test]
 fn what_nobody_sees_is_an_escape_on_the_page() {

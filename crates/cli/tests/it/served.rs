@@ -63,6 +63,8 @@ fn narration_is_as_the_file_says_and_the_command_line_has_the_last_word() {
     check("narration = \"off\"\nnarration_file = \"told.jsonl\"\n", &[], (false, &[]));
     check("narration = \"off\"\n", &["--narration", "on"], (true, &["Hello.", "Done."]));
     check("narration_language = \"de\"\n", &[], (true, &["Hello.", "Fertig."]));
+    check("narration_language = \"ja\"\nnarration_keep = 1\n", &[], (true, &["完了しました。"]));
+    check("narration_verbosity = \"quiet\"\n", &[], (true, &[]));
 }
 
 #[test]
@@ -115,9 +117,9 @@ fn a_file_of_narration_that_cannot_be_opened_is_told_before_anybody_is_served() 
 #[test]
 fn what_a_person_approves_over_http_is_shown_to_the_model_with_the_next_command() {
     let home = home("");
-    let shown = "*Approved artifacts*Meet at noon.*Command*";
+    let shown = "*Approved artifacts*Meet at noon.*";
     let rules = json!([
-        { "when": { "user": [shown] }, "then": { "reply": "At noon." } },
+        { "when": { "user": ["Hello."], "system": [shown] }, "then": { "reply": "At noon." } },
         { "when": { "user": ["*"] }, "then": { "reply": "Nobody told me." } },
     ]);
     let script = json!({ "model": "x", "rules": rules });

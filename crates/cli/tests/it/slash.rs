@@ -96,3 +96,60 @@ fn what_is_typed_is_remembered_in_the_next_chat() {
     terminal.press("\u{4}");
     assert!(terminal.end().2.success());
 }
+
+// INV-9; spec: agent-chat-output §5.2, §8.2: a person reads, proposes and approves; the narration is told as it comes
+#[test]
+fn a_chat_of_commands_tells_what_is_done_and_has_artifacts() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["chat", "--session", "s", "--policy", "command"], &[]);
+    terminal.say(PROMPT, "/artifacts");
+    terminal.wait_for("nothing was said yet");
+    terminal.say(PROMPT, "note: buy milk");
+    terminal.wait_for("[system, progress] The agent asks for notes_add.");
+    terminal.wait_for("[system, progress] notes_add succeeded.");
+    terminal.wait_for("Done. Noted: buy milk");
+    terminal.wait_for("[system, status] Done.");
+    terminal.say(PROMPT, "/propose letter/spring Dear all");
+    terminal.wait_for("proposed: letter/spring/1");
+    terminal.say(PROMPT, "/artifacts");
+    terminal.wait_for("letter/spring/1  by a person  not approved");
+    terminal.say(PROMPT, "/approve letter/spring");
+    terminal.wait_for("Dear all");
+    terminal.say("approve or later? ", "later");
+    terminal.wait_for("it is not approved");
+    terminal.say(PROMPT, "/approve letter/spring");
+    terminal.say("approve or later? ", "approve");
+    terminal.wait_for("approved: letter/spring/1");
+    terminal.say(PROMPT, "what is approved?");
+    terminal.wait_for("These artifacts are approved:");
+    terminal.say(PROMPT, "/show letter/autumn");
+    terminal.wait_for("this session has no artifact letter/autumn");
+    terminal.say(PROMPT, "/narration");
+    terminal.wait_for("[user, status] note: buy milk");
+    terminal.say(PROMPT, "/sessions");
+    terminal.wait_for("messages  commands");
+    terminal.say(PROMPT, "/quit");
+    assert!(terminal.end().2.success());
+}
+
+// A session keeps its policy: another one is refused for it, or another session is taken.
+#[test]
+fn a_policy_is_of_new_sessions() {
+    let home = Home::new();
+    assert_eq!(home.run(&["send", "hello", "--session", "s"]).code, 0);
+    let refused = home.run(&["send", "hello", "--session", "s", "--policy", "command"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("session s keeps the policy that it was made with"), "{}", refused.err);
+    // The last one does not fit: a new one begins.
+    let (code, told) = home.json(&["send", "what time is it?", "--policy", "command"]);
+    assert_eq!(code, 0);
+    assert_ne!(told["session"], "s");
+    // One model call, and no call of a tool.
+    assert_eq!(told["replies"].as_array().unwrap().len(), 1, "{told}");
+    let (_, listed) = home.json(&["sessions", "list"]);
+    let policies = |id: &serde_json::Value| {
+        let all = listed["sessions"].as_array().unwrap();
+        all.iter().find(|it| it["session"] == *id).unwrap()["prompt_policy"].clone()
+    };
+    assert_eq!(policies(&told["session"]), "command");
+}

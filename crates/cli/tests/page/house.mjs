@@ -114,6 +114,7 @@ export async function model(pieces, every = 5) {
     for await (const it of request) body += it;
     const answer = [...pieces(JSON.parse(body))];
     if (answer[0]?.status) return response.writeHead(answer[0].status, answer[0].headers).end('{"error":{"message":"refused by the test"}}');
+    if (!JSON.parse(body).stream) return answerWhole(response, answer);
     response.writeHead(200, { "content-type": "text/event-stream" });
     const say = (delta, reason = null) => response.write(`data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`);
     say({ role: "assistant", content: "" });
@@ -135,6 +136,21 @@ export async function model(pieces, every = 5) {
   await once(server, "listening");
   server.unref();
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
+}
+
+/** Answers with one document, for requests that do not stream. */
+async function answerWhole(response, pieces) {
+  const calls = [];
+  let content = "";
+  for (const piece of pieces) {
+    if (typeof piece === "string") content += piece;
+    else if (piece.until) await piece.until;
+    else if (piece.tool) calls.push({ id: `call-${calls.length}`, type: "function", function: { name: piece.tool, arguments: JSON.stringify(piece.arguments) } });
+  }
+  const message = { role: "assistant", content, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
+  const choice = { index: 0, message, finish_reason: calls.length > 0 ? "tool_calls" : "stop" };
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ id: "1", object: "chat.completion", created: 1, model: "m", choices: [choice], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } }));
 }
 
 /** A configuration with one agent over a model's server; `tools` is a list as TOML writes it. */

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use singletree_agent::ScriptedCommands;
 use singletree_http::{HttpClient, HttpLimits, Secret};
 use singletree_llm::{ModelRetryPolicy, Provider, RetryBackoff, RuntimeConfig, ScriptedProvider};
 use singletree_providers::{Capabilities, HttpProvider};
@@ -11,7 +12,7 @@ use singletree_providers::{Capabilities, HttpProvider};
 use super::AgentDependencies;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::model::{HttpModel, ModelRetry, ModelTime};
+use crate::model::{HttpModel, ModelRetry, ModelTable, ModelTime};
 use crate::resolve::{ReadyBackend, ReadyModel};
 
 /// A model that is ready to be asked, and how.
@@ -32,19 +33,32 @@ pub(crate) fn build_models<'c>(config: &'c Config, means: &AgentDependencies) ->
     config.resolved.models.iter().map(model).collect()
 }
 
+/// Makes the models that agents use, with another provider in the place of each.
+pub(crate) fn replace_models<'c>(config: &'c Config, provider: &Arc<dyn Provider>) -> Models<'c> {
+    let models = config.resolved.models.iter();
+    models
+        .map(|model| (model.table.name.value.as_str(), configure_model(&model.table, provider.clone())))
+        .collect()
+}
+
 fn build_model(model: &ReadyModel, means: &AgentDependencies) -> Result<BuiltModel> {
     let table = &model.table;
     let provider: Arc<dyn Provider> = match &model.source {
         ReadyBackend::Script(script) => {
-            Arc::new(ScriptedProvider::new(script.clone()).with_pace(means.pace.clone()))
+            let provider = ScriptedProvider::new(script.clone()).with_pace(means.env.timer.clone());
+            Arc::new(ScriptedCommands::new(provider))
         }
         ReadyBackend::Http { model: http, key } => {
             let provider = build_http_provider(&table.name.value, http, (&table.time, key.as_ref()));
             Arc::new(provider?)
         }
     };
-    let sampling = table.sampling.clone();
-    Ok(BuiltModel { provider, sampling, answer: table.time.answer, retry: retry_policy(&table.retry) })
+    Ok(configure_model(table, provider))
+}
+
+fn configure_model(table: &ModelTable, provider: Arc<dyn Provider>) -> BuiltModel {
+    let (sampling, answer) = (table.sampling.clone(), table.time.answer);
+    BuiltModel { provider, sampling, answer, retry: retry_policy(&table.retry) }
 }
 
 /// Makes the provider of a model behind a server. Nothing is sent.

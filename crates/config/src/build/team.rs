@@ -1,8 +1,8 @@
 //! Agents that hand conversations to each other.
 
 use serde_json::{Value, json};
-use singletree_agent::{ChatAgent, Team};
-use singletree_harness::{Agent, WhileSuspended};
+use singletree_agent::{AgentProfile, AgentResources, Team};
+use singletree_harness::{GraphAgent, TurnPromptPolicy, WhileSuspended};
 
 use super::{AgentDependencies, model::Models, tools::SharedResources};
 use crate::agent::AgentTable;
@@ -32,32 +32,33 @@ pub(crate) fn reachable_agents<'f>(file: &'f ConfigFile, first: &'f AgentTable) 
 }
 
 impl Config {
-    /// Makes one agent of the chat: the loop of one, or a team where it may hand over.
+    /// Makes one agent of the chat: the loop of one, or a team where it may hand over. Beside it are the resources for
+    /// campaigns: those of the agent alone.
     pub(super) fn build_chat_agent(
         &self,
         table: &AgentTable,
         models: &Models<'_>,
         (shared, means): (&SharedResources<'_>, &AgentDependencies),
-    ) -> Result<Agent> {
+    ) -> Result<(GraphAgent, AgentResources)> {
         let name = table.name.value.as_str();
         let failed = |it| Error::Agent { name: name.to_owned(), source: Box::new(it) };
         let members = reachable_agents(&self.file, table);
         if members.len() == 1 {
-            let mut agent = self.agent_loop_builder(table, models, (shared, means))?;
+            let mut agent = self.build_single_agent(table, models, (shared, means))?;
             if let Some(calls) = table.model_calls {
                 agent = agent.max_model_calls(calls);
             }
             if let Some(compaction) = table.compaction.as_ref() {
                 agent = agent.compaction(compaction.to_compaction());
             }
-            return agent.agent(name).map_err(failed);
+            return agent.build_with_resources().map_err(failed);
         }
-        let mut team = Team::builder();
+        let mut team = Team::new(name);
         for member in members {
             let id = member.name.value.as_str();
-            let agent = self.agent_loop_builder(member, models, (shared, means))?;
+            let agent = self.build_single_agent(member, models, (shared, means))?;
             let to = member.hand_offs.iter().map(|hand_off| hand_off.value.as_str());
-            team = team.member(agent_record(member), agent).hands_off(id, to);
+            team = team.member(agent).hands_off(id, to);
         }
         if let Some(calls) = table.model_calls {
             team = team.max_model_calls(calls);
@@ -65,12 +66,14 @@ impl Config {
         if let Some(compaction) = table.compaction.as_ref() {
             team = team.compaction(compaction.to_compaction());
         }
-        team.agent(name).map_err(failed)
+        let alone = self.build_single_agent(table, models, (shared, means))?;
+        let (_, resources) = alone.build_with_resources().map_err(failed)?;
+        Ok((team.build().map_err(failed)?, resources))
     }
 }
 
 /// Makes the record of an agent. The instructions for its model are in its loop.
-pub(super) fn agent_record(table: &AgentTable) -> ChatAgent {
+pub(super) fn agent_record(table: &AgentTable) -> AgentProfile {
     let id = table.name.value.as_str();
     // Servers read this (D19): without the entry nobody sees thoughts.
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
@@ -83,14 +86,17 @@ pub(super) fn agent_record(table: &AgentTable) -> ChatAgent {
         Some(WhileSuspended::Supersede) => Some("supersede"),
     };
     let policy = policy.map(|policy| ("whileSuspended".to_owned(), json!(policy)));
-    ChatAgent {
+    // Pages show it before the first message of a new session.
+    let commands = table.prompt_policy.filter(|policy| *policy == TurnPromptPolicy::Command);
+    let commands = commands.map(|policy| ("promptPolicy".to_owned(), json!(policy)));
+    AgentProfile {
         slug: Some(id.to_owned()),
         description: table.description.clone(),
         icon: table.icon.clone(),
         color: table.color.clone(),
         is_builtin: table.hidden.then_some(true),
-        other: shown.into_iter().chain(examples).chain(policy).collect(),
-        ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
+        other: shown.into_iter().chain(examples).chain(policy).chain(commands).collect(),
+        ..AgentProfile::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
     }
 }
 

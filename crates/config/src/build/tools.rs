@@ -21,11 +21,25 @@ pub(crate) struct SharedResources<'c> {
     config: &'c Config,
     means: &'c AgentDependencies,
     servers: BTreeMap<usize, BuiltServer>,
+    /// The tools that take the place of those of the file, by agent.
+    replaced: Option<&'c ToolsByAgent>,
 }
+
+/// Tools by the name of their agent.
+pub(crate) type ToolsByAgent = BTreeMap<String, Vec<Arc<dyn Tool>>>;
 
 impl<'c> SharedResources<'c> {
     pub(crate) fn new(config: &'c Config, means: &'c AgentDependencies) -> Result<Self> {
-        Ok(Self { config, means, servers: server::build_servers(config, means)? })
+        Ok(Self { config, means, servers: server::build_servers(config, means)?, replaced: None })
+    }
+
+    /// Takes other tools in the place of those of the file; no server is described.
+    pub(crate) fn with_replaced_tools(
+        config: &'c Config,
+        means: &'c AgentDependencies,
+        tools: &'c ToolsByAgent,
+    ) -> Self {
+        Self { config, means, servers: BTreeMap::new(), replaced: Some(tools) }
     }
 
     /// Returns the tools of an agent; none when it lists none.
@@ -34,6 +48,10 @@ impl<'c> SharedResources<'c> {
             return Ok(None);
         }
         let failed = |it| Error::Tools { agent: agent.name.value.clone(), source: Box::new(it) };
+        if let Some(replaced) = self.replaced {
+            let tools = replaced.get(&agent.name.value).cloned().unwrap_or_default();
+            return Toolbox::new(tools, self.tool_limits()).map(|fixed| Some(fixed.into())).map_err(failed);
+        }
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
         let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -78,7 +96,7 @@ impl<'c> SharedResources<'c> {
         (builtin.build)(BuiltinDependencies {
             settings: &self.config.file.tools,
             documents: self.means.tool_documents.as_ref(),
-            now: &self.means.now,
+            clock: &self.means.env.clock,
         })
     }
 }

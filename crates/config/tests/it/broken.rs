@@ -167,6 +167,13 @@ fn values_are_of_their_type_and_within_reason() {
             "5:9: `agents.a.color` must be a colour as in \"#3366cc\", not this text",
         ],
     );
+    check_agents(
+        "[agents.a]\ninstructions = \"x\"\nprompt_policy = \"comand\"\n",
+        &[
+            "4:17: `agents.a.prompt_policy` must be one of \"conversation\", \"command\"",
+            "hint: did you mean `command`?",
+        ],
+    );
     let sampling = |text: &str, expect: &[&str]| {
         let model = "{ wire = \"openai\", name = \"x\", base_url = \"http://h\", sampling = ";
         check(&format!("{AGENT}models.m = {model}{text} }}\n"), expect);

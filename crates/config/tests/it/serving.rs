@@ -31,7 +31,9 @@ connections = 7
 grace = "30s"
 narration = "off"
 narration_file = "told.jsonl"
-narration_language = "de"
+narration_language = "zh"
+narration_verbosity = "full"
+narration_keep = 0
 [auth]
 required = true
 [auth.tokens]
@@ -53,8 +55,10 @@ scope_prefix = "chat:"
             serving.narration_file.as_deref(),
             serving.narration_language.map(|it| it.as_str())
         ),
-        (Some(false), Some(folder.path().join("told.jsonl").as_path()), Some("de"))
+        (Some(false), Some(folder.path().join("told.jsonl").as_path()), Some("zh"))
     );
+    let verbosity = serving.narration_verbosity.map(|it| it.as_str());
+    assert_eq!((verbosity, serving.narration_keep), (Some("full"), Some(0)));
     assert_eq!((serving.grace, serving.blob_bytes), (Some(Duration::from_secs(30)), None));
     assert!(serving.key_required);
     let tokens = serving.tokens.as_ref().unwrap();
@@ -115,12 +119,14 @@ fn what_is_wrong_about_the_server_is_told() {
     );
     check("[server]\nlisten = \"[::1]:80\"\n", &[]);
     check(
-        "[server]\nnarration = \"of\"\nnarration_language = \"fr\"\nnarration_file = true\n",
+        "[server]\nnarration = \"of\"\nnarration_language = \"it\"\nnarration_file = true\nnarration_verbosity = \"loud\"\nnarration_keep = -1\n",
         &[
             "4:13: `server.narration` must be one of \"on\", \"off\"",
             "hint: did you mean `off`?",
-            "5:22: `server.narration_language` must be one of \"en\", \"de\"",
+            "5:22: `server.narration_language` must be one of \"en\", \"de\", \"es\", \"fr\", \"ja\", \"zh\"",
             "6:18: `server.narration_file` must be a text that is not empty, not true or false",
+            "7:23: `server.narration_verbosity` must be one of \"quiet\", \"normal\", \"full\"",
+            "8:18: `server.narration_keep` must be a whole number, 0 or more, not this whole number",
         ],
     );
 }

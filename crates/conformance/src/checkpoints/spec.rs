@@ -149,6 +149,12 @@ impl CheckpointCaseSpec {
             resume: block.take_value("resume").map(parse_resumption).transpose()?,
             first: InvocationSpec::take_from_block(block)?,
         };
+        if let Some(expected) = block.take_value("first_run_expected") {
+            let mut expected = expected.into_map_reader()?;
+            while let Some(entry) = expected.take_next_entry() {
+                spec.first.expected.push(entry);
+            }
+        }
         if let Some(it) = block.take_value("first_run_expected_error") {
             spec.first.expected.push(("expected_error".into(), it));
         }

@@ -38,7 +38,7 @@ fn what_is_unknown_fails_by_name() {
         ("type: int", "type: set<int>", "unknown type 'set<int>'"),
         ("reducer: append", "reducer: prepend", "unknown reducer 'prepend'"),
         ("{log: [b]}}", "{log: [b]}, sleeps: 1}", "unknown key 'sleeps'"),
-        ("a: {update: {v", "a: {emits_log: {}, update: {v", "directive 'emits_log' needs captured logs"),
+        ("a: {update: {v", "a: {calls_embed: {}, update: {v", "'calls_embed' needs providers of embeddings"),
         ("entry: a", "entry: a\nmiddleware: {per_node: {a: [{type: cache}]}}", "unknown middleware 'cache'"),
         (
             "entry: a",
@@ -47,7 +47,7 @@ fn what_is_unknown_fails_by_name() {
         ),
         ("a: {update: {v: 1, log: [a]}}", "a: {flaky: {failure_sequence: [{odd: 1}]}}", "unknown key 'odd'"),
         ("a: {update: {v: 1, log: [a]}}", "a: {fan_out: {subgraph: s, items_field: i}}", "go together"),
-        ("{from: b, to: END}", "{from: b, to: END, when: x}", "unknown key 'when'"),
+        ("{from: b, to: END}", "{from: b, to: END, if: x}", "unknown key 'if'"),
         ("behavior: record", "behavior: forget", "unknown behavior 'forget'"),
         ("phases: [completed]", "phases: [finished]", "unknown phase 'finished'"),
         ("session_store: in_memory", "session_store: redis", "unknown store 'redis'"),

@@ -135,7 +135,11 @@ impl ProviderCallSpec {
     }
 }
 
-fn parse_call_retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
+/// Reads a retry at the level of the call.
+///
+/// # Errors
+/// When the fixture block has an unknown key or value.
+pub(super) fn parse_call_retry(spot: LocatedNode) -> Outcome<CallRetrySpec> {
     let mut block = spot.into_map_reader()?;
     let mut spec = CallRetrySpec {
         max_attempts: block

@@ -5,15 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use singletree::durable::BoxFuture;
+use singletree::engine::ObservedCalls;
 use singletree::llm::{
-    Error, ModelRetryPolicy, ModelStreamUpdate, Provider, ProviderCall, Request, Response, ResponseDelta,
-    RetryBackoff,
+    ConstantRandomSource, Error, ModelRetryPolicy, ModelStreamUpdate, Provider, ProviderCall, Request,
+    Response, ResponseDelta, RetryBackoff,
 };
 use singletree_providers::HttpProvider;
+use singletree_telemetry::TraceSpan;
 
 use super::attempts::{AttemptRecorder, PauseRecorder, RecordedAttempt};
 use super::call::{CallRetrySpec, ProviderCallSpec, ProviderOperation};
 use super::node;
+use super::observed::run_observed_work;
 use super::peer::{BASE_URL, CapturedRequest, MockHttpAnswer, MockProviderServer};
 use super::spec::ProviderMapping;
 use crate::failure::Outcome;
@@ -45,6 +49,8 @@ pub(super) struct ProviderCallResult {
     pub(super) announced: usize,
     /// The correction messages of the reask callback.
     pub(super) corrections: Vec<String>,
+    /// The spans of its attempts, in order.
+    pub(super) spans: Vec<TraceSpan>,
     /// The same answer, asked whole: of a stream that succeeded.
     pub(super) whole: Option<Result<Response, Error>>,
     /// How many answers were left after it.
@@ -106,6 +112,7 @@ pub(super) async fn run_provider_call(
         pauses: Vec::new(),
         announced: 0,
         corrections: Vec::new(),
+        spans: Vec::new(),
         whole: None,
         left: 0,
     };
@@ -115,13 +122,13 @@ pub(super) async fn run_provider_call(
         }
         (ProviderOperation::Complete, Ok(request)) => {
             called.asked = Some(request.clone());
-            let request = request.clone();
+            let request = Arc::new(request.clone());
             let ended = match spec.node_attempts {
                 Some(attempts) => node::complete_in_node(provider, &request, attempts).await?,
-                None => complete_request(&request, provider, &mut called).await,
+                None => called.make_observed_call(&request, provider).await?,
             };
             called.ended = ended.map(|ended| CallCompletion::Answered(Box::new(ended)));
-            called.asked_after = Some(request);
+            called.asked_after = Some((*request).clone());
         }
         (ProviderOperation::Complete, Err(error)) => {
             let detail = singletree::llm::ProviderErrorDetail::new(error.to_string());
@@ -136,47 +143,85 @@ pub(super) async fn run_provider_call(
     Ok(called)
 }
 
+/// What a call gave and showed.
+struct CompletedCall {
+    ended: Result<Response, Error>,
+    shown: Vec<ResponseDelta>,
+    shown_ever: usize,
+    tried: Vec<RecordedAttempt>,
+    pauses: Vec<Duration>,
+    announced: usize,
+    corrections: Vec<String>,
+}
+
 async fn complete_request(
-    request: &Request,
-    provider: &HttpProvider,
-    called: &mut ProviderCallResult,
-) -> Result<Response, Error> {
+    request: Arc<Request>,
+    provider: Arc<HttpProvider>,
+    (is_streamed, retry): (bool, Option<CallRetrySpec>),
+    calls: ObservedCalls,
+) -> CompletedCall {
     let (attempts, pauses) = (AttemptRecorder::default(), PauseRecorder::default());
     let heard = Arc::new(RetryCallbackLog::default());
-    let retry = called.retry.as_ref().map(|retry| retry.build_policy(&heard));
-    let mut ask = ProviderCall::of(provider).with_observer(&attempts);
-    if let Some(retry) = &retry {
-        ask = ask.retrying(retry, &pauses, &|| 1.0);
+    let policy = retry.as_ref().map(|retry| retry.build_policy(&heard));
+    let highest = ConstantRandomSource::from_fraction(1.0);
+    let mut call = ProviderCall::of(provider.as_ref()).with_observer(&attempts);
+    if let Some(policy) = &policy {
+        call = call.retrying(policy, &pauses, &highest);
     }
-    let ended = if called.is_streamed {
-        let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
-        ask.complete_with_updates(request, |ask| match ask {
+    let (mut shown, mut shown_ever) = (Vec::new(), 0);
+    let ended = if is_streamed {
+        let show = |update: ModelStreamUpdate<'_>| match update {
             ModelStreamUpdate::Delta(delta) => {
                 shown.push(delta.clone());
-                *ever += 1;
+                shown_ever += 1;
             }
             ModelStreamUpdate::Void => shown.clear(),
-        })
-        .await
+        };
+        calls.complete_with_updates(call, &request, show).await
     } else {
-        ask.complete(request).await
+        calls.complete(call, &request).await
     };
-    called.tried = attempts.into_attempts();
-    called.pauses = pauses.into_pauses();
-    called.announced = *heard.announced.lock().unwrap_or_else(PoisonError::into_inner);
-    called.corrections = heard.corrections.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    ended
+    CompletedCall {
+        ended,
+        shown,
+        shown_ever,
+        tried: attempts.into_attempts(),
+        pauses: pauses.into_pauses(),
+        announced: *heard.announced.lock().unwrap_or_else(PoisonError::into_inner),
+        corrections: heard.corrections.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+    }
+}
+
+impl ProviderCallResult {
+    /// Makes the call in a node, as an application's graph does, and notes all that is seen of it.
+    async fn make_observed_call(
+        &mut self,
+        request: &Arc<Request>,
+        provider: &Arc<HttpProvider>,
+    ) -> Outcome<Result<Response, Error>> {
+        let (request, provider) = (request.clone(), provider.clone());
+        let how = (self.is_streamed, self.retry.clone());
+        let work = move |calls| -> BoxFuture<'static, CompletedCall> {
+            Box::pin(complete_request(request, provider, how, calls))
+        };
+        let (made, spans) = run_observed_work(Box::new(work)).await?;
+        (self.shown, self.shown_ever) = (made.shown, made.shown_ever);
+        (self.tried, self.pauses) = (made.tried, made.pauses);
+        (self.announced, self.corrections) = (made.announced, made.corrections);
+        self.spans = spans;
+        Ok(made.ended)
+    }
 }
 
 /// The records of a retry's callbacks.
 #[derive(Debug, Default)]
-struct RetryCallbackLog {
+pub(super) struct RetryCallbackLog {
     announced: Mutex<usize>,
     corrections: Mutex<Vec<String>>,
 }
 
 impl CallRetrySpec {
-    fn build_policy(&self, heard: &Arc<RetryCallbackLog>) -> ModelRetryPolicy {
+    pub(super) fn build_policy(&self, heard: &Arc<RetryCallbackLog>) -> ModelRetryPolicy {
         let announcing = heard.clone();
         let mut retry =
             ModelRetryPolicy::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {

@@ -4,17 +4,19 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 use singletree::llm::{ChatMessage, Error, Response};
+use singletree_telemetry::AttributeValue;
 
 use super::call::ProviderCallSpec;
 use super::calling::ProviderCallResult;
 use super::peer::{KEY, MockHttpAnswer};
 use super::spec::ProviderMapping;
-use super::{NO_SPANS, invariants, wire};
+use super::{invariants, wire};
 use crate::check::{AssertionChecker, ensure};
 use crate::errors::check_exposed_fields;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::matcher::ExtraKeyPolicy;
+use crate::telemetry::{check_absent_attributes, check_attributes};
 use crate::yaml::YamlValue;
 
 /// Asserts everything that a case says of a call.
@@ -274,7 +276,7 @@ fn exposed_fields(error: &Error) -> Value {
     }
 }
 
-/// Reads the expected spans, asserts the part that the attempts show, and reports that spans are not captured.
+/// Asserts the span of each attempt, in order: the attributes and absences that are named, and its failure.
 fn check_spans(
     checker: &mut AssertionChecker,
     spot: LocatedNode,
@@ -282,24 +284,22 @@ fn check_spans(
 ) -> Outcome<()> {
     let path = spot.path.clone();
     let wanted = spot.into_items()?;
-    let (count, found) = (wanted.len(), called.tried.len());
-    checker
-        .check_result(&path, ensure(count == found, || format!("expected {count} attempts, found {found}")));
-    for (index, spot) in wanted.into_iter().enumerate() {
-        let mut span = spot.into_map_reader()?;
-        checker.check_exact(&span.take_required("attempt_index")?, index);
-        let tried = called.tried.get(index);
-        if let Some(spot) = span.take_value("error_category") {
-            checker.check_exact(&spot, tried.and_then(super::attempts::RecordedAttempt::failure_category));
+    let (count, found) = (wanted.len(), called.spans.len());
+    checker.check_result(&path, ensure(count == found, || format!("expected {count} spans, found {found}")));
+    for (spot, span) in wanted.into_iter().zip(&called.spans) {
+        let mut wanted = spot.into_map_reader()?;
+        let index = span.attributes.get("openarmature.llm.attempt_index").map(AttributeValue::to_json);
+        checker.check_exact(&wanted.take_required("attempt_index")?, index);
+        if let Some(spot) = wanted.take_value("error_category") {
+            checker.check_exact(&spot, invariants::span_failure(span));
         }
-        if let Some(spot) = span.take_value("attributes") {
-            spot.into_map_reader()?;
+        if let Some(spot) = wanted.take_value("attributes") {
+            check_attributes(checker, spot, &span.attributes)?;
         }
-        if let Some(spot) = span.take_value("attributes_absent") {
-            spot.into_distinct_texts()?;
+        if let Some(spot) = wanted.take_value("attributes_absent") {
+            check_absent_attributes(checker, spot, &span.attributes)?;
         }
-        span.reject_remaining_keys()?;
+        wanted.reject_remaining_keys()?;
     }
-    checker.check_result(&path, Err(NO_SPANS.into()));
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Invariants of llm-provider (conformance-adapter §5.9): each is a check of its own. A name that is in no table here
 //! fails the case.
 
+use singletree_telemetry::{AttributeValue, SpanStatus, TraceSpan};
+
 use super::calling::ProviderCallResult;
-use super::{NO_SPANS, rules, streamed, tried};
+use super::{rules, streamed, tried};
 use crate::check::{AssertionChecker, ensure};
 use crate::failure::CaseFailure;
 use crate::fields::LocatedNode;
@@ -29,11 +31,10 @@ const OF_CALLS: &[MeasureRow] = &[
     ("no_silent_atomic_fallback", rules::is_refused_unsent),
     ("no_token_events_on_rejected_stream", shows_no_delta),
     ("atomic_call_unaffected_by_streaming_rejection", rules::is_sent_unstreamed),
-    // Their spans are not captured yet.
-    ("n_attempts_emit_n_llm_spans", needs_spans),
-    ("attempt_index_attribute_distinct_per_span", needs_spans),
-    ("every_attempt_span_carries_error_category", needs_spans),
-    ("exactly_one_attempt_span_for_non_transient", needs_spans),
+    ("n_attempts_emit_n_llm_spans", each_attempt_has_a_span),
+    ("attempt_index_attribute_distinct_per_span", spans_are_numbered),
+    ("every_attempt_span_carries_error_category", spans_carry_failures),
+    ("exactly_one_attempt_span_for_non_transient", only_attempt_has_a_span),
 ];
 
 /// The tables, in the order in which they are searched; a family of names comes after every whole name.
@@ -104,8 +105,41 @@ fn shows_no_delta(called: &ProviderCallResult) -> Result<(), String> {
     })
 }
 
-fn needs_spans(_: &ProviderCallResult) -> Result<(), String> {
-    Err(NO_SPANS.into())
+fn each_attempt_has_a_span(called: &ProviderCallResult) -> Result<(), String> {
+    let (tried, spans) = (called.tried.len(), called.spans.len());
+    ensure(tried > 0 && tried == spans, || format!("{tried} attempts, {spans} spans"))
+}
+
+/// The spans are numbered in the order in which they began, from 0.
+fn spans_are_numbered(called: &ProviderCallResult) -> Result<(), String> {
+    each_attempt_has_a_span(called)?;
+    let numbers = called.spans.iter().map(|span| {
+        let number = span.attributes.get("openarmature.llm.attempt_index").map(AttributeValue::to_json);
+        number.and_then(|number| number.as_u64())
+    });
+    let numbers: Vec<Option<u64>> = numbers.collect();
+    ensure(numbers.iter().copied().eq((0..).take(numbers.len()).map(Some)), || format!("{numbers:?}"))
+}
+
+/// The span of each attempt says how that attempt failed.
+fn spans_carry_failures(called: &ProviderCallResult) -> Result<(), String> {
+    each_attempt_has_a_span(called)?;
+    let told: Vec<Option<String>> = called.spans.iter().map(span_failure).collect();
+    let failed: Vec<Option<String>> =
+        called.tried.iter().map(|attempt| attempt.failure_category().map(str::to_owned)).collect();
+    ensure(told == failed && failed.iter().all(Option::is_some), || format!("{told:?} of {failed:?}"))
+}
+
+fn only_attempt_has_a_span(called: &ProviderCallResult) -> Result<(), String> {
+    each_attempt_has_a_span(called)?;
+    ensure(called.spans.len() == 1, || format!("there are {} spans", called.spans.len()))?;
+    ensure(!called.require_error()?.is_transient(), || "it may be tried again".into())
+}
+
+/// Returns the category that a span failed with, if it did.
+pub(super) fn span_failure(span: &TraceSpan) -> Option<String> {
+    let category = span.attributes.get("openarmature.error.category")?.as_text()?;
+    matches!(span.status, SpanStatus::Error { .. }).then(|| category.to_owned())
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ pub(super) enum MockAnswerBody {
     Text(String),
     /// The data of events, one after the other.
     Events(Vec<Value>),
+    /// The same, and then the connection breaks.
+    BrokenEvents(Vec<Value>),
 }
 
 /// The answer to a probe.
@@ -116,7 +118,10 @@ impl MockHttpAnswer {
     pub(super) fn body_parts(&self) -> &[Value] {
         match self {
             Self::Response { body: MockAnswerBody::Json(value), .. } => std::slice::from_ref(value),
-            Self::Response { body: MockAnswerBody::Events(events), .. } => events,
+            Self::Response {
+                body: MockAnswerBody::Events(events) | MockAnswerBody::BrokenEvents(events),
+                ..
+            } => events,
             Self::Response { body: MockAnswerBody::Empty | MockAnswerBody::Text(_), .. } | Self::Failure => {
                 &[]
             }
@@ -126,7 +131,8 @@ impl MockHttpAnswer {
     /// Tells whether it is a stream.
     #[must_use]
     pub(super) fn is_streamed(&self) -> bool {
-        matches!(self, Self::Response { body: MockAnswerBody::Events(_), .. })
+        let Self::Response { body, .. } = self else { return false };
+        matches!(body, MockAnswerBody::Events(_) | MockAnswerBody::BrokenEvents(_))
     }
 
     /// Sends it. The made-up name of a tool is the one that the request brought.
@@ -137,6 +143,7 @@ impl MockHttpAnswer {
                 source: "the fixture says connection_failure".into(),
             });
         };
+        let breaks = matches!(body, MockAnswerBody::BrokenEvents(_));
         let (kind, pieces) = match body {
             MockAnswerBody::Empty => (None, Vec::new()),
             MockAnswerBody::Text(text) => (Some("application/json"), vec![text]),
@@ -144,7 +151,7 @@ impl MockHttpAnswer {
                 fill_in_tool_name(&mut value, sent);
                 (Some("application/json"), vec![value.to_string()])
             }
-            MockAnswerBody::Events(events) => {
+            MockAnswerBody::Events(events) | MockAnswerBody::BrokenEvents(events) => {
                 (Some("text/event-stream"), events.iter().map(format_sse_event).collect())
             }
         };
@@ -159,7 +166,14 @@ impl MockHttpAnswer {
             let middle = bytes.len() / 2;
             [Ok(bytes.slice(..middle)), Ok(bytes.slice(middle..))]
         };
-        let body = stream::iter(pieces.into_iter().flat_map(cut).collect::<Vec<_>>()).boxed();
+        let mut pieces: Vec<_> = pieces.into_iter().flat_map(cut).collect();
+        if breaks {
+            pieces.push(Err(Error::Broken {
+                host: "provider.invalid".into(),
+                source: "the fixture ends the stream".into(),
+            }));
+        }
+        let body = stream::iter(pieces).boxed();
         Ok(HttpResponse { status, headers, body })
     }
 }
@@ -275,7 +289,7 @@ impl MockProviderServer {
         let answer = match (request.method, &self.health) {
             (Method::Get, Some(health)) if health.path == path => Some(health.answer.clone()),
             (Method::Post, _) if self.is_call_path(&path) => state.answers.pop_front(),
-            (Method::Get | Method::Post | Method::Delete, _) => None,
+            (Method::Get | Method::Post | Method::Put | Method::Delete, _) => None,
         };
         if answer.is_none() {
             let what = format!("{:?} {path}: the case has no answer to it", request.method);

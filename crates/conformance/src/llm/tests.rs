@@ -142,16 +142,26 @@ fn a_request_that_the_server_has_no_answer_to_fails_the_case() {
     assert!(found.iter().any(|it| it.contains("the case has no answer to it")), "{found:?}");
 }
 
-// spec: conformance-adapter §5.11; the manifest declares these, and for nothing else.
+// spec: conformance-adapter §5.11
 #[test]
-fn spans_are_all_that_is_missing_from_a_case_that_expects_some() {
-    let spans =
-        "llm_spans: [{attempt_index: 0, attributes: {a: 1}, attributes_absent: [b], error_category: null}]";
-    let found = changed("  provider_call_count: 1", &format!("  provider_call_count: 1\n  {spans}"));
-    assert_eq!(found, ["assertion: expected.llm_spans: captured spans: telemetry is not built"]);
-    let wrong = spans.replace("attempt_index: 0", "attempt_index: 1");
-    let found = changed("  provider_call_count: 1", &format!("  provider_call_count: 1\n  {wrong}"));
-    assert_eq!(found.len(), 2, "{found:?}");
+fn each_attempt_has_the_span_that_the_case_expects() {
+    let expecting = |spans: &str| {
+        let spans = format!("  provider_call_count: 1\n  llm_spans: [{spans}]");
+        changed("  provider_call_count: 1", &spans)
+    };
+    let right = "{attempt_index: 0, attributes: {openarmature.llm.model: test-model}, attributes_absent: \
+                 [openarmature.llm.retry_reason], error_category: null}";
+    assert_eq!(expecting(right), Vec::<String>::new());
+    for (wrong, path) in [
+        (right.replace("attempt_index: 0", "attempt_index: 1"), "llm_spans[0].attempt_index"),
+        (right.replace("test-model", "other"), "attributes.openarmature.llm.model"),
+        (right.replace("retry_reason", "retry_cause"), "attributes_absent"),
+        (right.replace("null", "provider_unavailable"), "error_category"),
+        (format!("{right}, {right}"), "expected 2 spans, found 1"),
+    ] {
+        let found = expecting(&wrong);
+        assert!(found.len() == 1 && found[0].contains(path), "{path}: {found:?}");
+    }
 }
 
 #[test]

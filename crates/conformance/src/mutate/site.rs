@@ -3,172 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::words::{
+    EXPECTATIONS, INSTANCE_STATES, LEFT_OUT, LOOSE_LISTS, NAMED_BY_EVENTS, PARTS, PHASES, SETS, WHOLE,
+};
 use crate::yaml::{YamlNode, YamlValue};
-
-/// Keys under which the runner reads expectations.
-const EXPECTATIONS: &[&str] = &[
-    "expected",
-    "expected_error",
-    "expected_final_state",
-    "expected_compile_error",
-    "expected_compile_warning",
-    "expected_listener_callback",
-    "invariants",
-    "loaded_session_state",
-    "saved_session_assertions",
-    "saved_record_assertions",
-    "latest_record_assertions",
-    "every_save_assertions",
-    "checkpoint_saves",
-    "first_run_expected_error",
-    "expected_chain_ambiguity_error",
-    "expected_backend_state",
-    "expected_shared_prefix",
-    "expected_message_equal",
-    "expected_wire_request",
-    "expected_wire_request_checks",
-    "expected_wire_request_absent_keys",
-    "expected_wire_bytes_identical",
-];
-
-/// Keys whose leaves are left out, because they demand an absence or a minimum: another value may hold as well.
-const LEFT_OUT: &[&str] =
-    &["undelivered_count_min", "error_category_not", "state_one_of", "no_record_for_session_id"];
-
-/// Lists of which each item is an assertion of its own: an item that is moved changes nothing, and where one is
-/// dropped less is demanded. None may be there twice, and one must be there.
-const LOOSE_LISTS: &[&str] = &[
-    "content_includes",
-    "messages_history_contains",
-    "content_contains",
-    "required_keys",
-    "calls",
-    "of",
-    "between",
-    "expected_shared_prefix",
-    "expected_message_equal",
-    "message_indices",
-    "rendered_hash_equal",
-    "rendered_hash_different",
-    "template_hash_equal",
-    "template_hash_different",
-    "excludes_fields",
-    "error_category_not",
-    "state_one_of",
-    "expected_wire_request_absent_keys",
-    "attributes_absent",
-    "fields_must_match",
-    "fields_may_differ",
-];
-
-/// Keys whose values are compared as a whole, however deep: a key that is removed must be missed.
-const WHOLE: &[&str] = &[
-    "expected_final_state",
-    "suspended_state",
-    "final_state_at_error",
-    "pre_state",
-    "post_state",
-    "parent_states",
-    "recoverable_state",
-    "inner_pre_state",
-    "loaded_session_state",
-    "loaded_state",
-    "state",
-    "metadata",
-    "signal_payload",
-    "delivery_order",
-    "state_in",
-    "partial_update_returned",
-    "state_seen_in_post_phase",
-    "instance_pre_states",
-    "fan_out_config",
-    "parallel_branches_config",
-    "timing_records",
-    "middleware_log_captured",
-    "sampling",
-    "token_budget",
-    "observability_entities",
-    "messages",
-    "chat_template",
-    "member_names",
-    "expected_wire_request",
-    "parsed",
-    "arguments",
-];
-
-/// Keys of maps, or of lists of maps, that may name a part of the actual value; the named part is compared as a
-/// whole.
-const PARTS: &[&str] = &[
-    "replies",
-    "pending_messages",
-    "messages_history_contains",
-    "outbound_payload_includes",
-    "metadata_includes",
-    "chain",
-    "variables",
-];
-
-/// Keys that an event must name: the error of an attempt that failed.
-const NAMED_BY_EVENTS: &[&str] = &["error"];
-
-/// The values of `phase`.
-const PHASES: &[&str] = &["started", "completed", "suspended"];
-
-/// The values of `state` of a fan-out's instance.
-const INSTANCE_STATES: &[&str] = &["not_started", "in_flight", "completed"];
-
-/// Values of other keys that are members of a closed set.
-const SETS: &[&[&str]] = &[
-    &["completed", "suspended", "errored"],
-    &["session_terminating", "retryable_transient", "user_correctable"],
-    &["completion_response", "error_response", "suspended_acknowledgment"],
-    &["3.0", "3.1", "3.2", "3.3"],
-    &["assistant", "system", "tool", "user"],
-    &[
-        "node_exception",
-        "reducer_error",
-        "routing_error",
-        "edge_exception",
-        "state_validation_error",
-        "session_load_failed",
-        "session_state_migration_missing",
-        "suspension_record_invalid",
-        "suspension_resume_payload_invalid",
-        "checkpoint_not_found",
-        "checkpoint_record_invalid",
-        "checkpoint_state_migration_missing",
-        "checkpoint_state_migration_failed",
-        "checkpoint_state_migration_chain_ambiguous",
-        "parallel_branches_branch_failed",
-    ],
-    &[
-        "no_declared_entry",
-        "unreachable_node",
-        "dangling_edge",
-        "multiple_outgoing_edges",
-        "conflicting_reducers",
-        "mapping_references_undeclared_field",
-        "conflicting_projection_forms",
-        "reducer_configuration_invalid",
-        "fan_out_field_not_list",
-        "fan_out_count_mode_ambiguous",
-        "fan_out_degraded_update_missing_collect_field",
-    ],
-    &["success", "exception"],
-    &["prompt_not_found", "prompt_render_error", "prompt_store_unavailable", "prompt_group_invalid"],
-    &["stop", "length", "tool_calls", "content_filter"],
-    &[
-        "provider_authentication",
-        "provider_unavailable",
-        "provider_invalid_model",
-        "provider_model_not_loaded",
-        "provider_rate_limit",
-        "provider_invalid_response",
-        "provider_invalid_request",
-        "provider_unsupported_content_block",
-        "structured_output_invalid",
-    ],
-];
 
 /// One way to change one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +94,11 @@ fn comparison_mode(key: &str, value: &YamlNode) -> ComparisonMode {
     }
 }
 
+/// Tells whether a value is a token that is bound where it comes first (conformance-adapter §5.10).
+fn is_binding_token(node: &YamlNode) -> bool {
+    matches!(&node.value, YamlValue::Str(text) if text.starts_with('<') && text.contains('_'))
+}
+
 /// A walk through a case.
 struct MutationSearch<'a> {
     path: Vec<MutationPathStep>,
@@ -301,6 +144,12 @@ impl MutationSearch<'_> {
         key.unwrap_or_default()
     }
 
+    /// Tells whether one of these keys is on the way to here.
+    fn is_under(&self, keys: &[&str]) -> bool {
+        let mut steps = self.path.iter();
+        steps.any(|step| matches!(step, MutationPathStep::Key(key) if keys.contains(&key.as_str())))
+    }
+
     fn add_site(&mut self, change: ValueMutation) {
         self.found.push(MutationSite { path: self.path.clone(), change });
     }
@@ -335,7 +184,11 @@ impl MutationSearch<'_> {
                 self.add_site(ValueMutation::Drop);
             }
             self.add_site(ValueMutation::Add);
-            if items.len() > 1 && items.iter().any(|item| item.to_json() != items[0].to_json()) {
+            let differ = items.iter().any(|item| item.to_json() != items[0].to_json());
+            if differ && items.iter().all(is_binding_token) {
+                // Names of values that nobody knows before: in another order they are other names.
+                *self.left_out.items.entry(key.to_owned()).or_default() += 1;
+            } else if differ {
                 self.add_site(ValueMutation::Swap);
             }
         }
@@ -348,7 +201,9 @@ impl MutationSearch<'_> {
 
     fn collect_map_sites(&mut self, entries: &[(String, YamlNode)], map: &str, how: ComparisonMode) {
         // An observer's event: the keys that it names, each as a whole.
-        let is_event = how == ComparisonMode::ByKey && entries.iter().any(|(key, _)| key == "node_name");
+        let is_event = how == ComparisonMode::ByKey
+            && entries.iter().any(|(key, _)| key == "node_name")
+            && !self.is_under(&["contains_event"]);
         let how = if is_event { ComparisonMode::InPart } else { how };
         for (at, (key, _)) in entries.iter().enumerate() {
             if how == ComparisonMode::Whole || (is_event && NAMED_BY_EVENTS.contains(&key.as_str())) {
@@ -360,13 +215,14 @@ impl MutationSearch<'_> {
         }
         for (key, value) in entries {
             self.path.push(MutationPathStep::Key(key.clone()));
-            // Of a request, sampling is asserted by the fields that are named (conformance-adapter §5.11).
-            let of_request = key == "sampling"
-                && self
-                    .path
-                    .iter()
-                    .any(|step| matches!(step, MutationPathStep::Key(key) if key == "wire_requests"));
+            // Of a request, sampling is asserted by the fields that are named (conformance-adapter §5.11); of a trace,
+            // metadata is (observability §8.4).
+            let of_request = key == "sampling" && self.is_under(&["wire_requests"]);
+            let of_trace = key == "metadata" && self.is_under(&["langfuse_trace", "langfuse_traces"]);
             let below = match how {
+                // Assertions in the place of a value (conformance-adapter §5.10).
+                _ if value.get_entry("non_empty_string").is_some() => ComparisonMode::ByKey,
+                ComparisonMode::ByKey if of_trace => ComparisonMode::InPart,
                 ComparisonMode::ByKey if of_request => ComparisonMode::ByKey,
                 ComparisonMode::ByKey => comparison_mode(key, value),
                 ComparisonMode::InPart | ComparisonMode::Whole => ComparisonMode::Whole,

@@ -9,6 +9,7 @@ use crate::adapt;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::schema::parse_literals;
+use crate::telemetry::{NodeStepSpec, take_node_steps};
 
 use super::flaky::{self, FlakyMockSpec, MOCKS, MockErrorSpec};
 use super::{parse_milliseconds, parse_seconds};
@@ -22,6 +23,8 @@ pub(crate) struct NodeBodySpec {
     pub(crate) drain: Option<NodeDrainSpec>,
     /// The node saves the session, as it will be with its update.
     pub(crate) save: bool,
+    /// Its other directives, in order.
+    pub(crate) steps: Vec<NodeStepSpec>,
     /// How it ends.
     pub(crate) end: BodyResultSpec,
 }
@@ -53,6 +56,8 @@ pub(crate) enum BodyResultSpec {
     Raises(MockErrorSpec),
     /// As a mock says that fails at times.
     Mock(FlakyMockSpec),
+    /// As the fixture says for each attempt, from 0: the directives, and the error that it ends with, if any.
+    Attempts(Vec<(Vec<NodeStepSpec>, Option<MockErrorSpec>)>),
     /// By suspending.
     Suspend {
         /// The signal to wait for.
@@ -97,7 +102,8 @@ impl NodeBodySpec {
             spec.drain = Some(NodeDrainSpec { timeout, snapshot: drain.take_text("snapshot_observer")? });
             drain.reject_remaining_keys()?;
         }
-        let nothing = spec.sleep.is_none() && spec.drain.is_none() && !spec.save;
+        spec.steps = take_node_steps(block)?;
+        let nothing = spec.sleep.is_none() && spec.drain.is_none() && !spec.save && spec.steps.is_empty();
         match take_body_result(block)? {
             Some(end) => spec.end = end,
             None if nothing => return Err(missing_directive(block)),
@@ -126,6 +132,9 @@ fn take_body_result(block: &mut YamlMapReader) -> Outcome<Option<BodyResultSpec>
             ends.push(BodyResultSpec::Mock(flaky::parse_flaky_mock(key, it)?));
         }
     }
+    if let Some(list) = block.take_value("per_attempt_behavior") {
+        ends.push(parse_attempt_behaviors(list)?);
+    }
     if let Some(it) = block.take_value("conditional_suspend") {
         ends.push(parse_suspend_on_item(it, block.take_value("on_other_indices"))?);
     }
@@ -133,6 +142,30 @@ fn take_body_result(block: &mut YamlMapReader) -> Outcome<Option<BodyResultSpec>
         return Err(CaseFailure::reader_error(block.path(), "a node ends in more than one way"));
     }
     Ok(ends.pop())
+}
+
+/// Reads `per_attempt_behavior` (observability 045): one entry for each attempt, from 0.
+fn parse_attempt_behaviors(list: LocatedNode) -> Outcome<BodyResultSpec> {
+    let mut attempts = Vec::new();
+    for (at, entry) in list.into_items()?.into_iter().enumerate() {
+        let mut block = entry.into_map_reader()?;
+        let number = block.take_required("attempt")?;
+        if usize::try_from(number.as_integer()?) != Ok(at) {
+            return Err(CaseFailure::reader_error(&number.path, "attempts are in order, from 0"));
+        }
+        let steps = take_node_steps(&mut block)?;
+        let error = match (block.take_value("raises"), block.take_value("succeeds")) {
+            (Some(raised), None) => {
+                let transient = raised.as_text().is_ok_and(adapt::is_transient_marker);
+                Some(MockErrorSpec { transient, ..parse_raised_error(raised)? })
+            }
+            (None, Some(succeeds)) if succeeds.as_bool()? => None,
+            _ => return Err(CaseFailure::reader_error(block.path(), "an attempt raises or succeeds")),
+        };
+        block.reject_remaining_keys()?;
+        attempts.push((steps, error));
+    }
+    Ok(BodyResultSpec::Attempts(attempts))
 }
 
 fn missing_directive(block: &YamlMapReader) -> CaseFailure {

@@ -36,6 +36,24 @@ pub(crate) struct BranchSpec {
     pub(crate) middleware: Vec<MiddlewareSpec>,
     /// The field that, when it is not true, keeps the branch from running.
     pub(crate) when: Option<String>,
+    /// Entries that the branch adds to the caller's metadata: the key, the entry of the item around it.
+    pub(crate) augments: Vec<(String, String)>,
+}
+
+impl BranchSpec {
+    /// A branch that is written as a name alone: it runs the graph of that name (observability 048, 055).
+    fn of_subgraph(name: String) -> Self {
+        Self {
+            subgraph: Some(name.clone()),
+            name,
+            call: None,
+            inputs: None,
+            outputs: None,
+            middleware: Vec::new(),
+            when: None,
+            augments: Vec::new(),
+        }
+    }
 }
 
 impl ParallelBranchesSpec {
@@ -46,9 +64,14 @@ impl ParallelBranchesSpec {
     pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.into_map_reader()?;
         let mut branches = Vec::new();
-        let mut declared = block.take_required("branches")?.into_map_reader()?;
-        while let Some((name, it)) = declared.take_next_entry() {
-            branches.push(parse_branch(name, it)?);
+        let declared = block.take_required("branches")?;
+        if let Ok(names) = declared.clone().into_texts() {
+            branches.extend(names.into_iter().map(BranchSpec::of_subgraph));
+        } else {
+            let mut declared = declared.into_map_reader()?;
+            while let Some((name, branch)) = declared.take_next_entry() {
+                branches.push(parse_branch(name, branch)?);
+            }
         }
         let spec = Self {
             branches,
@@ -89,6 +112,11 @@ fn parse_branch(name: String, spot: LocatedNode) -> Outcome<BranchSpec> {
             .transpose()?
             .unwrap_or_default(),
         when: when.transpose()?,
+        augments: block
+            .take_value("augment_metadata_from_outer_item")
+            .map(parse_name_pairs)
+            .transpose()?
+            .unwrap_or_default(),
     };
     block.reject_remaining_keys()?;
     Ok(spec)

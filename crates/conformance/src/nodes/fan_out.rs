@@ -3,12 +3,13 @@
 use crate::adapt;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
+use crate::inner_graphs::ITEM_FIELD;
 use crate::middleware::{self, MiddlewareSpec};
 
 use super::parse_name_pairs;
 
 /// A fan-out as the fixture describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct FanOutSpec {
     /// The subgraph of each instance.
     pub(crate) subgraph: String,
@@ -38,6 +39,15 @@ pub(crate) struct FanOutSpec {
     pub(crate) middleware: Vec<MiddlewareSpec>,
     /// The case ends the process when this instance is done.
     pub(crate) abort_after: Option<u64>,
+    /// What the fixture says instead of the fields, where it leaves them to the adapter (`inner_subgraph`).
+    pub(crate) brief: Option<BriefFanOutSpec>,
+}
+
+/// A fan-out whose fields are left to the adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BriefFanOutSpec {
+    /// Entries that each instance adds to the caller's metadata: the key, the entry of the item.
+    pub(crate) augments: Vec<(String, String)>,
 }
 
 /// How many run at once.
@@ -74,8 +84,14 @@ impl FanOutSpec {
     /// When the fixture block has an unknown key or value.
     pub(super) fn from_yaml_node(spot: LocatedNode) -> Outcome<Self> {
         let mut block = spot.into_map_reader()?;
+        let inner = block.take_text("inner_subgraph")?;
+        let augments = block.take_value("augment_metadata_from_field").map(parse_name_pairs).transpose()?;
         let mut spec = Self {
-            subgraph: block.take_required("subgraph")?.as_text()?.to_owned(),
+            subgraph: match &inner {
+                Some(inner) => inner.clone(),
+                None => block.take_required("subgraph")?.as_text()?.to_owned(),
+            },
+            brief: inner.map(|_| BriefFanOutSpec { augments: augments.clone().unwrap_or_default() }),
             items: None,
             count: block.take_value("count").map(|value| parse_number_source(&value)).transpose()?,
             collect: block.take_text("collect_field")?,
@@ -118,20 +134,24 @@ impl FanOutSpec {
                 outputs.next().map_or((spec.target, None), |(to, from)| (Some(to), Some(from)));
         }
         spec.extra.extend(outputs);
-        let (items, item) =
-            (block.take_text("items_field")?, block.take_text("item_field")?.or(mapping.item));
-        spec.items = match (items, item) {
-            (None, None) => None,
-            (Some(items), Some(item)) => Some((items, item)),
-            _ => {
-                return Err(CaseFailure::reader_error(
-                    block.path(),
-                    "items_field and item_field go together",
-                ));
-            }
-        };
+        if augments.is_some() && spec.brief.is_none() {
+            return Err(CaseFailure::reader_error(block.path(), "only an inner_subgraph can augment"));
+        }
+        let made = spec.brief.as_ref().map(|_| ITEM_FIELD.to_owned());
+        spec.items = take_items(&mut block, mapping.item.or(made))?;
         block.reject_remaining_keys()?;
         Ok(spec)
+    }
+}
+
+/// Takes the field that has the items, and the field of the subgraph that gets one of them; `otherwise` where it is not
+/// named.
+fn take_items(block: &mut YamlMapReader, otherwise: Option<String>) -> Outcome<Option<(String, String)>> {
+    let (items, item) = (block.take_text("items_field")?, block.take_text("item_field")?.or(otherwise));
+    match (items, item) {
+        (None, None) => Ok(None),
+        (Some(items), Some(item)) => Ok(Some((items, item))),
+        _ => Err(CaseFailure::reader_error(block.path(), "items_field and item_field go together")),
     }
 }
 

@@ -9,6 +9,9 @@ use crate::schema::parse_literals;
 /// The category of mocks over fan-out instances that name none.
 const DEFAULT_CATEGORY: &str = "provider_unavailable";
 
+/// No retry of a fixture tries more often.
+const MOST_FAILURES: usize = 1000;
+
 /// A mock that fails.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FlakyMockSpec {
@@ -116,6 +119,13 @@ fn take_failure_sequence(block: &mut YamlMapReader) -> Outcome<FlakyMockSpec> {
         } else {
             MockFailureMode::Attempts(Vec::new())
         };
+        return Ok(FlakyMockSpec { fails, success: take_success_update(block, "on_success")? });
+    }
+    if let Some(count) = block.take_value("fail_count") {
+        // observability 007: each of the first attempts fails alike.
+        let count = usize::try_from(count.as_integer()?).map_err(|_| count.unexpected_kind("a number"))?;
+        let failure = Some(take_error_category(block)?);
+        let fails = MockFailureMode::Attempts(vec![failure; count.min(MOST_FAILURES)]);
         return Ok(FlakyMockSpec { fails, success: take_success_update(block, "on_success")? });
     }
     let entries = block.take_required("failure_sequence")?.into_items()?.into_iter();

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use singletree::env::{Clock, Timestamp};
 use singletree::llm::BoxFuture;
-use singletree::prompts::{CachedBackend, Error, MemoryBackend, Prompt, PromptBackend, PromptClock, Result};
+use singletree::prompts::{CachedBackend, Error, MemoryBackend, Prompt, PromptBackend, Result};
 
 use super::source;
 use crate::failure::Outcome;
@@ -49,7 +50,7 @@ impl PromptBackendSpec {
 pub(super) struct SteppedClock(Mutex<SystemTime>);
 
 /// So little that it decides no age: fixtures count in seconds.
-const TICK: Duration = Duration::from_nanos(1_000);
+const TICK: Duration = Duration::from_millis(1);
 
 impl SteppedClock {
     pub(super) fn new() -> Self {
@@ -62,10 +63,10 @@ impl SteppedClock {
     }
 }
 
-impl PromptClock for SteppedClock {
-    fn now(&self) -> SystemTime {
+impl Clock for SteppedClock {
+    fn now(&self) -> Timestamp {
         self.advance(TICK);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Timestamp::from(*self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

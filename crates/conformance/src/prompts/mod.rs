@@ -6,6 +6,7 @@ mod backend;
 mod call;
 mod equal;
 mod expect;
+mod graph_prompts;
 mod raised;
 mod setting;
 mod shown;
@@ -17,6 +18,8 @@ use crate::check::AssertionChecker;
 use crate::failure::{CaseFailure, Outcome};
 use crate::fields::{LocatedNode, YamlMapReader};
 use crate::yaml::YamlValue;
+
+pub(crate) use graph_prompts::{GraphPrompts, GraphPromptsSpec};
 
 use backend::PromptBackendSpec;
 use call::PromptCallSpec;

@@ -6,13 +6,14 @@ use super::index::numbers_of_session;
 use super::refusal_error;
 use super::state::{MemoryTables, SessionTables};
 use crate::{
-    Batch, BatchPrecondition, ItemPlacement, ListItemRow, Result, RowMutation, SessionKey, TurnRow, WaitRow,
+    Batch, BatchPrecondition, Error, ItemPlacement, ListItemRow, Result, RowMutation, SessionKey, TurnRow,
+    WaitRow,
 };
 
 /// Checks everything that can refuse a batch.
 pub(super) fn check_batch(state: &MemoryTables, batch: &Batch) -> Result<()> {
-    if batch.fence != state.fence {
-        return Err(refusal_error(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
+    if !state.leases.is_held_under(&batch.key, batch.fence) {
+        return Err(Error::LeaseLost { key: batch.key.clone(), fence: batch.fence });
     }
     if let Some(require) =
         batch.requires.iter().find(|require| !requirement_holds(state, &batch.key, require))

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::{MemoryStore, ready_future, refusal_error};
 use crate::{
-    BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, Result, SessionId,
+    BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Result, SessionId,
     SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
@@ -192,8 +192,7 @@ impl DocumentStore for MemoryStore {
     }
 
     fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
-        let (held, found) = (self.fence, self.lock_tables().fence);
-        ready_future(if held == found { Ok(()) } else { Err(Error::Fenced { held, found }) })
+        ready_future(self.lock_for_writing().map(drop))
     }
 
     fn keep_blob_for(

@@ -7,15 +7,15 @@ use super::numbered::NumberedRows;
 use super::shelf::AuxiliaryTables;
 use crate::{
     AuditRow, CheckpointRecord, Counters, EarlySignalRow, EventRow, FencingToken, FieldValue, InvocationId,
-    ItemPlacement, ListItemRow, PausedRecord, PositionRow, RecordRow, SessionHead, SessionId, SessionKey,
-    TenantId, TurnRow, UsageRow, WaitRow,
+    ItemPlacement, LeaseTable, ListItemRow, PausedRecord, PositionRow, RecordRow, SessionHead, SessionId,
+    SessionKey, TenantId, TurnRow, UsageRow, WaitRow,
 };
 
 /// All data of a store.
 #[derive(Debug)]
 pub(super) struct MemoryTables {
-    /// The fence of the newest handle.
-    pub(super) fence: FencingToken,
+    /// Who holds which session.
+    pub(super) leases: LeaseTable,
     /// The sessions, by tenant so that a tenant's are one range.
     pub(super) sessions: BTreeMap<TenantId, BTreeMap<SessionId, SessionTables>>,
     /// How to find turns and waits across sessions.
@@ -37,7 +37,7 @@ pub(super) struct MemoryTables {
 impl Default for MemoryTables {
     fn default() -> Self {
         Self {
-            fence: FencingToken(1),
+            leases: LeaseTable::new(FencingToken(1)),
             sessions: BTreeMap::new(),
             index: MemoryIndexes::default(),
             former: BTreeMap::new(),
@@ -51,6 +51,20 @@ impl Default for MemoryTables {
 }
 
 impl MemoryTables {
+    /// Returns a fence that is higher than all before.
+    pub(super) fn draw_number(&mut self) -> FencingToken {
+        let number = FencingToken(self.leases.newest_fence().0 + 1);
+        self.leases.record_number(number);
+        number
+    }
+
+    /// Gives a session to a handle and returns its fence.
+    pub(super) fn take_lease(&mut self, owner: FencingToken, key: &SessionKey) -> FencingToken {
+        let fence = self.leases.find_fence(owner, key).unwrap_or_else(|| self.draw_number());
+        self.leases.grant_lease(owner, key, fence);
+        fence
+    }
+
     /// Returns a session.
     pub(super) fn find_session(&self, key: &SessionKey) -> Option<&SessionTables> {
         self.sessions.get(&key.tenant)?.get(&key.session)

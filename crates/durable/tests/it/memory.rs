@@ -5,36 +5,65 @@ use singletree_durable::{
     PausedStatus, PausedStore, RowMutation, StoredBlob, StoredTurnStatus, TurnRow,
 };
 
-use crate::rows::{batch, head, invocation, item, key, turn};
+use crate::rows::{acquire, batch, batch_under, head, invocation, item, key, turn};
 
 fn is_refused<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Refused { .. }))
+}
+
+fn is_fenced<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::Fenced { held: FencingToken(1), found: FencingToken(2) }))
 }
 
 #[tokio::test]
 async fn handles_from_before_a_reopening_write_nothing_and_still_read() {
     let old = MemoryStore::new();
     let clone = old.clone();
-    old.apply(batch(&old, [RowMutation::Head(head(1))])).await.unwrap();
+    let before = acquire(&old, &key());
+    old.apply(batch_under(before, [RowMutation::Head(head(1))])).await.unwrap();
     let new = old.reopen();
-    assert_eq!((old.fence(), new.fence()), (FencingToken(1), FencingToken(2)));
+    let after = acquire(&new, &key());
+    assert_eq!((before, after), (FencingToken(1), FencingToken(2)));
     for stale in [&old, &clone] {
-        assert!(is_refused(&stale.apply(batch(stale, [RowMutation::Head(head(2))])).await));
         // Not with the new fence either: the handle itself is stale.
-        assert!(is_refused(&stale.apply(batch(&new, [RowMutation::Head(head(2))])).await));
+        for fence in [before, after] {
+            assert!(is_fenced(&stale.apply(batch_under(fence, [RowMutation::Head(head(2))])).await));
+        }
+        assert!(is_fenced(&stale.acquire(&key()).await));
         let record = PausedRecord {
             status: PausedStatus::Suspended,
             body: singletree_durable::JsonDocument::from_text("1"),
         };
         let saved = PausedStore::save(stale, &key().tenant, &invocation("inv"), &record).await;
-        assert!(is_refused(&saved));
-        assert!(is_refused(&stale.change_documents(Vec::new()).await));
-        assert!(is_refused(&stale.expire_documents(crate::rows::at(9), 1).await));
+        assert!(is_fenced(&saved));
+        assert!(is_fenced(&stale.change_documents(Vec::new()).await));
+        assert!(is_fenced(&stale.expire_documents(crate::rows::at(9), 1).await));
         let blob = StoredBlob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
-        assert!(is_refused(&stale.keep_blob(&key(), blob).await));
+        assert!(is_fenced(&stale.keep_blob(&key(), blob).await));
     }
     new.clone().apply(batch(&new, [RowMutation::Head(head(3))])).await.unwrap();
     assert_eq!(old.read_session(&key()).await.unwrap().unwrap().head.version, 3);
+}
+
+// INV-1
+#[tokio::test]
+async fn a_session_belongs_to_the_owner_that_acquired_it_last() {
+    let one = MemoryStore::new();
+    let first = acquire(&one, &key());
+    let two = one.open_beside();
+    let second = acquire(&two, &key());
+    assert_eq!((first, second), (FencingToken(1), FencingToken(2)));
+    let stale = one.apply(batch_under(first, [RowMutation::Head(head(1))])).await.unwrap_err();
+    assert_eq!(stale.category(), "store_lease_lost");
+    two.apply(batch_under(second, [RowMutation::Head(head(2))])).await.unwrap();
+    let third = acquire(&one, &key());
+    assert_eq!(third, FencingToken(3));
+    assert!(matches!(
+        two.apply(batch_under(second, [RowMutation::Head(head(3))])).await,
+        Err(Error::LeaseLost { fence: FencingToken(2), .. })
+    ));
+    one.apply(batch_under(third, [RowMutation::Head(head(4))])).await.unwrap();
+    assert_eq!(one.read_newest_fence().await.unwrap(), third);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Plain rows for tests.
 
+use std::task::{Context, Poll, Waker};
+
 use singletree_durable::{
     Batch, FencingToken, InvocationId, Journal, JsonDocument, ListItemRow, RowMutation, SessionHead,
     SessionId, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TenantId, Timestamp, TurnRow,
@@ -82,8 +84,21 @@ pub(crate) fn wait(no: u64, status: StoredWaitStatus) -> WaitRow {
     }
 }
 
+/// Acquires the session and makes a batch of it.
 pub(crate) fn batch(journal: &dyn Journal, puts: impl Into<Vec<RowMutation>>) -> Batch {
-    let mut batch = Batch::new(key(), journal.fence());
+    batch_under(acquire(journal, &key()), puts)
+}
+
+pub(crate) fn batch_under(fence: FencingToken, puts: impl Into<Vec<RowMutation>>) -> Batch {
+    let mut batch = Batch::new(key(), fence);
     batch.puts = puts.into();
     batch
+}
+
+/// Acquires a session of a memory store, whose futures are ready at once.
+pub(crate) fn acquire(journal: &dyn Journal, key: &SessionKey) -> FencingToken {
+    match journal.acquire(key).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(acquired) => acquired.unwrap().fence,
+        Poll::Pending => panic!("a memory store answers at once"),
+    }
 }

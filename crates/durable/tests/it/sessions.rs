@@ -96,16 +96,16 @@ async fn a_save_leaves_turns_and_events_of_a_chat_in_place() {
 }
 
 #[tokio::test]
-async fn what_a_stale_handle_saves_is_refused_not_a_conflict() {
+async fn what_a_stale_handle_saves_is_fenced_not_a_conflict() {
     let store = MemoryStore::new();
     let sessions = store.session_store();
     sessions.save(&key(), &record(&[]), ExpectedVersion::Any).await.unwrap();
     drop(store.reopen());
     for expected in [ExpectedVersion::Any, ExpectedVersion::Exactly(RecordVersion(1))] {
         let answer = sessions.save(&key(), &record(&[]), expected).await;
-        assert!(matches!(answer, Err(Error::Refused { .. })), "{answer:?}");
+        assert!(matches!(answer, Err(Error::Fenced { .. })), "{answer:?}");
     }
-    assert!(matches!(sessions.delete(&key()).await, Err(Error::Refused { .. })));
+    assert!(matches!(sessions.delete(&key()).await, Err(Error::Fenced { .. })));
 }
 
 #[tokio::test]

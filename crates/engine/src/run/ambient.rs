@@ -8,9 +8,13 @@ use singletree_durable::InvocationId;
 use singletree_graph::{Identity, Snapshot};
 
 use super::attempt::OpenAttempt;
+use super::calls::ObservedCalls;
 use super::chain::UnitContext;
+use super::event::GraphEvent;
 use super::fault::NodeError;
 use super::level::containers_outwards;
+use super::lifecycle_event::MetadataEvent;
+use super::metadata::{MetadataScope, check_metadata};
 use super::scope::{NodeAttempt, RunContext};
 use super::signal::Signal;
 use super::suspend::AbortRequest;
@@ -26,7 +30,7 @@ pub(crate) struct CurrentInvocation {
 #[derive(Clone)]
 enum AmbientContext {
     /// Inside an invocation, but in no node's body: an edge function, a reducer.
-    Invocation(CurrentInvocation),
+    Invocation(Arc<RunContext>),
     /// Inside an observer.
     Observer(CurrentInvocation),
     /// Inside a middleware.
@@ -43,12 +47,15 @@ struct MiddlewareContext {
     open: Arc<OpenAttempt>,
     /// The state that the middleware received.
     state: Snapshot,
+    metadata: Arc<MetadataScope>,
+    calls: ObservedCalls,
 }
 
 impl AmbientContext {
     fn current_invocation(&self) -> &CurrentInvocation {
         match self {
-            Self::Invocation(who) | Self::Observer(who) => who,
+            Self::Observer(who) => who,
+            Self::Invocation(run) => &run.who,
             Self::Middleware(wrapping) => &wrapping.run.who,
             Self::Node(scope) => &scope.run.who,
         }
@@ -68,11 +75,61 @@ pub fn current_identity() -> Option<Arc<Identity>> {
     AMBIENT.try_with(|it| it.current_invocation().identity.clone()).ok()
 }
 
-/// Returns the caller's metadata of the running invocation
-/// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)); reaches as far as [`current_identity`].
+/// Returns the caller's metadata as this code sees it: of the invocation
+/// ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata)) and with what was added on the way here
+/// ([`add_invocation_metadata`]). An observer sees what the invocation began with. Empty outside of an invocation;
+/// reaches as far as [`current_identity`].
+///
+/// spec: observability §3.4
 #[must_use]
-pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
-    AMBIENT.try_with(|it| it.current_invocation().metadata.clone()).ok()
+pub fn current_metadata() -> Arc<Map<String, Value>> {
+    let entries = AMBIENT.try_with(|ambient| match ambient {
+        AmbientContext::Invocation(run) => run.metadata.entries(),
+        AmbientContext::Observer(who) => who.metadata.clone(),
+        AmbientContext::Middleware(wrapping) => wrapping.metadata.entries(),
+        AmbientContext::Node(scope) => scope.level.metadata.entries(),
+    });
+    entries.unwrap_or_default()
+}
+
+/// Adds to the caller's metadata from a function that was not handed the context, as
+/// [`Ctx::add_metadata`](crate::Ctx::add_metadata) does. Outside of nodes and middleware it does nothing.
+///
+/// # Errors
+/// `invalid_argument` for a reserved key or a value that is neither a scalar nor an array of scalars; then nothing is
+/// added.
+pub fn add_invocation_metadata(entries: Map<String, Value>) -> crate::Result<()> {
+    check_metadata(&entries)?;
+    let added = AMBIENT.try_with(|ambient| match ambient {
+        AmbientContext::Invocation(_) | AmbientContext::Observer(_) => None,
+        AmbientContext::Middleware(wrapping) => Some((wrapping.metadata.clone(), wrapping.calls.clone())),
+        AmbientContext::Node(scope) => Some((scope.level.metadata.clone(), ObservedCalls::of_node(scope))),
+    });
+    if let Ok(Some((scope, calls))) = added {
+        add_to_scope(&scope, &calls, entries);
+    }
+    Ok(())
+}
+
+/// Returns the reports of calls for code that was not handed the context, as [`Ctx::calls`](crate::Ctx::calls) does.
+/// Outside of nodes and middleware it reports nothing.
+#[must_use]
+pub fn current_calls() -> ObservedCalls {
+    let calls = AMBIENT.try_with(|ambient| match ambient {
+        AmbientContext::Invocation(_) | AmbientContext::Observer(_) => ObservedCalls::unobserved(),
+        AmbientContext::Middleware(wrapping) => wrapping.calls.clone(),
+        AmbientContext::Node(scope) => ObservedCalls::of_node(scope),
+    });
+    calls.unwrap_or_else(|_| ObservedCalls::unobserved())
+}
+
+/// Adds entries that were checked, and tells observers.
+pub(crate) fn add_to_scope(scope: &MetadataScope, calls: &ObservedCalls, entries: Map<String, Value>) {
+    if let Some((source, run)) = calls.event_source().zip(calls.run()) {
+        let at = run.core.env.clock.now();
+        calls.dispatch(GraphEvent::MetadataAdded(MetadataEvent { source, at, entries: entries.clone() }));
+    }
+    scope.add_entries(entries);
 }
 
 /// Tells whether this code runs in an observer of an invocation.
@@ -129,8 +186,8 @@ fn unsupported_context_error(context: &str) -> NodeError {
     Error::SuspensionContext { context: context.into(), state: None }.into()
 }
 
-pub(crate) async fn run_in_invocation<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(AmbientContext::Invocation(who), work).await
+pub(crate) async fn run_in_invocation<T>(run: Arc<RunContext>, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(AmbientContext::Invocation(run), work).await
 }
 
 pub(crate) async fn run_in_observer<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
@@ -147,6 +204,7 @@ pub(crate) async fn run_in_middleware<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let (run, within, open) = (seat.run.clone(), seat.within.clone(), seat.open.clone());
-    let wrapping = Arc::new(MiddlewareContext { run, within, open, state: state.clone() });
+    let (metadata, calls) = (seat.metadata.clone(), ObservedCalls::of_middleware(seat));
+    let wrapping = Arc::new(MiddlewareContext { run, within, open, state: state.clone(), metadata, calls });
     AMBIENT.scope(AmbientContext::Middleware(wrapping), work).await
 }

@@ -28,6 +28,7 @@ use crate::plan::session::SessionShape;
 
 /// Collects a graph's nodes and edges; [`GraphBuilder::compile`] checks them (graph-engine §2).
 pub struct GraphBuilder<S> {
+    name: Option<Arc<str>>,
     draft: GraphDraft,
     works: Vec<NodeWork>,
     around_all: Vec<Arc<dyn Middleware>>,
@@ -75,6 +76,7 @@ impl<S: State> GraphBuilder<S> {
         let session = SessionShape::default();
         let paused: Arc<dyn PausedStore> = Arc::new(MemoryStore::new());
         Self {
+            name: None,
             draft: GraphDraft { schema, nodes: Vec::new(), edges: Vec::new(), entry: None, session },
             works: Vec::new(),
             around_all: Vec::new(),
@@ -99,6 +101,13 @@ impl<S: State> GraphBuilder<S> {
     fn add_node(mut self, name: String, kind: DraftNodeKind, work: NodeWork) -> Self {
         self.draft.nodes.push(DraftNode { name, kind });
         self.works.push(work);
+        self
+    }
+
+    /// Names the graph, for traces: a subgraph's span carries the name (observability §5.3). It has no other meaning.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -343,6 +352,7 @@ impl<S: State> GraphBuilder<S> {
             |from, to, source| Error::CheckpointMigration { from, to, source },
         )?;
         Ok(Graph::from_core(GraphCore::new(GraphCoreParts {
+            name: self.name,
             topology,
             works: self.works,
             chains,

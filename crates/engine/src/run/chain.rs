@@ -5,14 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use singletree_durable::BoxFuture;
 use singletree_graph::{Identity, NodeLineage, Snapshot, StateUpdate, catch_panic};
 
 use super::ambient;
 use super::attempt::OpenAttempt;
+use super::call_event::EventSource;
+use super::calls::ObservedCalls;
 use super::event::{GraphEvent, IsolationEvent};
 use super::fault::NodeError;
 use super::level::GraphLevel;
+use super::metadata::MetadataScope;
 use super::middleware::Middleware;
 use super::panic::catch_future_panic;
 use super::scope::{NodeAttempt, RunContext};
@@ -52,6 +56,22 @@ pub(crate) struct UnitContext {
     pub(crate) within: Option<Arc<NodeAttempt>>,
     /// The attempt whose end is not told yet.
     pub(crate) open: Arc<OpenAttempt>,
+    /// The caller's metadata as the unit sees it.
+    pub(crate) metadata: Arc<MetadataScope>,
+}
+
+impl UnitContext {
+    /// Describes the unit as the source of events of its middleware.
+    pub(crate) fn event_source(&self) -> EventSource {
+        EventSource {
+            identity: self.run.who.identity.clone(),
+            node_name: self.place.node.clone(),
+            namespace: self.place.namespace.clone(),
+            step: None,
+            attempt_index: self.last.load(Ordering::Relaxed),
+            lineage: self.lineage.clone(),
+        }
+    }
 }
 
 /// The rest of a chain, inside of the middleware that receives it.
@@ -63,6 +83,8 @@ pub struct Next<'a> {
     state: &'a Snapshot,
     attempt: u32,
     calls: u32,
+    /// The caller's metadata before the first call.
+    baseline: Option<Arc<Map<String, Value>>>,
 }
 
 impl<'a> Next<'a> {
@@ -72,7 +94,7 @@ impl<'a> Next<'a> {
         unit: &'a dyn ExecutionUnit,
         state: &'a Snapshot,
     ) -> Self {
-        Next { rest: chain, unit, state, attempt: unit.unit_context().first, calls: 0 }
+        Next { rest: chain, unit, state, attempt: unit.unit_context().first, calls: 0, baseline: None }
     }
 
     /// Runs the inner part of the chain with this state, and returns its update.
@@ -105,12 +127,18 @@ impl<'a> Next<'a> {
     async fn run_rest_of_chain(&mut self, attempt: u32, state: &Snapshot) -> Result<StateUpdate, NodeError> {
         self.calls = self.calls.saturating_add(1);
         let unit = self.unit;
+        let metadata = &unit.unit_context().metadata;
+        match &self.baseline {
+            None => self.baseline = Some(metadata.entries()),
+            // What a failed attempt added is not carried over (observability §3.4).
+            Some(baseline) => metadata.reset_to(baseline.clone()),
+        }
         let Some((first, rest)) = self.rest.split_first() else {
             unit.settle_attempt();
             unit.unit_context().last.store(attempt, Ordering::Relaxed);
             return unit.perform_attempt(state, attempt).await;
         };
-        let next = Next { rest, unit, state, attempt, calls: 0 };
+        let next = Next { rest, unit, state, attempt, calls: 0, baseline: None };
         let running = catch_panic(|| first.call(state, next)).map_err(NodeError::new)?;
         let seat = unit.unit_context();
         let running = ambient::run_in_middleware(seat, state, async { catch_future_panic(running).await });
@@ -160,6 +188,18 @@ impl<'a> Next<'a> {
     #[must_use]
     pub fn identity(&self) -> &'a Identity {
         &self.unit.unit_context().run.who.identity
+    }
+
+    /// Returns which node, instance or branch the chain surrounds, as events tell it.
+    #[must_use]
+    pub fn event_source(&self) -> EventSource {
+        self.unit.unit_context().event_source()
+    }
+
+    /// Returns the reports of calls that the middleware makes (graph-engine §6).
+    #[must_use]
+    pub fn calls(&self) -> ObservedCalls {
+        ObservedCalls::of_middleware(self.unit.unit_context())
     }
 
     /// Returns the extension of this type that the caller passed to this invocation.

@@ -9,11 +9,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_env::Timer;
+use singletree_env::{RandomSource, Timer};
 use singletree_graph::{FieldContent, Identity, Item, NodeLineage, Snapshot, State, StateUpdate};
 
+use super::ambient;
+use super::call_event::EventSource;
+use super::calls::ObservedCalls;
 use super::fault::NodeResult;
 use super::graph::NodeBody;
+use super::metadata::check_metadata;
 use super::observe::DrainSummary;
 use super::scope::NodeAttempt;
 use super::signal::Signal;
@@ -68,16 +72,48 @@ impl<S: State> Ctx<S> {
         self.scope.run.core.env.timer.as_ref()
     }
 
+    /// Returns the graph's random numbers ([`GraphBuilder::env`](crate::GraphBuilder::env)): for the jitter of waits.
+    #[must_use]
+    pub fn random_source(&self) -> &dyn RandomSource {
+        self.scope.run.core.env.rng.as_ref()
+    }
+
     /// Returns who the invocation is.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.scope.run.who.identity
     }
 
-    /// Returns the caller's metadata of this invocation (graph-engine §3, observability §3.4).
+    /// Returns the caller's metadata as the node sees it now (graph-engine §3, observability §3.4): of the invocation,
+    /// and with what this node and those before it have added. Additions inside of an instance or a branch are seen
+    /// there alone; those of an attempt that failed are not seen by the next one.
     #[must_use]
-    pub fn caller_metadata(&self) -> &Map<String, Value> {
-        &self.scope.run.who.metadata
+    pub fn caller_metadata(&self) -> Arc<Map<String, Value>> {
+        self.scope.level.metadata.entries()
+    }
+
+    /// Adds an entry to the caller's metadata, in place of an earlier one of the key: for this node, for those after it,
+    /// and for those inside of them (observability §3.4). Observers are told.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a reserved key or a value that is neither a scalar nor an array of scalars.
+    pub fn add_metadata(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), Error> {
+        let entries = Map::from_iter([(key.into(), value.into())]);
+        check_metadata(&entries)?;
+        ambient::add_to_scope(&self.scope.level.metadata, &self.calls(), entries);
+        Ok(())
+    }
+
+    /// Returns which execution of which node this is, as events tell it: logs name their place by it.
+    #[must_use]
+    pub fn event_source(&self) -> EventSource {
+        self.scope.event_source()
+    }
+
+    /// Returns the reports of the calls of models and tools that the node makes (graph-engine §6).
+    #[must_use]
+    pub fn calls(&self) -> ObservedCalls {
+        ObservedCalls::of_node(&self.scope)
     }
 
     /// Returns the path to this node, outermost first, its own name last.

@@ -1,7 +1,7 @@
 //! Running parallel branches (pipeline-utilities §11).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use singletree_durable::BoxFuture;
 use singletree_graph::{FramePosition, LineageBoundary, NodeLineage, Snapshot, StateUpdate};
@@ -15,8 +15,10 @@ use super::event::{BranchesConfig, ContainerConfig};
 use super::fault::NodeError;
 use super::graph::{GraphCore, NodeBody};
 use super::level::GraphLevel;
+use super::lifecycle::ReportedUnit;
 use super::member::{MemberContext, MemberWork};
 use super::members::MemberSet;
+use super::metadata::MetadataScope;
 use super::panic::call_state_function;
 use super::scope::{NodeAttempt, merge_node_update};
 use super::walk::run_node_body;
@@ -156,6 +158,14 @@ impl BranchesAttempt<'_> {
             level,
             open: Arc::default(),
         };
+        let unit = run.lifecycle_queue().map(|_| ReportedUnit {
+            run,
+            observers: &scope.level.observers,
+            place: &scope.place,
+            lineage: lineage.clone(),
+            attempt: scope.attempt,
+            metadata: &scope.level.metadata,
+        });
         let returned =
             inside.run_with_chain(&work.chain, (lineage, calling.open.clone()), start, &calling).await;
         let ended = returned.and_then(|update| {
@@ -167,6 +177,9 @@ impl BranchesAttempt<'_> {
                 Ok((_, after)) => open.report_merged(after),
                 Err(error) => open.report_failed_with(open.describe_node_error(error)),
             }
+        }
+        if let Some(unit) = unit {
+            unit.report_ended(ended.as_ref().err().map(|error| scope.describe_node_error(error)));
         }
         let (update, _) = ended?;
         run.settle_completed_member_node(|| calling.level.fact_name_prefix(&plan.name, calling.ordinal));
@@ -184,10 +197,14 @@ struct SubgraphBranch<'a> {
 }
 
 impl MemberWork for SubgraphBranch<'_> {
+    fn inner_graph(&self) -> Option<&GraphCore> {
+        Some(&self.level.core)
+    }
+
     fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
-        attempt: u32,
+        attempt: (u32, &'a Arc<MetadataScope>),
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let walked = self
@@ -211,14 +228,18 @@ struct FunctionBranch<'a> {
 }
 
 impl MemberWork for FunctionBranch<'_> {
+    fn inner_graph(&self) -> Option<&GraphCore> {
+        None
+    }
+
     fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
-        attempt: u32,
+        (attempt, metadata): (u32, &'a Arc<MetadataScope>),
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         let (run, base) = (self.inside.run, self.inside.scope.graph_state());
         let (lineage, strand) = (self.level.lineage.clone(), self.level.strand.clone());
-        let level = self.level.member_level(lineage, strand, attempt);
+        let level = self.level.member_level(lineage, (strand, metadata.clone()), attempt);
         level.strand.set_frame_position(0, &self.place.node, (FramePosition::Before, attempt), state);
         let scope = Arc::new(NodeAttempt {
             run: run.clone(),
@@ -230,6 +251,7 @@ impl MemberWork for FunctionBranch<'_> {
             state: state.clone(),
             base: (!state.is_same_state(base)).then(|| base.clone()),
             container: None,
+            calls: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         });
         self.open.begin_attempt(&scope);

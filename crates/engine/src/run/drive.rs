@@ -19,6 +19,7 @@ use super::ambient::{self, CurrentInvocation};
 use super::graph::GraphCore;
 use super::invoke::{EntryHook, InvokeOptions, RunMonitor, RunStart};
 use super::level::GraphLevel;
+use super::lifecycle;
 use super::metadata;
 use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 use super::pause;
@@ -65,23 +66,30 @@ pub(crate) async fn drive_run(
     watch: &RunMonitor,
 ) -> Result<RunOutcome<Snapshot>> {
     metadata::check_metadata(&options.metadata)?;
-    let opened = open_starting_point(core, port.as_ref(), start).await.and_then(|mut opening| {
-        let identity = match opening.identity.take() {
-            Some(identity) => identity,
-            None => make_identity(core, options.identity)?,
-        };
-        Ok((opening, Arc::new(identity)))
-    });
+    let metadata = Arc::new(options.metadata);
+    let resumed = !matches!(start, RunStart::Fresh { .. });
+    // The identity of a new invocation comes first: its failure to begin is reported under it.
+    let identity = if resumed { None } else { Some(make_identity(core, &options.identity)) };
+    let opened = match identity.transpose() {
+        Ok(made) => open_with_identity(core, port.as_ref(), start, (made.clone(), &options.identity))
+            .await
+            .map_err(|error| (made, error)),
+        Err(error) => Err((None, error)),
+    };
     let (opening, identity) = match opened {
         Ok(opened) => opened,
-        Err(error) => {
+        Err((made, error)) => {
             // Nothing ran. The port gets the outcome; an error of the port's own is dropped, since this one is
             // returned.
             drop(port.record_ending(RunEnding::Errored { error: &error, progress: None }).await);
+            if let Some(identity) = made.map(Arc::new) {
+                let who = CurrentInvocation { identity, metadata };
+                lifecycle::report_failed_start(core, (options.observers, options.label), who, &error);
+            }
             return Err(error);
         }
     };
-    let who = CurrentInvocation { identity, metadata: Arc::new(options.metadata) };
+    let who = CurrentInvocation { identity, metadata };
     let observers = RunObservers::collect_observers(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
         EventQueue::start_with_worker(
@@ -95,9 +103,10 @@ pub(crate) async fn drive_run(
         core.track_backlog(queue.event_backlog());
     }
     let run = Arc::new(RunContext::new(RunContextParts {
-        who: who.clone(),
+        who,
         core: core.clone(),
         port,
+        label: options.label,
         extensions: options.extensions,
         queue,
         observers,
@@ -109,9 +118,26 @@ pub(crate) async fn drive_run(
     }));
     watch.set_run_context(&run);
     let over = QueueCloser(&run);
-    let outcome = ambient::run_in_invocation(who, run_and_record_ending(&run, opening.begin)).await;
+    run.report_begun(opening.begin.outermost_state(), resumed);
+    let outcome = ambient::run_in_invocation(run.clone(), run_and_record_ending(&run, opening.begin)).await;
+    run.report_outcome(&outcome);
     drop(over);
     outcome
+}
+
+/// Opens the starting point of a run, and determines its identity: the stored one, the one that was made, or a new one.
+async fn open_with_identity(
+    core: &Arc<GraphCore>,
+    port: &dyn PersistencePort,
+    start: RunStart,
+    (made, asked): (Option<Identity>, &RequestedIdentity),
+) -> Result<(StartingPoint, Arc<Identity>)> {
+    let mut opening = open_starting_point(core, port, start).await?;
+    let identity = match opening.identity.take().or(made) {
+        Some(identity) => identity,
+        None => make_identity(core, asked)?,
+    };
+    Ok((opening, Arc::new(identity)))
 }
 
 /// Closes the run's queues when it is over, also by being dropped: others may hold parts of it for longer.
@@ -126,16 +152,16 @@ impl Drop for QueueCloser<'_> {
     }
 }
 
-fn make_identity(core: &GraphCore, asked: RequestedIdentity) -> Result<Identity> {
+fn make_identity(core: &GraphCore, asked: &RequestedIdentity) -> Result<Identity> {
     let fresh = || core.env.ids.generate_uuid();
-    let invocation_id = match asked.invocation_id {
-        Some(id) => id,
+    let invocation_id = match &asked.invocation_id {
+        Some(id) => id.clone(),
         None => fresh()
             .try_into()
             .map_err(|error| Error::Argument { what: format!("the source of ids failed: {error}") })?,
     };
-    let correlation_id = asked.correlation_id.unwrap_or_else(fresh);
-    Ok(Identity { invocation_id, correlation_id, session_id: asked.session_id })
+    let correlation_id = asked.correlation_id.clone().unwrap_or_else(fresh);
+    Ok(Identity { invocation_id, correlation_id, session_id: asked.session_id.clone() })
 }
 
 /// Runs to an end and records it.

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use singletree_durable::{InvocationId, Timestamp};
 use singletree_graph::{Descriptor, Identity, NodeLineage, Snapshot, StateUpdate};
 
+use super::call_event::{
+    CallerMetadata, LlmAttemptEvent, LlmCompletionEvent, LlmFailedEvent, LlmTokenEvent, ToolCallEvent,
+    ToolCallFailedEvent,
+};
 use super::classify::Classification;
+use super::lifecycle_event::{InvocationEvent, MetadataEvent, UnitEvent};
+use super::retrieval_event::{EmbeddingEvent, EmbeddingFailedEvent, RerankEvent, RerankFailedEvent};
 use crate::plan::policy::ErrorPolicy;
 
 /// When in an attempt an event is.
@@ -81,6 +87,8 @@ pub struct NodeEvent {
     pub lineage: NodeLineage,
     /// The resolved configuration of a container, on its own events.
     pub container: Option<ContainerConfig>,
+    /// The caller's metadata.
+    pub caller_invocation_metadata: CallerMetadata,
 }
 
 /// The configuration of a node with several inner runs, resolved when the node was entered (graph-engine §6).
@@ -226,32 +234,107 @@ impl NodeEvent {
 }
 
 /// Everything that observers see.
+///
+/// Only events of nodes have a phase. The others reach every observer; those about lifecycles only the observers that
+/// ask for them.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum GraphEvent {
     /// A node's attempt starts or ends.
     Node(NodeEvent),
-    /// A failure was caught and replaced. It has no phase: observers of any phase see it.
+    /// A failure was caught and replaced.
     FailureIsolated(IsolationEvent),
-    /// The run was saved at the end of a node execution, after that one's own event. It has no phase, either.
+    /// The run was saved at the end of a node execution, after that one's own event.
     CheckpointSaved(CheckpointEvent),
+    /// The caller's metadata was added to.
+    MetadataAdded(MetadataEvent),
+    /// A model answered.
+    LlmCompletion(LlmCompletionEvent),
+    /// A model call failed.
+    LlmFailed(LlmFailedEvent),
+    /// A piece of a streamed answer arrived.
+    LlmToken(LlmTokenEvent),
+    /// A tool returned.
+    ToolCall(ToolCallEvent),
+    /// A tool failed.
+    ToolCallFailed(ToolCallFailedEvent),
+    /// Texts were embedded.
+    Embedding(EmbeddingEvent),
+    /// Texts could not be embedded.
+    EmbeddingFailed(EmbeddingFailedEvent),
+    /// Documents were ranked.
+    Rerank(RerankEvent),
+    /// Documents could not be ranked.
+    RerankFailed(RerankFailedEvent),
+    /// The invocation begins or ends: about a lifecycle.
+    Invocation(InvocationEvent),
+    /// An inner run begins or ends: about a lifecycle.
+    Unit(UnitEvent),
+    /// An attempt of a model call ended: about a lifecycle.
+    LlmAttempt(LlmAttemptEvent),
 }
 
 impl GraphEvent {
+    /// Returns who the invocation is that the event is of.
+    #[must_use]
+    pub fn identity(&self) -> &Arc<Identity> {
+        match self {
+            Self::Node(event) => &event.identity,
+            Self::FailureIsolated(event) => &event.identity,
+            Self::CheckpointSaved(event) => &event.identity,
+            Self::MetadataAdded(event) => &event.source.identity,
+            Self::LlmCompletion(event) => &event.call.source.identity,
+            Self::LlmFailed(event) => &event.call.source.identity,
+            Self::LlmToken(event) => &event.call.source.identity,
+            Self::LlmAttempt(event) => &event.call.source.identity,
+            Self::ToolCall(event) => &event.execution.source.identity,
+            Self::ToolCallFailed(event) => &event.execution.source.identity,
+            Self::Embedding(event) => &event.call.source.identity,
+            Self::EmbeddingFailed(event) => &event.call.source.identity,
+            Self::Rerank(event) => &event.call.source.identity,
+            Self::RerankFailed(event) => &event.call.source.identity,
+            Self::Invocation(event) => &event.identity,
+            Self::Unit(event) => &event.identity,
+        }
+    }
+
     /// Returns the invocation that the event is of.
     #[must_use]
     pub fn invocation_id(&self) -> &InvocationId {
-        match self {
-            Self::Node(event) => &event.identity.invocation_id,
-            Self::FailureIsolated(event) => &event.identity.invocation_id,
-            Self::CheckpointSaved(event) => &event.identity.invocation_id,
-        }
+        &self.identity().invocation_id
     }
 
     pub(crate) fn attempt_phase(&self) -> Option<AttemptPhase> {
         match self {
             Self::Node(event) => Some(event.phase),
-            Self::FailureIsolated(_) | Self::CheckpointSaved(_) => None,
+            _ => None,
         }
+    }
+
+    /// Tells whether only observers of lifecycles see it.
+    pub(crate) fn is_about_lifecycle(&self) -> bool {
+        matches!(self, Self::Invocation(_) | Self::Unit(_) | Self::LlmAttempt(_))
+    }
+
+    /// Returns the event as an observer sees it that did not ask for the caller's metadata, where that differs.
+    pub(crate) fn without_caller_metadata(&self) -> Option<Self> {
+        let mut event = self.clone();
+        let metadata = match &mut event {
+            Self::Node(event) => &mut event.caller_invocation_metadata,
+            Self::LlmCompletion(event) => &mut event.caller_invocation_metadata,
+            Self::LlmFailed(event) => &mut event.caller_invocation_metadata,
+            Self::LlmToken(event) => &mut event.caller_invocation_metadata,
+            Self::LlmAttempt(event) => &mut event.caller_invocation_metadata,
+            Self::ToolCall(event) => &mut event.caller_invocation_metadata,
+            Self::ToolCallFailed(event) => &mut event.caller_invocation_metadata,
+            Self::Embedding(event) => &mut event.call.caller_invocation_metadata,
+            Self::EmbeddingFailed(event) => &mut event.call.caller_invocation_metadata,
+            Self::Rerank(event) => &mut event.call.caller_invocation_metadata,
+            Self::RerankFailed(event) => &mut event.call.caller_invocation_metadata,
+            Self::Invocation(event) => &mut event.caller_invocation_metadata,
+            Self::Unit(event) => &mut event.caller_invocation_metadata,
+            Self::FailureIsolated(_) | Self::CheckpointSaved(_) | Self::MetadataAdded(_) => return None,
+        };
+        metadata.take().map(|_| event)
     }
 }

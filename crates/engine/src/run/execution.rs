@@ -1,6 +1,6 @@
 //! Node executions with a chain of middleware around them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use singletree_durable::BoxFuture;
@@ -16,8 +16,9 @@ use super::fan::{self, FanOutAttempt};
 use super::fan_out::FanOutWork;
 use super::fault::NodeError;
 use super::graph::{GraphCore, NodeBody, NodeWork};
+use super::lifecycle::ReportedUnit;
 use super::member::MemberContext;
-use super::scope::NodeAttempt;
+use super::scope::{NodeAttempt, describe_graph_error};
 use super::walk::{GraphWalker, InnerStandpoints, NodeStep, run_node_body};
 use crate::error::{NodeLocation, Result};
 use crate::plan::topology::{TopologyNode, TopologyNodeKind};
@@ -70,6 +71,7 @@ pub(crate) fn execute_node<'a>(
             last: AtomicU32::new(first),
             within: walker.level.within.clone(),
             open: Arc::new(OpenAttempt::default()),
+            metadata: walker.level.metadata.clone(),
         };
         let (below, reached, performed) = (Mutex::new(below), AtomicBool::new(false), AtomicU32::new(first));
         let ordinal = walker.level.take_ordinal();
@@ -155,6 +157,7 @@ impl NodeExecutionUnit<'_> {
             state: state.clone(),
             base: (!state.is_same_state(self.base)).then(|| self.base.clone()),
             container: None,
+            calls: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }
     }
@@ -287,7 +290,14 @@ impl NodeExecutionUnit<'_> {
         let mut level = walker.level.subgraph_level(walker.run, self.node, child, self.base);
         level.attempt = attempt;
         let below = self.below.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unit = ReportedUnit::of_subgraph(walker.run, walker.level, &self.seat.place, attempt);
+        if let Some(unit) = &unit {
+            unit.report_entered(Some(child));
+        }
         let ended = walker.walk_subgraph(self.node, level, (state, below), &self.seat.place).await;
+        if let Some(unit) = &unit {
+            unit.report_ended(ended.as_ref().err().map(describe_graph_error));
+        }
         ended.map_err(NodeError::from_engine_error)
     }
 }

@@ -11,9 +11,11 @@ use super::container::{
 use super::event::{ContainerConfig, FanOutConfig};
 use super::fan_out::FanOutWork;
 use super::fault::NodeError;
+use super::graph::GraphCore;
 use super::level::GraphLevel;
 use super::member::{MemberContext, MemberWork};
 use super::members::MemberSet;
+use super::metadata::MetadataScope;
 use super::panic::call_state_function;
 use crate::error::{Error, NodeLocation};
 use crate::plan::fan_out::{EmptyFanOutPolicy, FanOutPlan, FixedOrComputed, InstanceSource};
@@ -151,10 +153,14 @@ struct FanOutInstance<'a> {
 }
 
 impl MemberWork for FanOutInstance<'_> {
+    fn inner_graph(&self) -> Option<&GraphCore> {
+        Some(&self.fanning.fan.core)
+    }
+
     fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
-        attempt: u32,
+        attempt: (u32, &'a Arc<MetadataScope>),
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
             let FanOutAttempt { inside, plan, level, .. } = self.fanning;

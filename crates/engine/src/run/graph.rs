@@ -41,6 +41,7 @@ pub(crate) enum NodeWork {
 
 /// A compiled graph without its state type, shared by its runs.
 pub(crate) struct GraphCore {
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) topology: GraphTopology,
     /// The work of each node, by the topology's numbers.
     pub(crate) works: Vec<NodeWork>,
@@ -67,6 +68,7 @@ struct GraphObservers {
 
 /// The parts of a compiled graph.
 pub(crate) struct GraphCoreParts {
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) topology: GraphTopology,
     pub(crate) works: Vec<NodeWork>,
     /// The middleware around each node, by the topology's numbers.
@@ -82,6 +84,7 @@ pub(crate) struct GraphCoreParts {
 impl GraphCore {
     pub(crate) fn new(parts: GraphCoreParts) -> Self {
         Self {
+            name: parts.name,
             digest: compute_digest(&parts.topology, &parts.works),
             topology: parts.topology,
             works: parts.works,

@@ -22,6 +22,7 @@ pub struct InvokeOptions {
     pub(crate) identity: RequestedIdentity,
     pub(crate) observers: Vec<Subscription>,
     pub(crate) extensions: Extensions,
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) recovering: bool,
 }
@@ -54,10 +55,17 @@ impl InvokeOptions {
         self
     }
 
+    /// Names the invocation for people who look at traces (observability §8.6). It has no other meaning.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
     /// Says something about the invocation, for people who search for it later (graph-engine §3, observability §3.4).
     ///
-    /// Nodes read it from their context, observers by [`current_metadata`](crate::current_metadata). It belongs to this
-    /// call: nothing stores it, and a resume brings its own. Checked when the invocation begins (`invalid_argument`):
+    /// Nodes read it from their context and may add to it ([`Ctx::add_metadata`](crate::Ctx::add_metadata)), observers
+    /// read it by [`current_metadata`](crate::current_metadata). It belongs to this call: nothing stores it, and a resume brings its own. Checked when the invocation begins (`invalid_argument`):
     /// keys are not empty and not reserved; values are text, numbers, truth values, or arrays of one of these.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use singletree_graph::{LineageBoundary, NodeLineage, Snapshot};
 
 use super::graph::GraphCore;
+use super::metadata::MetadataScope;
 use super::observe::Subscription;
 use super::scope::{NodeAttempt, RunContext};
 use super::strand::SequentialWalk;
@@ -26,6 +27,8 @@ pub(crate) struct GraphLevel {
     attached: Arc<[Subscription]>,
     /// Attached to the outermost graph, …, to this one, then the invocation's own.
     pub(crate) observers: Arc<[Subscription]>,
+    /// The caller's metadata as the nodes of the graph see it.
+    pub(crate) metadata: Arc<MetadataScope>,
     /// The walk that the graph is part of.
     pub(crate) strand: Arc<SequentialWalk>,
     /// How many of the containing nodes are outside of the strand.
@@ -51,6 +54,7 @@ impl GraphLevel {
             parents: Arc::new([]),
             observers: attached.iter().chain(&run.observers.own).cloned().collect(),
             attached,
+            metadata: run.metadata.clone(),
             strand: run.main.clone(),
             base: 0,
             attempt: 0,
@@ -116,11 +120,11 @@ impl GraphLevel {
     pub(crate) fn member_level(
         &self,
         lineage: NodeLineage,
-        strand: Arc<SequentialWalk>,
+        (strand, metadata): (Arc<SequentialWalk>, Arc<MetadataScope>),
         attempt: u32,
     ) -> Self {
         let saves = self.saves && !matches!(lineage.boundaries().last(), Some(LineageBoundary::Branch(_)));
-        Self { lineage, strand, attempt, saves, ..self.clone() }
+        Self { lineage, strand, metadata, attempt, saves, ..self.clone() }
     }
 
     /// Numbers a node execution among those of its strand; the number tells the facts of members apart. The main

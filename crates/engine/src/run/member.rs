@@ -10,7 +10,10 @@ use super::attempt::OpenAttempt;
 use super::chain::{ExecutionUnit, Next, UnitContext};
 use super::container::{MemberContainer, MemberStage};
 use super::fault::NodeError;
+use super::graph::GraphCore;
 use super::level::GraphLevel;
+use super::lifecycle::ReportedUnit;
+use super::metadata::MetadataScope;
 use super::middleware::MiddlewareChain;
 use super::scope::{NodeAttempt, RunContext};
 use super::strand::SequentialWalk;
@@ -28,10 +31,13 @@ pub(crate) struct MemberContext<'a> {
 
 /// The work of a member, performed each time that its chain reaches it.
 pub(crate) trait MemberWork: Send + Sync {
+    /// Returns the graph that the member walks, unless it is a function.
+    fn inner_graph(&self) -> Option<&GraphCore>;
+
     fn perform_member<'a>(
         &'a self,
         state: &'a Snapshot,
-        attempt: u32,
+        attempt: (u32, &'a Arc<MetadataScope>),
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>>;
 }
 
@@ -57,8 +63,36 @@ impl MemberContext<'_> {
         work: &dyn MemberWork,
     ) -> Result<StateUpdate, NodeError> {
         let scope = self.scope;
+        let metadata = scope.level.metadata.fork();
+        let unit = self.run.lifecycle_queue().map(|_| ReportedUnit {
+            run: self.run,
+            observers: &scope.level.observers,
+            place: &scope.place,
+            lineage: lineage.clone(),
+            attempt: scope.attempt,
+            metadata: &metadata,
+        });
+        if let Some(unit) = &unit {
+            unit.report_entered(work.inner_graph());
+        }
+        let ended = self.run_chain_around(chain, (lineage, open, metadata.clone()), start, work).await;
+        // A function's end is reported after that of its attempt.
+        if let Some(unit) = unit.filter(|_| work.inner_graph().is_some()) {
+            unit.report_ended(ended.as_ref().err().map(|error| scope.describe_node_error(error)));
+        }
+        ended
+    }
+
+    async fn run_chain_around(
+        &self,
+        chain: &MiddlewareChain,
+        (lineage, open, metadata): (NodeLineage, Arc<OpenAttempt>, Arc<MetadataScope>),
+        start: &Snapshot,
+        work: &dyn MemberWork,
+    ) -> Result<StateUpdate, NodeError> {
+        let scope = self.scope;
         if chain.is_empty() {
-            return work.perform_member(start, scope.attempt).await;
+            return work.perform_member(start, (scope.attempt, &metadata)).await;
         }
         let seat = UnitContext {
             run: self.run.clone(),
@@ -70,6 +104,7 @@ impl MemberContext<'_> {
             last: AtomicU32::new(scope.attempt),
             within: Some(scope.clone()),
             open,
+            metadata,
         };
         Next::begin_chain(chain, &WrappedMember { work, seat }, start).run(start).await
     }
@@ -80,11 +115,11 @@ impl MemberContext<'_> {
         index: u64,
         (level, lineage): (&GraphLevel, &NodeLineage),
         start: &Snapshot,
-        attempt: u32,
+        (attempt, metadata): (u32, &Arc<MetadataScope>),
     ) -> Result<Snapshot, NodeError> {
         let strand = Arc::new(SequentialWalk::default());
         self.container.set_member_stage(index, MemberStage::InFlight(strand.clone()));
-        let level = level.member_level(lineage.clone(), strand, attempt);
+        let level = level.member_level(lineage.clone(), (strand, metadata.clone()), attempt);
         let ended = walk_inner_graph(self.run, Arc::new(level), WalkStart::Entry(start.clone())).await;
         ended.map_err(NodeError::from_engine_error)
     }
@@ -103,7 +138,7 @@ impl ExecutionUnit for WrappedMember<'_> {
         attempt: u32,
     ) -> BoxFuture<'a, Result<StateUpdate, NodeError>> {
         Box::pin(async move {
-            let outcome = self.work.perform_member(state, attempt).await;
+            let outcome = self.work.perform_member(state, (attempt, &self.seat.metadata)).await;
             self.seat.open.record_outcome(&outcome);
             outcome
         })

@@ -1,5 +1,7 @@
 //! The caller's metadata of an invocation, and its checks (graph-engine §3, observability §3.4).
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -39,6 +41,38 @@ const RESERVED: [&str; 29] = [
 
 /// The namespaces in which no caller may write.
 const NAMESPACES: [&str; 2] = ["openarmature.", "gen_ai."];
+
+/// The caller's metadata as one sequential context of a run sees it: a walk, an instance, a branch. A context inside it
+/// begins with a copy, so that additions never reach its siblings (observability §3.4).
+#[derive(Debug)]
+pub(crate) struct MetadataScope(Mutex<Arc<Map<String, Value>>>);
+
+impl MetadataScope {
+    pub(crate) fn new(entries: Arc<Map<String, Value>>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(entries)))
+    }
+
+    /// Returns the entries as they are now.
+    pub(crate) fn entries(&self) -> Arc<Map<String, Value>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins the context of an inner run.
+    pub(crate) fn fork(&self) -> Arc<Self> {
+        Self::new(self.entries())
+    }
+
+    /// Takes back what was added since: an attempt that is made again begins like the one before it.
+    pub(crate) fn reset_to(&self, entries: Arc<Map<String, Value>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = entries;
+    }
+
+    /// Adds entries, in place of earlier ones of the same keys.
+    pub(crate) fn add_entries(&self, entries: Map<String, Value>) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut held).extend(entries);
+    }
+}
 
 /// Checks keys and values, before anything else is done.
 ///

@@ -21,11 +21,14 @@ pub trait Observer: Send + Sync {
     -> BoxFuture<'a, std::result::Result<(), BoxError>>;
 }
 
-/// An observer with the phases it wants; all three unless it says otherwise (R4).
+/// An observer with the events it wants: of all three phases unless it says otherwise (R4), and no more than the
+/// specification's unless it asks for more.
 #[derive(Clone)]
 pub struct Subscription {
     pub(crate) observer: Arc<dyn Observer>,
     phases: [bool; 3],
+    pub(crate) lifecycle: bool,
+    pub(crate) caller_metadata: bool,
 }
 
 impl Subscription {
@@ -37,7 +40,23 @@ impl Subscription {
     /// Subscribes a shared observer to all phases.
     #[must_use]
     pub fn from_shared_observer(observer: Arc<dyn Observer>) -> Self {
-        Self { observer, phases: [true; 3] }
+        Self { observer, phases: [true; 3], lifecycle: false, caller_metadata: false }
+    }
+
+    /// Asks for events about lifecycles, too: of the invocation, of inner runs, and of the attempts of model calls.
+    #[must_use]
+    pub fn with_lifecycle(mut self) -> Self {
+        self.lifecycle = true;
+        self
+    }
+
+    /// Asks for the caller's metadata on events ([`NodeEvent::caller_invocation_metadata`] and its like).
+    ///
+    /// [`NodeEvent::caller_invocation_metadata`]: crate::NodeEvent::caller_invocation_metadata
+    #[must_use]
+    pub fn with_caller_metadata(mut self) -> Self {
+        self.caller_metadata = true;
+        self
     }
 
     /// Limits the subscription to some phases.
@@ -56,8 +75,9 @@ impl Subscription {
         }
     }
 
-    pub(crate) fn wants_phase(&self, phase: Option<AttemptPhase>) -> bool {
-        phase.is_none_or(|phase| self.phases[phase as usize])
+    pub(crate) fn wants_event(&self, event: &GraphEvent) -> bool {
+        let wants_phase = event.attempt_phase().is_none_or(|phase| self.phases[phase as usize]);
+        wants_phase && (self.lifecycle || !event.is_about_lifecycle())
     }
 }
 

@@ -175,12 +175,16 @@ async fn deliver_events(
 ) {
     ambient::run_in_observer(who, async {
         while let Some(QueuedEvent { event, observers }) = receiver.recv().await {
-            for subscription in
-                observers.iter().filter(|observer| observer.wants_phase(event.attempt_phase()))
-            {
-                let seen =
-                    catch_future_panic(Box::pin(async { subscription.observer.observe_event(&event).await }))
-                        .await;
+            let carries_metadata = observers.iter().any(|subscription| subscription.caller_metadata);
+            let mut plain = None;
+            for subscription in observers.iter().filter(|observer| observer.wants_event(&event)) {
+                let seen_event = if subscription.caller_metadata || !carries_metadata {
+                    &event
+                } else {
+                    plain.get_or_insert_with(|| event.without_caller_metadata()).as_ref().unwrap_or(&event)
+                };
+                let observing = async { subscription.observer.observe_event(seen_event).await };
+                let seen = catch_future_panic(Box::pin(observing)).await;
                 let error = match seen {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error,

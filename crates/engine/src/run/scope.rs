@@ -10,6 +10,7 @@ use singletree_graph::{
 };
 
 use super::ambient::CurrentInvocation;
+use super::call_event::{CallerMetadata, EventSource};
 use super::container::MemberContainer;
 use super::event::{AttemptEnd, AttemptPhase, EventError, GraphEvent, NodeEvent};
 use super::extension::Extensions;
@@ -17,6 +18,7 @@ use super::fan_out::FanOutWork;
 use super::fault::NodeError;
 use super::graph::{GraphCore, NodeWork};
 use super::level::GraphLevel;
+use super::metadata::MetadataScope;
 use super::observe::Subscription;
 use super::port::PersistencePort;
 use super::queue::EventQueue;
@@ -32,10 +34,16 @@ pub(crate) struct RunContext {
     /// The outermost graph.
     pub(crate) core: Arc<GraphCore>,
     pub(crate) port: Arc<dyn PersistencePort>,
+    /// What the caller calls the invocation.
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
     pub(crate) requests: DriverRequests,
     pub(crate) queue: Option<EventQueue>,
     pub(crate) observers: RunObservers,
+    /// The caller's metadata as the outermost walk sees it.
+    pub(crate) metadata: Arc<MetadataScope>,
+    /// How many calls middleware has made.
+    pub(crate) middleware_calls: AtomicU64,
     pub(crate) next_step: AtomicU64,
     /// Whether the run goes on after its process died, and no node has completed since.
     pub(crate) recovering: AtomicBool,
@@ -56,6 +64,7 @@ pub(crate) struct RunContextParts {
     pub(crate) who: CurrentInvocation,
     pub(crate) core: Arc<GraphCore>,
     pub(crate) port: Arc<dyn PersistencePort>,
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
     pub(crate) queue: Option<EventQueue>,
     pub(crate) observers: RunObservers,
@@ -69,9 +78,12 @@ pub(crate) struct RunContextParts {
 impl RunContext {
     pub(crate) fn new(parts: RunContextParts) -> Self {
         Self {
+            metadata: MetadataScope::new(parts.who.metadata.clone()),
+            middleware_calls: AtomicU64::new(0),
             who: parts.who,
             core: parts.core,
             port: parts.port,
+            label: parts.label,
             extensions: parts.extensions,
             requests: DriverRequests::default(),
             queue: parts.queue,
@@ -96,6 +108,16 @@ impl RunContext {
         let containers =
             self.lock_containers().iter().map(|container| container.capture_progress()).collect();
         Some(RunProgress { cursor, frames: states, containers })
+    }
+
+    /// Returns the caller's metadata for an event, where an observer asks for it.
+    pub(crate) fn observed_metadata(&self, scope: &MetadataScope) -> CallerMetadata {
+        self.observers.wants_caller_metadata.then(|| scope.entries())
+    }
+
+    /// Returns the queue where an observer asks for events about lifecycles.
+    pub(crate) fn lifecycle_queue(&self) -> Option<&EventQueue> {
+        self.queue.as_ref().filter(|_| self.observers.wants_lifecycle)
     }
 
     fn lock_containers(&self) -> MutexGuard<'_, Vec<Arc<MemberContainer>>> {
@@ -185,14 +207,22 @@ pub(crate) struct RunObservers {
     graphs: Vec<(Arc<GraphCore>, RegisteredObservers)>,
     /// Passed to the invocation.
     pub(crate) own: Vec<Subscription>,
+    /// Whether anybody asks for events about lifecycles.
+    pub(crate) wants_lifecycle: bool,
+    /// Whether anybody asks for the caller's metadata.
+    pub(crate) wants_caller_metadata: bool,
 }
 
 impl RunObservers {
     /// Takes down who is attached to a graph and to those inside it.
     pub(crate) fn collect_observers(core: &Arc<GraphCore>, own: Vec<Subscription>) -> Self {
-        let mut observers = Self { graphs: Vec::new(), own };
+        let mut observers = Self { own, ..Self::default() };
         observers.add_graph_observers(core);
-        observers
+        let attached = observers.graphs.iter().flat_map(|(_, attached)| attached.iter()).map(|(_, it)| it);
+        let all: Vec<_> = attached.chain(&observers.own).collect();
+        let wants_lifecycle = all.iter().any(|subscription| subscription.lifecycle);
+        let wants_caller_metadata = all.iter().any(|subscription| subscription.caller_metadata);
+        Self { wants_lifecycle, wants_caller_metadata, ..observers }
     }
 
     fn add_graph_observers(&mut self, core: &Arc<GraphCore>) {
@@ -217,6 +247,11 @@ impl RunObservers {
         self.graphs.is_empty() && self.own.is_empty()
     }
 
+    /// Returns who sees the events of the outermost graph.
+    pub(crate) fn of_invocation(&self, core: &Arc<GraphCore>) -> Arc<[Subscription]> {
+        self.observers_attached_to(core).chain(self.own.iter().cloned()).collect()
+    }
+
     pub(crate) fn observers_attached_to(&self, core: &Arc<GraphCore>) -> impl Iterator<Item = Subscription> {
         let found = self.graphs.iter().find(|(it, _)| Arc::ptr_eq(it, core));
         found.into_iter().flat_map(|(_, it)| it.iter().map(|(_, it)| it.clone()))
@@ -238,6 +273,8 @@ pub(crate) struct NodeAttempt {
     pub(crate) base: Option<Snapshot>,
     /// How far it is, for a container that could be resolved.
     pub(crate) container: Option<Arc<MemberContainer>>,
+    /// How many calls of models and tools it has begun.
+    pub(crate) calls: AtomicU64,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
@@ -266,6 +303,18 @@ impl NodeAttempt {
     /// Returns the state that the graph has, into which updates are merged.
     pub(crate) fn graph_state(&self) -> &Snapshot {
         self.base.as_ref().unwrap_or(&self.state)
+    }
+
+    /// Describes this attempt as the source of events.
+    pub(crate) fn event_source(&self) -> EventSource {
+        EventSource {
+            identity: self.run.who.identity.clone(),
+            node_name: self.place.node.clone(),
+            namespace: self.place.namespace.clone(),
+            step: Some(self.step),
+            attempt_index: self.attempt,
+            lineage: self.level.lineage.clone(),
+        }
     }
 
     /// Merges an update into the state that the graph has.
@@ -354,6 +403,7 @@ impl NodeAttempt {
             attempt_index: self.attempt,
             lineage: self.level.lineage.clone(),
             container: self.container.as_ref().map(|container| container.config.clone()),
+            caller_invocation_metadata: self.run.observed_metadata(&self.level.metadata),
         };
         queue.dispatch_event(GraphEvent::Node(event), self.level.observers.clone());
     }

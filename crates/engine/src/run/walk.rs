@@ -6,7 +6,7 @@
 //! containers, are executed by `execution` instead.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use singletree_durable::BoxFuture;
 use singletree_graph::{CursorFrame, FramePosition, Snapshot, StateUpdate, catch_panic};
@@ -17,8 +17,9 @@ use super::execution;
 use super::fault::NodeError;
 use super::graph::{GraphCore, NodeBody, NodeWork};
 use super::level::GraphLevel;
+use super::lifecycle::ReportedUnit;
 use super::panic::catch_future_panic;
-use super::scope::{NodeAttempt, RunContext, merge_node_update};
+use super::scope::{NodeAttempt, RunContext, describe_graph_error, merge_node_update};
 use super::suspend::AbortRequest;
 use crate::error::{Error, NodeLocation, Result};
 use crate::plan::edge::{GraphEdge, Target};
@@ -39,6 +40,16 @@ pub(crate) enum WalkStart {
     Entry(Snapshot),
     /// Where the run stands: this graph's standpoint first, then those below it.
     Standing(InnerStandpoints),
+}
+
+impl WalkStart {
+    /// Returns the state of the graph that is walked, unless its standpoint is missing.
+    pub(crate) fn outermost_state(&self) -> Option<&Snapshot> {
+        match self {
+            Self::Entry(state) => Some(state),
+            Self::Standing(points) => points.as_slice().first().map(|point| &point.state),
+        }
+    }
 }
 
 /// Where a node leads: the state after it and the next node, or none for the end.
@@ -177,6 +188,7 @@ impl GraphWalker<'_> {
             state: state.clone(),
             base: None,
             container: None,
+            calls: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         });
         scope.report_started();
@@ -246,8 +258,16 @@ impl GraphWalker<'_> {
         self.set_graph_position(node, (FramePosition::Inside, self.level.attempt), state);
         let level = self.level.subgraph_level(self.run, node, child, state);
         let place = self.level.node_location(node);
-        let update = self.walk_subgraph(node, level, (state, below), &place).await?;
-        let (after, target) = self.merge_and_route(node, &place, state, update)?;
+        let unit = ReportedUnit::of_subgraph(self.run, self.level, &place, self.level.attempt);
+        if let Some(unit) = &unit {
+            unit.report_entered(Some(child));
+        }
+        let update = self.walk_subgraph(node, level, (state, below), &place).await;
+        let led = update.and_then(|update| self.merge_and_route(node, &place, state, update));
+        if let Some(unit) = &unit {
+            unit.report_ended(led.as_ref().err().map(describe_graph_error));
+        }
+        let (after, target) = led?;
         self.set_graph_position(node, (FramePosition::After, 0), &after);
         Ok((after, target))
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts tasks and measures the time of its runtime")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
+mod augmented;
 mod branches;
 mod branches_compile;
 mod branches_members;
@@ -34,7 +35,9 @@ mod fan_out_properties;
 mod fields;
 mod identity;
 mod isolation;
+mod lifecycle;
 mod middleware;
+mod model_calls;
 mod observers;
 mod outline;
 mod panics;
@@ -52,5 +55,6 @@ mod suspension;
 mod suspension_migration;
 mod suspension_stores;
 mod timing;
+mod tool_calls;
 mod typed;
 mod warnings;

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use singletree_durable::{BoxError, PausedStore, SessionId, TenantId};
 use singletree_engine::{Extensions, Graph, State, StateUpdate};
 use singletree_env::{Env, IdGenerator};
+use singletree_session::{BucketTable, Limits};
 
 use super::coordinator::SignalCoordinator;
 use super::harness::Harness;
 use super::inbound::InboundRequest;
 use super::route::HarnessMode;
 use super::subscriptions::MemoryCoordinator;
-use crate::bucket::BucketTable;
-use crate::limit::Limits;
-use crate::reply::Redact;
+use crate::agents::reply::Redact;
 
 /// Determines the session of a transmission: none when it names none, an error when the name is not a valid session id.
 ///
 /// A function of the transmission alone, since the same one must always take the same path (harness §3.4).
-pub type ResolveSession = Arc<dyn Fn(&InboundRequest) -> Result<Option<SessionId>, BoxError> + Send + Sync>;
+pub(super) type ResolveSession =
+    Arc<dyn Fn(&InboundRequest) -> Result<Option<SessionId>, BoxError> + Send + Sync>;
 
 /// Makes the initial state of a transmission: the fields that it sets; the engine checks them.
-pub type BuildState = Arc<dyn Fn(&InboundRequest) -> StateUpdate + Send + Sync>;
+pub(super) type BuildState = Arc<dyn Fn(&InboundRequest) -> StateUpdate + Send + Sync>;
 
 /// Where the paused records of the graph are, so that one that nobody can resume is removed (R32).
 #[derive(Debug, Clone)]

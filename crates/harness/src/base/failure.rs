@@ -1,9 +1,10 @@
 //! The failure of a turn as reported to the transport (harness §7, D14, D15).
 
+use singletree_session::{BucketTable, Disposition, FailureBucket, HarnessSurface};
+
 use super::route::HarnessMode;
 use crate::Error;
-use crate::bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface};
-use crate::reply::{Redact, describe_innermost_error, truncate_text};
+use crate::agents::reply::{Redact, describe_innermost_error, truncate_text};
 
 /// An errored turn, put in its bucket (harness §5.2, §7).
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
 use singletree_engine::{
     Error as RunError, Graph, InvokeOptions, RunOutcome, State, SuspendedRun, format_error_chain,
 };
+use singletree_session::DispatchPath;
 
 use super::builder::{HarnessBuilder, PausedRecords};
 use super::failure::FailureReporter;
@@ -13,7 +14,6 @@ use super::inbound::{InboundRequest, SignalArrival, SignalTarget};
 use super::report::{EngineInvocation, HarnessOutcome, TurnReport};
 use super::resuming::{ResumeReservation, ResumingInvocations};
 use super::route::{DispatchRoute, HarnessMode, SessionSelection, route_request};
-use crate::outcome::DispatchPath;
 use crate::{Error, Result};
 
 /// Serves a graph to a runtime: one transmission, one turn, one of three outcomes (harness §2).
@@ -171,7 +171,7 @@ impl<S: State> Harness<S> {
         if text.len() > max {
             return Err(Error::Payload { why: format!("it has more than {max} bytes") });
         }
-        crate::payload::check_payload_nesting(&text, &self.parts.limits)?;
+        singletree_session::check_payload_nesting(&text, &self.parts.limits)?;
         Ok(reserved)
     }
 

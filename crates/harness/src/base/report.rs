@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
 use singletree_engine::{CompletedRun, StateUpdate, SuspendedRun};
+use singletree_session::DispatchPath;
 
 use super::failure::TurnFailure;
-use crate::outcome::DispatchPath;
 
 /// How the engine was called, with exactly the values that were passed (harness §3).
 #[derive(Debug, Clone, PartialEq)]

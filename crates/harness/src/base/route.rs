@@ -2,10 +2,10 @@
 
 use singletree_durable::SessionId;
 use singletree_engine::format_error_chain;
+use singletree_session::DispatchPath;
 
 use super::builder::ResolveSession;
 use super::inbound::{InboundIntent, InboundRequest, SignalArrival};
-use crate::outcome::DispatchPath;
 use crate::{Error, Result};
 
 /// Whether a harness has sessions: fixed when it is made (harness §2).

@@ -18,7 +18,7 @@ use crate::bench::{
 type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
 
 async fn listen(chat: &Chat) -> Listening {
-    Box::pin(chat.events("s", None).await.unwrap())
+    Box::pin(chat.session("s").events().stream().await.unwrap())
 }
 
 /// Writes an event in one line: whether it is kept, its type, and its activity or thinking.
@@ -78,10 +78,10 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
     let door = Door::shut();
     let chat = chat_of(&struggling(&door)).clock(TokioClock::new()).open(MemoryStore::new()).unwrap();
     let mut live = listen(&chat).await;
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     assert_eq!(take(&mut live, 2).await, ["kept turn.accepted", "- turn.started"]);
-    let second = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let second = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     assert_eq!(activity(&chat, turn.id()), Some(("running", 1_000_000)));
     assert_eq!(activity(&chat, second.id()), Some(("queued", 1_000_000)));
     assert_eq!(take(&mut live, 1).await, ["kept turn.accepted"]);
@@ -107,7 +107,7 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
     };
     let since = Timestamp::from_millis(1_001_000);
     assert_eq!(chat.activity(turn.id()), Some(TurnActivity { state, since }));
-    let info = chat.turn_info("s", turn.id()).await.unwrap();
+    let info = chat.session("s").turn_info(turn.id()).await.unwrap();
     assert_eq!(info.activity, chat.activity(turn.id()));
     tokio::time::advance(Duration::from_secs(40)).await;
     door.open_once();
@@ -130,7 +130,7 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
     assert_eq!(take(&mut live, 1).await, ["- turn.started"]);
     second.outcome().await;
     assert_eq!([turn.id(), second.id()].map(|id| chat.activity(id)), [None, None]);
-    let info = chat.turn_info("s", turn.id()).await.unwrap();
+    let info = chat.session("s").turn_info(turn.id()).await.unwrap();
     assert_eq!(info.activity, None);
 }
 
@@ -138,7 +138,7 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
 async fn a_turn_that_a_dead_process_left_is_restarted() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let chat = chat_of(&struggling(&door)).open(store.clone()).unwrap();
-    chat.submit("s", user("m"), Default::default()).await.unwrap();
+    chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     let chat = chat_of(&plain(&Log::default())).open(store.reopen()).unwrap();
     let mut live = listen(&chat).await;
@@ -153,10 +153,10 @@ async fn a_turn_that_answers_a_wait_starts_once_the_wait_is_claimed_and_a_parked
     let graph = asking(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, singletree_harness::Durability::Step).while_suspended(WhileSuspended::Queue);
     let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let mut live = listen(&chat).await;
     take(&mut live, 3).await;
-    let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let parked = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     assert_eq!(take(&mut live, 1).await, ["kept turn.accepted"]);
     assert_eq!(chat.activity(parked.id()).map(|activity| activity.state), Some(TurnActivityState::Waiting));
     chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;

@@ -10,7 +10,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Clock, Ctx, END, Graph, GraphBuilder, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatBuilder, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
+    Answer, Chat, ChatBuilder, ChatTurnOutcome, Durability, GraphAgent, Messages, SendOptions, SignalAddress,
 };
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_macros::State;
@@ -153,8 +153,8 @@ impl Clock for TokioClock {
     }
 }
 
-pub(crate) fn agent(graph: &Graph<Talk>, durability: Durability) -> Agent {
-    Agent::new("a", graph).durability(durability)
+pub(crate) fn agent(graph: &Graph<Talk>, durability: Durability) -> GraphAgent {
+    GraphAgent::new("a", graph).durability(durability)
 }
 
 pub(crate) fn chat_of(graph: &Graph<Talk>) -> ChatBuilder {
@@ -204,7 +204,7 @@ pub(crate) fn short(message: &ChatMessage) -> String {
 }
 
 pub(crate) async fn history(chat: &Chat, session: &str) -> Vec<String> {
-    match chat.history(session, 0, 10_000).await {
+    match chat.session(session).history(0..10_000).await {
         Ok(entries) => entries.iter().map(|it| short(&it.message)).collect(),
         Err(_) => Vec::new(),
     }

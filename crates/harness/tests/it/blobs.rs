@@ -57,7 +57,7 @@ fn naming(url: &str) -> ChatMessage {
 }
 
 async fn known(chat: &Chat, session: &str, blob: &BlobReference) -> bool {
-    match chat.blob(session, &blob.digest).await {
+    match chat.session(session).blob(&blob.digest).await {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(error.category(), "chat_blob_unknown");
@@ -70,17 +70,17 @@ async fn known(chat: &Chat, session: &str, blob: &BlobReference) -> bool {
 async fn a_node_sees_the_bytes_and_the_history_holds_the_name() {
     let store = MemoryStore::new();
     let chat = keeping(&store).open(store).unwrap();
-    let png = chat.keep_blob("s", PNG.to_vec(), Some("image/jpeg")).await.unwrap();
+    let png = chat.session("s").keep_blob(PNG.to_vec(), Some("image/jpeg")).await.unwrap();
     assert_eq!((png.media_type.as_str(), png.bytes, png.digest.len()), ("image/png", PNG.len() as u64, 64));
-    let gif = chat.keep_blob("s", GIF.to_vec(), None).await.unwrap();
-    chat.send("s", showing(&[&png, &gif])).await;
+    let gif = chat.session("s").keep_blob(GIF.to_vec(), None).await.unwrap();
+    chat.session("s").send(showing(&[&png, &gif])).await;
     let said = format!("a:image/png of {} bytes, image/gif of {} bytes, look", PNG.len(), GIF.len());
     assert_eq!(history(&chat, "s").await[1], said);
-    let kept = chat.history("s", 0, 1).await.unwrap();
+    let kept = chat.session("s").history(0..1).await.unwrap();
     assert_eq!(*kept[0].message, showing(&[&png, &gif]));
     let blob = StoredBlob { digest: png.digest.clone(), media_type: "image/png".into(), bytes: PNG.to_vec() };
-    assert_eq!(chat.blob("s", &png.digest).await.unwrap(), blob);
-    assert_eq!(chat.blob_info("s", &png.digest).await.unwrap(), png);
+    assert_eq!(chat.session("s").blob(&png.digest).await.unwrap(), blob);
+    assert_eq!(chat.session("s").blob_info(&png.digest).await.unwrap(), png);
 }
 
 // spec: harness-chat §3.1: refused before anything of it is stored
@@ -88,7 +88,7 @@ async fn a_node_sees_the_bytes_and_the_history_holds_the_name() {
 async fn a_message_that_names_what_the_session_has_not_is_refused() {
     let store = MemoryStore::new();
     let chat = keeping(&store).open(store.clone()).unwrap();
-    let png = chat.keep_blob("s", PNG.to_vec(), None).await.unwrap();
+    let png = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
     let other = format!("blob:{}", "0".repeat(64));
     for (session, message) in [
         ("other", showing(&[&png])),
@@ -97,20 +97,26 @@ async fn a_message_that_names_what_the_session_has_not_is_refused() {
         ("s", naming("blob:https://example.com/1")),
         ("s", naming(&png.reference_name().to_uppercase().replace("BLOB", "blob"))),
     ] {
-        let refused = chat.submit(session, message, SendOptions::new()).await.unwrap_err();
+        let refused =
+            chat.session(session).submit(message, SendOptions::new()).await.unwrap_err().into_errored_turn();
         assert_eq!((refused.error_category.as_str(), refused.retry_safe), ("chat_blob_unknown", false));
         assert_eq!((refused.turn.clone(), refused.recorded), (None, true));
-        let steered = chat.steer(session, naming(&other), SendOptions::new()).await.unwrap_err();
+        let steered = chat
+            .session(session)
+            .steer(naming(&other), SendOptions::new())
+            .await
+            .unwrap_err()
+            .into_errored_turn();
         assert_eq!(steered.error_category, "chat_blob_unknown");
-        assert_eq!(chat.session_info(session).await.unwrap_err().category(), "chat_session_unknown");
+        assert_eq!(chat.session(session).info().await.unwrap_err().category(), "chat_session_unknown");
     }
     // Where nothing is kept, nothing is there.
     let bare = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
-    assert_eq!(category(&bare.send("s", showing(&[&png])).await), "chat_blob_unknown");
-    let refused = bare.keep_blob("s", PNG.to_vec(), None).await.unwrap_err();
+    assert_eq!(category(&bare.session("s").send(showing(&[&png])).await), "chat_blob_unknown");
+    let refused = bare.session("s").keep_blob(PNG.to_vec(), None).await.unwrap_err();
     assert_eq!(refused.category(), "chat_blob_refused");
     // An address of the web is passed on unchanged (spec: llm-provider §3.1.3).
-    assert_eq!(category(&bare.send("s", naming("https://example.com/x.png")).await), "completed");
+    assert_eq!(category(&bare.session("s").send(naming("https://example.com/x.png")).await), "completed");
 }
 
 // INV-12
@@ -122,7 +128,7 @@ async fn what_is_kept_has_bounds() {
     let blobs = Blobs::new(store.clone()).limits(limits);
     let chat = chat_of(&looking()).blobs(blobs).open(store).unwrap();
     let keep = async |session: &'static str, bytes: &[u8], declared: Option<&'static str>| {
-        chat.keep_blob(session, bytes.to_vec(), declared).await.map_err(|it| it.category().to_owned())
+        chat.session(session).keep_blob(bytes.to_vec(), declared).await.map_err(|it| it.category().to_owned())
     };
     assert_eq!(keep("s", &[PNG, PNG].concat(), None).await, Err("chat_blob_too_large".into()));
     assert_eq!(keep("s", b"\xff\xd8\xff\xe0", None).await, Err("chat_blob_refused".into()));
@@ -132,7 +138,7 @@ async fn what_is_kept_has_bounds() {
     assert_eq!(keep("s", GIF, None).await, Err("chat_blobs_full".into()));
     keep("t", GIF, None).await.unwrap();
     // Text is kept, and no picture.
-    assert_eq!(category(&chat.send("s", naming(&text.reference_name())).await), "chat_blob_refused");
+    assert_eq!(category(&chat.session("s").send(naming(&text.reference_name())).await), "chat_blob_refused");
 }
 
 // D12, D25
@@ -140,31 +146,37 @@ async fn what_is_kept_has_bounds() {
 async fn a_blob_goes_with_the_last_session_that_uses_it() {
     let store = MemoryStore::new();
     let chat = keeping(&store).open(store).unwrap();
-    let png = chat.keep_blob("s", PNG.to_vec(), None).await.unwrap();
-    let late = chat.keep_blob("s", GIF.to_vec(), None).await.unwrap();
-    let turn = chat.submit("s", showing(&[&png]), SendOptions::new()).await.unwrap();
+    let png = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
+    let late = chat.session("s").keep_blob(GIF.to_vec(), None).await.unwrap();
+    let turn = chat.session("s").submit(showing(&[&png]), SendOptions::new()).await.unwrap();
     turn.outcome().await;
-    chat.fork("s", ForkOptions::new().session("fork")).await.unwrap();
+    chat.session("s").fork(ForkOptions::new().session("fork")).await.unwrap();
     // A message that was not said in the source, and the first of all.
     let first = MessageAddress::from(MessageId { turn: turn.id().clone(), k: 0 });
-    let edited = chat.edit("s", MessageAddress::from(0), showing(&[&late]), Some("edit")).await.unwrap();
+    let edited =
+        chat.session("s").edit_into("edit", MessageAddress::from(0), showing(&[&late])).await.unwrap();
     edited.outcome().await;
     assert_eq!(history(&chat, "edit").await[1], format!("a:image/gif of {} bytes, look", GIF.len()));
-    chat.regenerate("s", Some(first), Some("again")).await.unwrap().outcome().await;
-    let unknown = chat.edit("s", MessageAddress::from(0), naming("blob:x"), Some("no")).await.unwrap_err();
+    chat.session("s").regenerate_into("again", Some(first)).await.unwrap().outcome().await;
+    let unknown = chat
+        .session("s")
+        .edit_into("no", MessageAddress::from(0), naming("blob:x"))
+        .await
+        .unwrap_err()
+        .into_errored_turn();
     assert_eq!(unknown.error_category, "chat_blob_unknown");
 
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     assert!(!known(&chat, "s", &png).await);
     for (fork, named) in [("fork", &png), ("edit", &late), ("again", &png)] {
         assert!(known(&chat, fork, named).await, "{fork}");
-        let sent = chat.send(fork, showing(&[named])).await;
+        let sent = chat.session(fork).send(showing(&[named])).await;
         assert_eq!(category(&sent), "completed", "{fork}");
-        chat.delete_session(fork, None).await.unwrap();
+        chat.session(fork).delete(None).await.unwrap();
         assert!(!known(&chat, fork, named).await, "{fork}");
     }
     // The new session of the same name does not have the blobs of the old one.
-    assert_eq!(category(&chat.send("s", showing(&[&png])).await), "chat_blob_unknown");
+    assert_eq!(category(&chat.session("s").send(showing(&[&png])).await), "chat_blob_unknown");
 }
 
 // INV-14
@@ -173,11 +185,11 @@ async fn what_one_tenant_keeps_is_not_there_for_another() {
     let store = MemoryStore::new();
     let house = keeping(&store).open(store).unwrap();
     let [a, b] = ["a", "b"].map(|it| house.of(TenantId::parse(it).unwrap()));
-    let png = a.keep_blob("s", PNG.to_vec(), None).await.unwrap();
+    let png = a.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
     assert!(known(&a, "s", &png).await && !known(&b, "s", &png).await);
-    assert_eq!(category(&b.send("s", showing(&[&png])).await), "chat_blob_unknown");
-    let same = b.keep_blob("s", PNG.to_vec(), None).await.unwrap();
-    a.delete_session("s", None).await.unwrap();
+    assert_eq!(category(&b.session("s").send(showing(&[&png])).await), "chat_blob_unknown");
+    let same = b.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
+    a.session("s").delete(None).await.unwrap();
     assert!(!known(&a, "s", &png).await && known(&b, "s", &same).await);
 }
 
@@ -186,12 +198,12 @@ async fn what_one_tenant_keeps_is_not_there_for_another() {
 async fn what_nobody_claims_is_removed_after_a_day() {
     let store = MemoryStore::new();
     let chat = keeping(&store).clock(TokioClock::new()).open(store).unwrap();
-    let keep = async |session: &str| chat.keep_blob(session, PNG.to_vec(), None).await.unwrap();
+    let keep = async |session: &str| chat.session(session).keep_blob(PNG.to_vec(), None).await.unwrap();
     let (png, claimed) = (keep("never").await, keep("claimed").await);
     keep("deleted").await;
-    chat.delete_session("deleted", None).await.unwrap();
+    chat.session("deleted").delete(None).await.unwrap();
     assert!(!known(&chat, "deleted", &png).await, "a session need not have begun to be deleted");
-    chat.send("claimed", showing(&[&claimed])).await;
+    chat.session("claimed").send(showing(&[&claimed])).await;
     chat.sweep().await.unwrap();
     tokio::time::sleep(Duration::from_secs(23 * 3600)).await;
     keep("late").await;
@@ -220,21 +232,21 @@ async fn the_bytes_are_not_in_the_file_any_more_when_the_last_session_is_deleted
     // Longer than a page, so that it has pages of its own.
     let picture = [PNG, &b"a needle in a haystack ".repeat(400)].concat();
     let needle = &picture[1000..1500];
-    let png = chat.keep_blob("s", picture.clone(), None).await.unwrap();
-    chat.keep_blob("other", picture.clone(), None).await.unwrap();
-    chat.send("s", showing(&[&png])).await;
-    chat.fork("s", ForkOptions::new().session("fork")).await.unwrap();
+    let png = chat.session("s").keep_blob(picture.clone(), None).await.unwrap();
+    chat.session("other").keep_blob(picture.clone(), None).await.unwrap();
+    chat.session("s").send(showing(&[&png])).await;
+    chat.session("s").fork(ForkOptions::new().session("fork")).await.unwrap();
     assert!(is_in_file(folder.path(), needle), "the test finds what is there");
 
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     assert!(!known(&chat, "s", &png).await && known(&chat, "fork", &png).await);
-    assert_eq!(category(&chat.send("fork", showing(&[&png])).await), "completed");
+    assert_eq!(category(&chat.session("fork").send(showing(&[&png])).await), "completed");
     let said = format!("a:image/png of {} bytes, look", picture.len());
     assert_eq!(history(&chat, "fork").await[3], said);
-    chat.delete_session("fork", None).await.unwrap();
+    chat.session("fork").delete(None).await.unwrap();
     assert!(known(&chat, "other", &png).await && is_in_file(folder.path(), needle));
     // Nothing was ever said in it.
-    chat.delete_session("other", None).await.unwrap();
+    chat.session("other").delete(None).await.unwrap();
     assert!(!known(&chat, "other", &png).await);
     assert!(!is_in_file(folder.path(), needle));
 }

@@ -75,7 +75,7 @@ async fn what_a_turn_uses_beyond_its_budget_ends_it_and_says_which() {
                 let store = MemoryStore::new();
                 let agent = agent(&rounds(swallows), durability).budget(budget);
                 let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
-                let outcome = chat.send("s", user("m")).await;
+                let outcome = chat.session("s").send(user("m")).await;
                 match told {
                     None => assert_eq!(line(&outcome), "completed 3.1 [a:used, a:used, a:used]"),
                     Some(told) => {
@@ -96,7 +96,7 @@ async fn an_agent_may_not_use_more_than_the_chat_allows() {
     let generous = Budget { tokens: Some(1000), ..Budget::default() };
     let agent = agent(&rounds(false), Durability::Step).budget(generous);
     let chat = Chat::builder().agent(agent).limits(limits).open(MemoryStore::new()).unwrap();
-    let outcome = chat.send("s", user("m")).await;
+    let outcome = chat.session("s").send(user("m")).await;
     assert_eq!(exhausted(&outcome), "tokens of 20 is exhausted: the turn came to 30");
 }
 
@@ -118,13 +118,16 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
                 let build = || Chat::builder().agent(agent(&rounds(false), Durability::Step).budget(budget));
                 let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
                 drop(
-                    tokio::time::timeout(Duration::from_secs(60), dying.send_with("s", user("m"), key("k")))
-                        .await,
+                    tokio::time::timeout(
+                        Duration::from_secs(60),
+                        dying.session("s").send_with(user("m"), key("k")),
+                    )
+                    .await,
                 );
                 let after = store.reopen();
                 dying.shutdown(Duration::from_secs(5)).await;
                 let chat = build().open(after.clone()).unwrap();
-                let outcome = chat.send_with("s", user("m"), key("k")).await;
+                let outcome = chat.session("s").send_with(user("m"), key("k")).await;
                 let place = format!("{budget:?}, write {n}, {land:?}: {outcome:?}");
                 assert_eq!(outcome.as_str() == "completed", completes, "{place}");
                 if !completes {
@@ -158,12 +161,15 @@ async fn what_is_used_before_a_record_is_not_counted_twice() {
     // Accept, record, end.
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 3, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
-    drop(tokio::time::timeout(Duration::from_secs(60), dying.send_with("s", user("m"), key("k"))).await);
+    drop(
+        tokio::time::timeout(Duration::from_secs(60), dying.session("s").send_with(user("m"), key("k")))
+            .await,
+    );
     let after = store.reopen();
     dying.shutdown(Duration::from_secs(5)).await;
     assert!(failing.fired());
     let chat = build().open(after).unwrap();
-    assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:so]");
+    assert_eq!(line(&chat.session("s").send_with(user("m"), key("k")).await), "completed 3.1 [a:so]");
 }
 
 // D13: per turn, which is one run in answer to one message or one signal.
@@ -174,7 +180,7 @@ async fn every_turn_begins_at_zero() {
     let agent = agent(&graph, Durability::Step).budget(Budget { steps: Some(2), ..Budget::default() });
     let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
     // Two nodes before the wait, one after it.
-    assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
     let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(resumed.outcome().await.as_ref()), "completed 3.3 [a:done]");
     assert_eq!(log.all(), ["ask", "gate", "act"]);
@@ -195,8 +201,8 @@ async fn a_suspension_beyond_the_budget_does_not_happen() {
         let store = MemoryStore::new();
         let agent = agent(&graph, Durability::Turn).budget(budget);
         let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
-        exhausted(&chat.send("s", user("m")).await);
-        assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+        exhausted(&chat.session("s").send(user("m")).await);
+        assert_eq!(chat.pending(9).await.unwrap(), []);
         check_rows(&store, "s").await;
     }
 }
@@ -212,10 +218,10 @@ async fn a_session_that_is_full_takes_no_more_and_stays_readable() {
     };
     let mut chat = build(store.clone());
     for path in ["3.1", "3.2"] {
-        assert_eq!(line(&chat.send("s", user("m")).await), format!("completed {path} [a:hello]"));
+        assert_eq!(line(&chat.session("s").send(user("m")).await), format!("completed {path} [a:hello]"));
     }
     for _ in 0..2 {
-        let outcome = chat.send("s", user("m")).await;
+        let outcome = chat.session("s").send(user("m")).await;
         assert_eq!(exhausted(&outcome), "messages of 5 is exhausted: the turn came to 6");
         assert_eq!(history(&chat, "s").await.len(), 4);
         chat = build(store.reopen());
@@ -230,7 +236,7 @@ async fn calls_are_closed_in_a_session_that_is_full() {
     let agent = agent(&graph, Durability::Step).while_suspended(WhileSuspended::Supersede);
     let agent = agent.budget(Budget { messages: Some(2), ..Budget::default() });
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
-    assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:(c1)]");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:(c1)]");
     let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     exhausted(resumed.outcome().await.as_ref());
     let closing = r#"t:c1={"reason":"chat_budget_exhausted","status":"failed"}"#;
@@ -258,7 +264,7 @@ async fn the_time_of_a_turn_that_died_counts() {
     // Accept, one, slow, end.
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 4, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
-    let turn = dying.submit("s", user("m"), key("k")).await.unwrap();
+    let turn = dying.session("s").submit(user("m"), key("k")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(7)).await;
     dying.shutdown(Duration::ZERO).await;
     let chat = build().open(store.reopen()).unwrap();
@@ -305,7 +311,7 @@ async fn records_waits_and_positions_are_bounded() {
         let graph = chain(say(builder, &Log::default(), "end"), &["n", "end"]);
         let store = MemoryStore::new();
         let chat = chat_of(&graph).limits(limits).open(store.clone()).unwrap();
-        let outcome = chat.send("s", user("m")).await;
+        let outcome = chat.session("s").send(user("m")).await;
         assert!(exhausted(&outcome).starts_with(told), "{what}: {outcome:?}");
         check_rows(&store, "s").await;
     }
@@ -331,7 +337,7 @@ async fn what_is_shown_of_a_message_is_bounded() {
     });
     let limits = Limits { shown_bytes: 8, ..Limits::default() };
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
-    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     chat.cancel(turn.id()).await.unwrap().outcome().await;
     assert_eq!(history(&chat, "s").await, ["u:m", "a:abcdef"]);
@@ -342,8 +348,8 @@ async fn what_is_shown_of_a_message_is_bounded() {
 async fn a_document_with_too_long_a_history_is_not_imported() {
     let build = |limits| chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
     let chat = build(Limits::default());
-    chat.send("s", user("m")).await;
-    let export = chat.export_session("s").await.unwrap();
+    chat.session("s").send(user("m")).await;
+    let export = chat.session("s").export().await.unwrap();
     for (limits, taken) in [
         (Limits { messages: 2, ..Limits::default() }, true),
         (Limits { messages: 1, ..Limits::default() }, false),
@@ -366,12 +372,12 @@ async fn a_fork_has_the_bytes_of_its_own_history() {
     let store = MemoryStore::new();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for text in ["a", "bb", "ccc"] {
-        chat.send("s", user(text)).await;
+        chat.session("s").send(user(text)).await;
     }
     for offset in 0..=6 {
         let id = format!("f{offset}");
         let options = singletree_harness::ForkOptions::new().at(offset).session(id.as_str());
-        chat.fork("s", options).await.unwrap();
+        chat.session("s").fork(options).await.unwrap();
         let row = store.read_session(&crate::bench::name(&id)).await.unwrap().unwrap();
         let kept = row.fields.into_iter().find(|it| it.name == "messages").map(|it| it.value);
         let range = ItemRange::List { field: "messages".into(), generation: 0, from: 0, limit: 9 };

@@ -103,10 +103,10 @@ async fn a_wait_is_approved_rejected_or_answered_and_only_an_approval_can_be_app
     let session = chat.session("s");
     session.send("go").await;
     let wait = session.pending().await.unwrap().pop().unwrap();
-    assert_eq!(wait.approve().await.unwrap_err().error_category, "chat_signal_mismatch");
-    assert_eq!(wait.reject("no").await.unwrap_err().error_category, "chat_signal_mismatch");
+    assert_eq!(wait.approve().await.unwrap_err().category(), "chat_signal_mismatch");
+    assert_eq!(wait.reject("no").await.unwrap_err().category(), "chat_signal_mismatch");
     assert_eq!(session.pending().await.unwrap().len(), 1, "nothing is consumed");
-    assert_eq!(line(&wait.answer([("approved", true)]).await.unwrap()), "completed: done");
+    assert_eq!(line(&wait.respond(wait.answer([("approved", true)])).await.unwrap()), "completed: done");
 }
 
 // D2

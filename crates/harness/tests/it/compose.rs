@@ -9,7 +9,7 @@ use singletree_engine::{
     GraphBuilder, NodeResult, Projection, Reducer, Retry, RetryBackoff, Signal, Snapshot, StateSchema,
     StateUpdate,
 };
-use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, MESSAGE_SHAPE};
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, MESSAGE_SHAPE};
 
 use crate::bench::{approve, at, check_rows, history, line, user};
 use crate::doctor::sound;
@@ -119,10 +119,10 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
                 let told = format!("{durability:?} {site:?} {completes} {depth}");
                 let store = MemoryStore::new();
                 let open = |store: &MemoryStore| {
-                    let agent = Agent::new("a", &graph(site, completes, depth)).durability(durability);
+                    let agent = GraphAgent::new("a", &graph(site, completes, depth)).durability(durability);
                     Chat::builder().agent(agent).open(store.clone()).unwrap()
                 };
-                let outcome = open(&store).send("s", user("m")).await;
+                let outcome = open(&store).session("s").send(user("m")).await;
                 let ChatTurnOutcome::Suspended(waiting) = &outcome else { panic!("{told}: {outcome:?}") };
                 assert_eq!(waiting.signal_descriptor.signal_id, "ok", "{told}");
                 let store = store.reopen();
@@ -171,18 +171,19 @@ async fn items_that_two_lists_share_are_stored_in_both() {
             .compile()
             .unwrap();
         let store = MemoryStore::new();
-        let open = |store| Chat::builder().agent(Agent::new("a", &outer).durability(durability)).open(store);
+        let open =
+            |store| Chat::builder().agent(GraphAgent::new("a", &outer).durability(durability)).open(store);
         for text in ["m", "n"] {
             let chat = open(store.clone()).unwrap();
             assert_eq!(
-                line(&chat.send("s", user(text)).await),
+                line(&chat.session("s").send(user(text)).await),
                 match text {
                     "m" => "completed 3.1 []",
                     _ => "completed 3.2 []",
                 }
             );
         }
-        let export = open(store.reopen()).unwrap().export_session("s").await.unwrap();
+        let export = open(store.reopen()).unwrap().session("s").export().await.unwrap();
         let lens: Vec<_> = ["messages", "a", "b", "c"].map(|it| export.lists[it].len()).into();
         assert_eq!(lens, [2, 2, 5, 5], "{durability:?}");
         sound(&store).await;

@@ -17,7 +17,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, Chat, ChatBuilder, Durability, SendOptions, StoreDoctor, TurnContext, WhileSuspended,
+    Chat, ChatBuilder, Durability, GraphAgent, SendOptions, StoreDoctor, TurnContext, WhileSuspended,
 };
 use singletree_llm::TokenUsage;
 use singletree_store_sqlite::SqliteStore;
@@ -35,7 +35,7 @@ fn corpus() -> PathBuf {
 
 fn builder() -> ChatBuilder {
     let log = Log::default();
-    let agent = |called: &str, graph| Agent::new(called, graph).durability(Durability::Step);
+    let agent = |called: &str, graph| GraphAgent::new(called, graph).durability(Durability::Step);
     Chat::builder()
         .agent(agent("plain", &plain(&log)))
         .agent(
@@ -87,16 +87,19 @@ pub(crate) async fn make(path: &Path) {
     let store = SqliteStore::open(path).await.unwrap();
     let chat = builder().open(store.clone()).unwrap();
     for (text, name) in [("one", "k1"), ("two", "k2")] {
-        assert_eq!(chat.send_with("talk", user(text), key(name)).await.as_str(), "completed");
+        assert_eq!(chat.session("talk").send_with(user(text), key(name)).await.as_str(), "completed");
     }
     let to = |agent: &str| SendOptions::new().agent(agent);
-    assert_eq!(chat.send_with("paused", user("may I?"), to("asking")).await.as_str(), "suspended");
-    chat.submit("paused", user("and then?"), SendOptions::new()).await.unwrap();
+    assert_eq!(chat.session("paused").send_with(user("may I?"), to("asking")).await.as_str(), "suspended");
+    chat.session("paused").submit(user("and then?"), SendOptions::new()).await.unwrap();
     chat.signal(at("paused", "later"), approve(true).from("bank")).await.unwrap();
-    assert_eq!(chat.send_with("open", user("call"), to("calling")).await.as_str(), "suspended");
-    assert_eq!(chat.send("gone", user("forget me")).await.as_str(), "completed");
-    chat.delete_session("gone", None).await.unwrap();
-    assert_eq!(chat.send_with("counted", user("how much?"), to("counting")).await.as_str(), "completed");
+    assert_eq!(chat.session("open").send_with(user("call"), to("calling")).await.as_str(), "suspended");
+    assert_eq!(chat.session("gone").send(user("forget me")).await.as_str(), "completed");
+    chat.session("gone").delete(None).await.unwrap();
+    assert_eq!(
+        chat.session("counted").send_with(user("how much?"), to("counting")).await.as_str(),
+        "completed"
+    );
     store.change_documents(vec![written("free", None), written("of talk", Some("talk"))]).await.unwrap();
     for session in ["talk", "paused"] {
         store.keep_blob(&name(session), picture()).await.unwrap();
@@ -164,10 +167,10 @@ async fn check(file: &Path) {
     chat.sweep().await.unwrap();
 
     assert_eq!(history(&chat, "talk").await, ["u:one", "a:hello", "u:two", "a:hello"], "{file:?}");
-    let again = chat.send_with("talk", user("two"), key("k2")).await;
+    let again = chat.session("talk").send_with(user("two"), key("k2")).await;
     assert_eq!(line(&again), "completed 3.2 [a:hello]", "the stored outcome of its key");
     assert_eq!(history(&chat, "talk").await.len(), 4, "and not a second turn");
-    assert_eq!(line(&chat.send("talk", user("three")).await), "completed 3.2 [a:hello]");
+    assert_eq!(line(&chat.session("talk").send(user("three")).await), "completed 3.2 [a:hello]");
 
     let mail = singletree_durable::Journal::read_early_signals(&store, &name("paused")).await.unwrap();
     assert_eq!(
@@ -193,13 +196,13 @@ async fn check(file: &Path) {
 
 /// The data that format 3 keeps beside the conversations.
 async fn kept_beside(store: &SqliteStore, chat: &Chat) {
-    let used = chat.usage("counted").await.unwrap();
+    let used = chat.session("counted").usage().await.unwrap();
     assert_eq!((used[0].model.as_str(), used[0].prompt_tokens, used[0].completion_tokens), ("m", 7, 2));
     assert_eq!(chat.usage_of_tenant().await.unwrap(), used);
     let kept = store.read_documents(&TenantId::single(), "kind", None, 9).await.unwrap();
     let kept: Vec<_> = kept.iter().map(|it| (it.key.id.as_str(), it.session.is_some(), it.version)).collect();
     assert_eq!(kept, [("free", false, 1), ("of talk", true, 1)]);
-    chat.delete_session("talk", None).await.unwrap();
+    chat.session("talk").delete(None).await.unwrap();
     assert_eq!(store.read_document(&document("of talk")).await.unwrap(), None);
     assert_eq!(store.read_blob(&name("talk"), "d1").await.unwrap(), None);
     assert_eq!(store.read_blob(&name("paused"), "d1").await.unwrap(), Some(picture()));

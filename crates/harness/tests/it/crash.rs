@@ -102,9 +102,9 @@ fn missed(log: &Log) -> Graph<Talk> {
 }
 
 async fn sent(chat: &Chat, text: &str) -> String {
-    match chat.submit("s", user(text), key(text)).await {
+    match chat.session("s").submit(user(text), key(text)).await {
         Ok(turn) => line(turn.outcome().await.as_ref()),
-        Err(errored) => format!("refused {}", errored.error_category),
+        Err(errored) => format!("refused {}", errored.into_errored_turn().error_category),
     }
 }
 
@@ -117,7 +117,7 @@ fn answers(chat: Chat) -> Driven {
         let first = sent(&chat, "m1").await;
         let second = match chat.answer(at("s", "ok"), approve(true)).await {
             Ok(turn) => line(turn.outcome().await.as_ref()),
-            Err(errored) => format!("refused {}", errored.error_category),
+            Err(errored) => format!("refused {}", errored.into_errored_turn().error_category),
         };
         vec![first, second]
     })
@@ -135,7 +135,7 @@ async fn ended(chat: &Chat, outcome: Arc<ChatTurnOutcome>) -> Arc<ChatTurnOutcom
 
 fn cancels(chat: Chat) -> Driven {
     Box::pin(async move {
-        let Ok(turn) = chat.submit("s", user("m1"), key("m1")).await else { return Vec::new() };
+        let Ok(turn) = chat.session("s").submit(user("m1"), key("m1")).await else { return Vec::new() };
         let first = line(turn.outcome().await.as_ref());
         let closed = match chat.cancel(turn.id()).await {
             Ok(turn) => line(ended(&chat, turn.outcome().await).await.as_ref()),
@@ -149,7 +149,7 @@ fn lets_pass(chat: Chat) -> Driven {
     Box::pin(async move {
         let first = sent(&chat, "m1").await;
         tokio::time::sleep(Duration::from_secs(120)).await;
-        vec![first, chat.pending(None, 10).await.unwrap().len().to_string()]
+        vec![first, chat.pending(10).await.unwrap().len().to_string()]
     })
 }
 
@@ -190,7 +190,7 @@ async fn twice(script: &Script, durability: Durability, n: u64, land: FailedWrit
     let told = (script.drive)(chat.clone()).await;
     check_rows(&after, "s").await;
     sound(&after).await;
-    let export = chat.export_session("s").await.map(|it| json!([it.values, it.lists]));
+    let export = chat.session("s").export().await.map(|it| json!([it.values, it.lists]));
     let seen = Seen {
         told,
         history: history(&chat, "s").await,

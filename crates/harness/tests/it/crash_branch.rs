@@ -10,25 +10,25 @@ const SESSIONS: [&str; 6] = ["s", "open", "short", "edited", "again", "of-fork"]
 
 /// A tool call that waits: forked while it is open, then cut, said otherwise, asked again, and forked from the fork.
 async fn branches(chat: &Chat) {
-    let fork = |of: &'static str, to: &str| chat.fork(of, ForkOptions::new().session(to));
-    if let Ok(turn) = chat.submit("s", user("m1"), key("m1")).await {
+    let fork = async |of: &str, to: &str| chat.session(of).fork(ForkOptions::new().session(to)).await;
+    if let Ok(turn) = chat.session("s").submit(user("m1"), key("m1")).await {
         turn.outcome().await;
     }
     drop(fork("s", "open").await);
     decide(chat, "s").await;
-    drop(chat.fork("s", ForkOptions::new().at(1).session("short")).await);
+    drop(chat.session("s").fork(ForkOptions::new().at(1).session("short")).await);
     drop(fork("open", "of-fork").await);
     // One after the other: of several turns that run at once a crash lets each run its nodes again.
-    if let Ok(turn) = chat.edit("s", 0, user("other"), Some("edited")).await {
+    if let Ok(turn) = chat.session("s").edit_into("edited", 0, user("other")).await {
         turn.outcome().await;
     }
-    if let Ok(turn) = chat.regenerate("s", None, Some("again")).await {
+    if let Ok(turn) = chat.session("s").regenerate_into("again", None).await {
         turn.outcome().await;
     }
     for session in ["edited", "again"] {
         decide(chat, session).await;
     }
-    if let Ok(turn) = chat.submit("open", user("m2"), key("m2")).await {
+    if let Ok(turn) = chat.session("open").submit(user("m2"), key("m2")).await {
         turn.outcome().await;
     }
 }

@@ -23,13 +23,13 @@ async fn open(path: &Path) -> SqliteStore {
 async fn drive(chat: &Chat) -> Vec<String> {
     let mut told = Vec::new();
     for n in ["m1", "m2"] {
-        match chat.submit("s", user(n), key(n)).await {
+        match chat.session("s").submit(user(n), key(n)).await {
             Ok(turn) => told.push(line(turn.outcome().await.as_ref())),
-            Err(errored) => told.push(errored.error_category),
+            Err(errored) => told.push(errored.into_errored_turn().error_category),
         }
         match chat.answer(at("s", "ok"), approve(true)).await {
             Ok(turn) => told.push(line(turn.outcome().await.as_ref())),
-            Err(errored) => told.push(errored.error_category),
+            Err(errored) => told.push(errored.into_errored_turn().error_category),
         }
     }
     told

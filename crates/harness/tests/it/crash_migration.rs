@@ -7,7 +7,7 @@ use singletree_engine::{
     END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Signal, Snapshot, StateSchema, StateUpdate,
     Target,
 };
-use singletree_harness::{Agent, Answer, Chat, ChatBuilder, Durability, MESSAGE_SHAPE, SendOptions};
+use singletree_harness::{Answer, Chat, ChatBuilder, Durability, GraphAgent, MESSAGE_SHAPE, SendOptions};
 use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{Log, at, user};
@@ -67,7 +67,7 @@ const NEW: (&str, &str) = ("2", "new");
 
 fn agents(log: &Log, of: (&'static str, &'static str), durability: Durability) -> ChatBuilder {
     let agent = |name: &str, waits| {
-        let agent = Agent::new(name, &graph(log, of, waits)).durability(durability);
+        let agent = GraphAgent::new(name, &graph(log, of, waits)).durability(durability);
         if of == NEW { agent.session_migrations(migrations()) } else { agent }
     };
     Chat::builder().agent(agent("plain", false)).agent(agent("waits", true))
@@ -75,7 +75,7 @@ fn agents(log: &Log, of: (&'static str, &'static str), durability: Durability) -
 
 async fn sent(chat: &Chat, session: &str, agent: &str, text: &str) {
     let options = SendOptions::new().key(text).agent(agent);
-    if let Ok(turn) = chat.submit(session, user(text), options).await {
+    if let Ok(turn) = chat.session(session).submit(user(text), options).await {
         turn.outcome().await;
     }
 }
@@ -155,12 +155,12 @@ async fn a_migration_is_whole_or_has_not_happened_wherever_a_process_over_a_file
 }
 
 async fn waits_in(ground: &Ground, of: (&'static str, &'static str), with: bool) -> Chat {
-    let agent = Agent::new("waits", &graph(&Log::default(), of, true)).durability(Durability::Step);
+    let agent = GraphAgent::new("waits", &graph(&Log::default(), of, true)).durability(Durability::Step);
     ground.open(Chat::builder().agent(if with { agent.session_migrations(migrations()) } else { agent }))
 }
 
 async fn values(chat: &Chat) -> (String, serde_json::Value) {
-    let export = chat.export_session("s").await.unwrap();
+    let export = chat.session("s").export().await.unwrap();
     (export.schema_version, json!([export.values, export.lists["notes"]]))
 }
 
@@ -173,9 +173,9 @@ async fn a_wait_of_an_older_version_goes_on_with_what_its_migration_makes_of_it(
         let ground = ground.reopen().await;
         let chat = waits_in(&ground, NEW, false).await;
         let answer = || Answer::new(Map::new()).to(0, "");
-        let refused = chat.answer(at("s", "ok"), answer()).await.unwrap_err();
+        let refused = chat.answer(at("s", "ok"), answer()).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, "checkpoint_state_migration_missing");
-        assert_eq!(chat.pending(Some("s"), 10).await.unwrap().len(), 1, "nothing is consumed");
+        assert_eq!(chat.session("s").pending().await.unwrap().len(), 1, "nothing is consumed");
         let old = json!([{ "old": 7 }, [{ "body": "by 1" }]]);
         assert_eq!(values(&chat).await, ("1".to_owned(), old));
         let ground = ground.reopen().await;
@@ -198,7 +198,7 @@ async fn a_turn_that_died_midway_in_an_older_version_goes_on_or_ends() {
         assert!(ground.dies(builder, (2, FailedWriteEffect::After), dies).await);
         assert_eq!(log.all()[0], "greet");
         let ground = ground.reopen().await;
-        let agent = Agent::new("plain", &graph(&log, NEW, false)).durability(Durability::Step);
+        let agent = GraphAgent::new("plain", &graph(&log, NEW, false)).durability(Durability::Step);
         let agent = if migrates { agent.session_migrations(migrations()) } else { agent };
         let turns = ground.open(Chat::builder().agent(agent)).sweep().await.unwrap();
         let outcome = turns[0].outcome().await;

@@ -32,7 +32,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 async fn waiting(signal: Signal) -> (Chat, Arc<WallClock>, MemoryStore) {
     let (clock, store) = (Arc::new(WallClock::default()), MemoryStore::new());
     let chat = chat_of(&asking(&Log::default(), signal)).clock(clock.clone()).open(store.clone()).unwrap();
-    assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
     (chat, clock, store)
 }
 
@@ -46,15 +46,15 @@ async fn an_answer_at_its_deadline_is_refused_and_its_wait_expires() {
         if taken {
             assert_eq!(line(answered.unwrap().outcome().await.as_ref()), "completed 3.3 [a:done]");
         } else {
-            assert_eq!(answered.unwrap_err().error_category, "chat_signal_expired");
-            let closed = chat.last_turns("s", 1).await.unwrap().remove(0);
+            assert_eq!(answered.unwrap_err().category(), "chat_signal_expired");
+            let closed = chat.session("s").last_turns(1).await.unwrap().remove(0);
             let outcome = chat.turn(&closed).await.unwrap().outcome().await;
             assert_eq!(category(outcome), "chat_signal_expired");
             assert_eq!(history(&chat, "s").await, ["u:m", "a:ask"]);
         }
-        assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+        assert_eq!(chat.pending(9).await.unwrap(), []);
         check_rows(&store, "s").await;
-        assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+        assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
     }
 }
 
@@ -64,9 +64,9 @@ async fn a_wait_that_expires_under_a_late_answer_goes_on_with_its_own_values() {
     let otherwise = fields(&[("approved", false.into())]);
     let (chat, clock, _) = waiting(Signal::new("ok").expires_in(HOUR).on_deadline(otherwise)).await;
     clock.advance(HOUR);
-    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "chat_signal_expired");
-    let next = chat.submit("s", user("n"), SendOptions::new()).await.unwrap();
+    let next = chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
     assert_eq!(line(next.outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:not done", "u:n", "a:ask"]);
 }
@@ -78,10 +78,10 @@ async fn a_deadline_that_passes_while_the_machine_is_suspended_is_seen_within_a_
     let graph = asking(&Log::default(), Signal::new("ok").expires_in(HOUR));
     let chat = chat_of(&graph).clock(clock.clone()).open(store).unwrap();
     chat.sweep().await.unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     tokio::time::sleep(Duration::from_secs(90)).await;
-    assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);
+    assert_eq!(chat.pending(9).await.unwrap().len(), 1);
     clock.advance(2 * HOUR);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+    assert_eq!(chat.pending(9).await.unwrap(), []);
 }

@@ -1,15 +1,19 @@
 //! The doctor: each kind of harm is found, explained, and mended or said to be past mending.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{
-    Batch, Counters, EarlySignalRow, FencingToken, FieldRow, FieldValue, ItemRange, Journal,
+    Batch, Counters, DocumentStore, EarlySignalRow, FencingToken, FieldRow, FieldValue, ItemRange, Journal,
     JournalMaintenance, JsonDocument, MemoryStore, PositionRow, RecordRow, RowMutation, StoredTurnKind,
-    StoredTurnStatus, StoredWaitStatus, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
+    StoredTurnStatus, StoredWaitStatus, TenantId, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Signal;
-use singletree_harness::{Chat, DoctorFinding, Durability, FindingKind, StoreDoctor};
+use singletree_harness::{
+    AuditRecord, Chat, DoctorFinding, Durability, FindingKind, Notice, NoticeSettings, NoticeType,
+    StoreDoctor,
+};
 
 use crate::bench::{Log, agent, approve, asking, at, calling, category, name, plain, user};
 
@@ -36,8 +40,8 @@ fn chat(store: MemoryStore, graph: &singletree_engine::Graph<crate::bench::Talk>
 async fn plain_store() -> MemoryStore {
     let store = MemoryStore::new();
     let chat = chat(store.clone(), &plain(&Log::default()));
-    assert_eq!(category(chat.send(SESSION, user("one")).await), "completed");
-    assert_eq!(category(chat.send(SESSION, user("two")).await), "completed");
+    assert_eq!(category(chat.session(SESSION).send(user("one")).await), "completed");
+    assert_eq!(category(chat.session(SESSION).send(user("two")).await), "completed");
     store.reopen()
 }
 
@@ -45,7 +49,7 @@ async fn plain_store() -> MemoryStore {
 async fn waiting_store() -> MemoryStore {
     let store = MemoryStore::new();
     let chat = chat(store.clone(), &calling(&Log::default(), Signal::new("go")));
-    assert_eq!(category(chat.send(SESSION, user("one")).await), "suspended");
+    assert_eq!(category(chat.session(SESSION).send(user("one")).await), "suspended");
     store.reopen()
 }
 
@@ -53,7 +57,7 @@ async fn waiting_store() -> MemoryStore {
 async fn resumed_store() -> MemoryStore {
     let store = MemoryStore::new();
     let chat = chat(store.clone(), &asking(&Log::default(), Signal::new("go")));
-    assert_eq!(category(chat.send(SESSION, user("one")).await), "suspended");
+    assert_eq!(category(chat.session(SESSION).send(user("one")).await), "suspended");
     let turn = chat.answer(at(SESSION, "go"), approve(true)).await.unwrap();
     assert_eq!(category(turn.outcome().await), "completed");
     store.reopen()
@@ -113,6 +117,15 @@ fn set_len(puts: &mut [RowMutation], len: u64) {
     }
 }
 
+/// Makes a store of one session. In the one that it comes from, counters would go on from where they were.
+async fn store_of_rows(puts: Vec<RowMutation>) -> MemoryStore {
+    let store = MemoryStore::new();
+    let mut batch = Batch::new(name(SESSION), store.acquire(&name(SESSION)).await.unwrap().fence);
+    batch.puts.extend(puts);
+    store.apply(batch).await.unwrap();
+    store
+}
+
 /// Harms a session, and expects exactly these findings; a session that can be repaired must be sound then, and serve.
 async fn check(
     store: MemoryStore,
@@ -122,12 +135,7 @@ async fn check(
     sound(&store).await;
     let mut puts = rows(&store).await;
     harm(&mut puts);
-    // Into a store of its own: in the same one, counters would go on from where they were.
-    let store = MemoryStore::new();
-    let mut batch = Batch::new(name(SESSION), store.fence());
-    batch.puts.extend(puts);
-    store.apply(batch).await.unwrap();
-
+    let store = store_of_rows(puts).await;
     let findings = found(&store).await;
     let seen: Vec<_> = findings.iter().map(|it| (it.symptom, it.describe_repair().is_some())).collect();
     assert_eq!(seen, expected, "{findings:#?}");
@@ -146,16 +154,45 @@ async fn check(
         for turn in chat.sweep().await.unwrap() {
             turn.outcome().await;
         }
-        assert_eq!(category(chat.send("other", user("hi")).await), "completed");
+        assert_eq!(category(chat.session("other").send(user("hi")).await), "completed");
         if !rows(&store)
             .await
             .iter()
             .any(|it| matches!(it, RowMutation::Wait(it) if it.status == StoredWaitStatus::Pending))
         {
-            assert_eq!(category(chat.send(SESSION, user("hi")).await), "completed");
+            assert_eq!(category(chat.session(SESSION).send(user("hi")).await), "completed");
         }
         sound(&store).await;
     }
+}
+
+// INV-2: whoever waits for the end of a turn hears of it, also where a repair ends it.
+#[tokio::test]
+async fn a_repair_writes_notices_and_a_record_of_the_audit() {
+    let mut puts = rows(&waiting_store().await).await;
+    puts.retain(|it| !matches!(it, RowMutation::Position(_)));
+    let store = store_of_rows(puts).await;
+    let shared = Arc::new(store.clone());
+    let notices = NoticeSettings::new().with_tenant_types(TenantId::single(), NoticeType::ALL);
+    let doctor = StoreDoctor::new(shared.clone(), shared).notices(notices).audit(Duration::from_hours(1));
+    let mended = doctor.repair().await.unwrap().mended;
+    let codes: Vec<_> = mended.iter().map(|it| it.symptom.code()).collect();
+
+    let documents =
+        async |kind: &str| store.read_documents(&TenantId::single(), kind, None, 99).await.unwrap();
+    let noticed: Vec<Notice> =
+        documents(Notice::KIND).await.iter().map(|it| Notice::from_document(it).unwrap()).collect();
+    let types: Vec<_> = noticed.iter().map(|it| it.what.notice_type()).collect();
+    assert_eq!(types, [NoticeType::Resumed, NoticeType::Errored]);
+    let recorded = documents(AuditRecord::KIND).await;
+    let recorded: Vec<_> = recorded.iter().map(|it| AuditRecord::from_document(it).unwrap()).collect();
+    assert!(recorded.iter().all(|it| it.action == "session.repaired" && it.subject == SESSION));
+    let mut found: Vec<_> = recorded.iter().map(|it| it.details["finding"].as_str().unwrap()).collect();
+    found.sort_unstable();
+    let mut expected = codes.clone();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    assert!(!codes.is_empty());
 }
 
 // INV-2

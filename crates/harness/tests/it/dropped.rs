@@ -85,9 +85,9 @@ fn runtime() -> Runtime {
 impl World {
     async fn new(scene: Scene, store: MemoryStore) -> Self {
         let chat = open(&store);
-        chat.send("s", user("first")).await;
-        let blob = chat.keep_blob("s", PNG.to_vec(), None).await.unwrap();
-        let export = chat.export_session("s").await.unwrap();
+        chat.session("s").send(user("first")).await;
+        let blob = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
+        let export = chat.session("s").export().await.unwrap();
         let mut turns = Vec::new();
         let said: &[&str] = match scene {
             Scene::Idle => &[],
@@ -95,12 +95,12 @@ impl World {
             Scene::Waiting => &["ask", "n"],
         };
         for text in said {
-            turns.push(chat.submit("s", user(text), SendOptions::new()).await.unwrap());
+            turns.push(chat.session("s").submit(user(text), SendOptions::new()).await.unwrap());
         }
         if scene == Scene::Waiting {
             turns[0].outcome().await;
         }
-        let ids = chat.last_turns("s", 3).await.unwrap();
+        let ids = chat.session("s").last_turns(3).await.unwrap();
         Self { scene, store, chat, turns, ids, blob, export }
     }
 
@@ -125,7 +125,7 @@ impl World {
 
     /// The session takes another message, and everything that was accepted ends.
     async fn goes_on(self, what: &str) {
-        let chat = if category(&self.chat.send("other", user("m")).await) == "chat_shutting_down" {
+        let chat = if category(&self.chat.session("other").send(user("m")).await) == "chat_shutting_down" {
             open(&self.store.reopen())
         } else {
             self.chat.clone()
@@ -134,11 +134,11 @@ impl World {
         answer_all(&chat).await;
         for session in ["s", "t"] {
             let send = async || {
-                let sent = timeout(LONG, chat.send(session, user("after"))).await;
+                let sent = timeout(LONG, chat.session(session).send(user("after"))).await;
                 sent.unwrap_or_else(|_| panic!("{what}: session {session} is stuck"))
             };
             let mut outcome = send().await;
-            let deletes = what.starts_with("delete_session") || what.starts_with("erase");
+            let deletes = what.starts_with("delete,") || what.starts_with("erase");
             if deletes && category(&outcome) == "chat_turn_cancelled" {
                 // The deletion went on, and has found this message before it took place.
                 outcome = send().await;
@@ -160,7 +160,7 @@ impl World {
 
 /// Ends the wait of the session, if it has one.
 async fn answer_all(chat: &Chat) {
-    while !chat.pending(Some("s"), 9).await.unwrap().is_empty() {
+    while !chat.session("s").pending().await.unwrap().is_empty() {
         // It may be answered already, by the call that was dropped.
         let answered = timeout(LONG, chat.answer(at("s", "ok"), approve(true))).await;
         drop(answered.expect("an answer is told what became of it"));
@@ -177,18 +177,18 @@ macro_rules! calls {
 
 /// Every public call, by name; some more than once. A call that takes something off a queue names that thing.
 const CALLS: &[(&str, Call)] = calls! {
-    "send": |it| it.chat.send("s", user("x"));
-    "send_with": |it| it.chat.send_with("s", user("x"), SendOptions::new().key("k"));
-    "send_streaming": |it| async {
-        let events = it.chat.send_streaming("s", user("x")).await;
+    "send": |it| it.chat.session("s").send(user("x"));
+    "send_with": |it| it.chat.session("s").send_with(user("x"), SendOptions::new().key("k"));
+    "stream": |it| async {
+        let events = it.chat.session("s").stream(user("x")).await;
         if let Ok(events) = events {
             Box::pin(events).next().await;
         }
     };
-    "send_catching_up": |it| it.chat.send_catching_up("s", user("x"), SendOptions::new());
-    "submit": |it| it.chat.submit("s", user("x"), SendOptions::new().key("k").listen());
-    "submit": |it| it.chat.submit("t", user("x"), SendOptions::new());
-    "steer": |it| it.chat.steer("s", user("x"), SendOptions::new());
+    "send_catching_up": |it| it.chat.session("s").send_catching_up(user("x"), SendOptions::new());
+    "submit": |it| it.chat.session("s").submit(user("x"), SendOptions::new().key("k").listen());
+    "submit": |it| it.chat.session("t").submit(user("x"), SendOptions::new());
+    "steer": |it| it.chat.session("s").steer(user("x"), SendOptions::new());
     "sweep": |it| it.chat.sweep();
     "shutdown": |it| it.chat.shutdown(LONG);
     "answer": |it| it.chat.answer(at("s", "ok"), approve(true));
@@ -197,52 +197,70 @@ const CALLS: &[(&str, Call)] = calls! {
     "cancel": |it| it.chat.cancel(it.newest());
     "cancel": |it| it.chat.cancel(it.oldest());
     "cancel": |it| it.chat.cancel(&it.ids[it.ids.len() / 2]);
-    "delete_session": |it| it.chat.delete_session("s", Some("ann"));
+    "delete": |it| it.chat.session("s").delete(Some("ann"));
     "erase": |it| it.chat.erase(&ErasureScope::Tenant, Some("ann"));
     "erasable_sessions": |it| it.chat.erasable_sessions(&ErasureScope::Tenant);
-    "pending": |it| it.chat.pending(Some("s"), 9);
-    "keep_blob": |it| it.chat.keep_blob("s", b"GIF89a\x01\0\x01\0 more".to_vec(), None);
-    "keep_blob": |it| it.chat.keep_blob("t", PNG.to_vec(), None);
-    "blob": |it| it.chat.blob("s", &it.blob.digest);
-    "blob_info": |it| it.chat.blob_info("s", &it.blob.digest);
+    "pending": |it| it.chat.session("s").pending();
+    "approve": |it| async {
+        for wait in it.chat.session("s").pending().await.unwrap_or_default() {
+            drop(wait.approve().await);
+        }
+    };
+    "reject": |it| async {
+        for wait in it.chat.session("s").pending().await.unwrap_or_default() {
+            drop(wait.reject("no").await);
+        }
+    };
+    "respond": |it| async {
+        for wait in it.chat.session("s").pending().await.unwrap_or_default() {
+            drop(wait.respond(approve(true)).await);
+        }
+    };
+    "keep_blob": |it| it.chat.session("s").keep_blob(b"GIF89a\x01\0\x01\0 more".to_vec(), None);
+    "keep_blob": |it| it.chat.session("t").keep_blob(PNG.to_vec(), None);
+    "blob": |it| it.chat.session("s").blob(&it.blob.digest);
+    "blob_info": |it| it.chat.session("s").blob_info(&it.blob.digest);
     "remove_unclaimed": |it| it.chat.remove_unclaimed();
-    "edit": |it| it.chat.edit("s", 0, user("y"), Some("t"));
-    "regenerate": |it| it.chat.regenerate("s", Some(MessageAddress::Place(1)), Some("t"));
-    "fork": |it| it.chat.fork("s", ForkOptions::new().session("t"));
+    "edit": |it| it.chat.session("s").edit(0, user("y"));
+    "edit_into": |it| it.chat.session("s").edit_into("t", 0, user("y"));
+    "regenerate": |it| it.chat.session("s").regenerate(Some(MessageAddress::Place(1)));
+    "regenerate_into": |it| it.chat.session("s").regenerate_into("t", Some(MessageAddress::Place(1)));
+    "fork": |it| it.chat.session("s").fork(ForkOptions::new().session("t"));
     "create_session": |it| it.chat.create_session(CreateOptions::new().session("t"));
     "import_session": |it| it.chat.import_session(it.export.clone(), Some("t"));
-    "export_session": |it| it.chat.export_session("s");
+    "export": |it| it.chat.session("s").export();
     "retain": |it| async {
         let retention = Retention { turns: Some(1), events: Some(1), ..Retention::default() };
         it.chat.retain(&retention).await
     };
+    "tenants": |it| it.chat.tenants(None, 9);
     "timeline": |it| it.chat.timeline(it.newest());
-    "last_turns": |it| it.chat.last_turns("s", 9);
-    "mailbox": |it| it.chat.mailbox("s");
+    "last_turns": |it| it.chat.session("s").last_turns(9);
+    "mailbox": |it| it.chat.session("s").mailbox();
     "deadlines": |it| it.chat.deadlines(None, 9);
     "sessions": |it| it.chat.sessions(None, 9);
     "recent_sessions": |it| it.chat.recent_sessions(None, 9);
-    "session_info": |it| it.chat.session_info("s");
-    "history": |it| it.chat.history("s", 0, 9);
-    "value": |it| it.chat.value("s", "count");
-    "events": |it| async {
-        let events = it.chat.events("s", None).await;
+    "info": |it| it.chat.session("s").info();
+    "history": |it| it.chat.session("s").history(0..9);
+    "value": |it| it.chat.session("s").value("count");
+    "stream": |it| async {
+        let events = it.chat.session("s").events().stream().await;
         if let Ok(events) = events {
             drop(Box::pin(events).take(3).collect::<Vec<_>>().await);
         }
     };
-    "resumed": |it| it.chat.resumed("s", None);
-    "transcript": |it| it.chat.transcript("s", 0, 9);
-    "newest_messages": |it| it.chat.newest_messages("s", 9);
-    "messages_before": |it| it.chat.messages_before("s", 2, 9);
+    "resumed": |it| it.chat.session("s").resumed(None);
+    "transcript": |it| it.chat.session("s").transcript(0, 9);
+    "newest_messages": |it| it.chat.session("s").newest_messages(9);
+    "messages_before": |it| it.chat.session("s").messages_before(2, 9);
     "retry": |it| it.chat.retry(it.newest(), SendOptions::new().key("r"));
-    "failed_turns": |it| it.chat.failed_turns("s", 0..9, 9);
+    "failed_turns": |it| it.chat.session("s").failed_turns(0..9, 9);
     "turn": |it| it.chat.turn(it.newest());
-    "turns": |it| it.chat.turns("s", 0, 9);
-    "open_turns": |it| it.chat.open_turns("s");
-    "newest_turn": |it| it.chat.newest_turn("s");
-    "turn_info": |it| it.chat.turn_info("s", it.newest());
-    "usage": |it| it.chat.usage("s");
+    "turns": |it| it.chat.session("s").turns(0, 9);
+    "open_turns": |it| it.chat.session("s").open_turns();
+    "newest_turn": |it| it.chat.session("s").newest_turn();
+    "turn_info": |it| it.chat.session("s").turn_info(it.newest());
+    "usage": |it| it.chat.session("s").usage();
     "usage_of_tenant": |it| it.chat.usage_of_tenant();
 };
 
@@ -296,7 +314,7 @@ fn a_call_dropped_at_any_poll_leaves_the_work_of_a_dead_process_to_be_done() {
     sweep_calls(SCENES[3]);
 }
 
-/// Finds the public asynchronous calls of `Chat` in the sources.
+/// Finds the public asynchronous calls of a chat, a session and its waits in the sources.
 fn public_calls(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -305,7 +323,9 @@ fn public_calls(folder: &Path, found: &mut BTreeSet<String>) {
             continue;
         }
         let source = std::fs::read_to_string(&path).unwrap();
-        let blocks = source.split("\nimpl Chat {\n").skip(1);
+        let blocks =
+            ["Chat", "Session", "SessionEvents", "SessionWait"].map(|name| format!("\nimpl {name} {{\n"));
+        let blocks = blocks.iter().flat_map(|block| source.split(block.as_str()).skip(1));
         let blocks = blocks.map(|it| it.split("\n}\n").next().unwrap());
         let lines = blocks.flat_map(str::lines).filter_map(|it| it.strip_prefix("    pub async fn "));
         found.extend(lines.map(|it| it.split(['(', '<']).next().unwrap().to_owned()));
@@ -348,11 +368,11 @@ fn a_deletion_beside_a_cancel_leaves_nothing_of_the_conversation() {
                 let chat = world.chat.clone();
                 let cancel = async move { drop(chat.cancel(&id).await) };
                 let delete = async {
-                    let deleted = timeout(LONG, world.chat.delete_session("s", None)).await;
+                    let deleted = timeout(LONG, world.chat.session("s").delete(None)).await;
                     deleted.unwrap_or_else(|_| panic!("{what}: stuck")).unwrap();
                 };
                 beside(cancel, polls, delete).await;
-                let outcome = timeout(LONG, world.chat.send("s", user("new"))).await;
+                let outcome = timeout(LONG, world.chat.session("s").send(user("new"))).await;
                 let outcome = outcome.unwrap_or_else(|_| panic!("{what}: stuck"));
                 assert_eq!(line(&outcome), "completed 3.1 [a:hello]", "{what}");
                 assert_eq!(crate::bench::history(&world.chat, "s").await, ["u:new", "a:hello"], "{what}");

@@ -188,7 +188,7 @@ async fn ends(kind: Kind, durability: Durability, end: End, at: Moment) {
     let (ground, world) = (Ground::new(kind).await, World::new(end, at));
     let limits = Limits { turn_time: Duration::from_secs(9), ..Limits::default() };
     let chat = ground.open(world.builder(durability, limits));
-    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     if end == End::Cancel {
         world.door.somebody().await;
         chat.cancel(turn.id()).await.unwrap();
@@ -199,7 +199,7 @@ async fn ends(kind: Kind, durability: Durability, end: End, at: Moment) {
     assert!(!(had_effects && failed(&outcome).retry_safe), "{place}");
     assert_eq!(history(&chat, "s").await, kept(end, at), "{place}");
     if had_effects {
-        let entries = chat.history("s", 0, 9).await.unwrap();
+        let entries = chat.session("s").history(0..9).await.unwrap();
         let side = entries.last().unwrap().side.clone().unwrap();
         assert_eq!(side["stopped"]["category"], category_of(end), "{place}: {side}");
         assert_eq!(side["stopped"]["turn"], turn.id().to_string(), "{place}: {side}");
@@ -207,7 +207,7 @@ async fn ends(kind: Kind, durability: Durability, end: End, at: Moment) {
     let effects = world.effects();
     assert_eq!(effects, usize::from(at > Moment::IntentRecorded), "{place}");
     world.heal();
-    let again = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let again = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     let is_same = again.id() == turn.id();
     assert_eq!(is_same, had_effects || !failed(&outcome).retry_safe, "{place}: the key");
     again.outcome().await;
@@ -241,7 +241,7 @@ async fn a_turn_that_ends_early_keeps_what_it_did_in_a_file() {
 
 /// The stored rows describe the end, wherever the process died or a commit failed.
 async fn says_what_happened(chat: &Chat, world: &World, place: &str) {
-    let first = chat.turns("s", 0, 1).await.unwrap().items.remove(0);
+    let first = chat.session("s").turns(0, 1).await.unwrap().items.remove(0);
     let outcome = chat.turn(&first.id).await.unwrap().outcome().await;
     let (seen, effects) = (history(chat, "s").await, world.effects());
     assert!(effects <= 1, "{place}: {effects} effects");
@@ -259,7 +259,7 @@ async fn says_what_happened(chat: &Chat, world: &World, place: &str) {
         }
     }
     world.heal();
-    let again = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let again = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     again.outcome().await;
     let keeps_key = effects > 0 || !seen.is_empty();
     assert!(!keeps_key || *again.id() == first.id, "{place}: the key");
@@ -268,7 +268,7 @@ async fn says_what_happened(chat: &Chat, world: &World, place: &str) {
 }
 
 async fn check_rows_of(chat: &Chat) {
-    assert!(chat.open_turns("s").await.unwrap().is_empty());
+    assert!(chat.session("s").open_turns().await.unwrap().is_empty());
 }
 
 /// Lets a process die at every write; the next one gives the turn up, or runs it again to its end.
@@ -280,7 +280,7 @@ async fn dies_everywhere(kind: Kind, end: End, deaths: u32) {
             let (ground, world) = (Ground::new(kind).await, World::new(end, Moment::NextModelCall));
             let builder = world.builder(Durability::Step, Limits::default());
             let send = async |chat: &Chat| {
-                if let Ok(turn) = chat.submit("s", user("m"), key("k")).await {
+                if let Ok(turn) = chat.session("s").submit(user("m"), key("k")).await {
                     drop(turn.outcome().await);
                 }
             };
@@ -291,7 +291,7 @@ async fn dies_everywhere(kind: Kind, end: End, deaths: u32) {
             for turn in chat.sweep().await.unwrap() {
                 turn.outcome().await;
             }
-            let first = chat.submit("s", user("m"), key("k")).await.unwrap();
+            let first = chat.session("s").submit(user("m"), key("k")).await.unwrap();
             first.outcome().await;
             says_what_happened(&chat, &world, &place).await;
             chat.shutdown(Duration::from_secs(5)).await;
@@ -327,13 +327,13 @@ async fn fails_everywhere(kind: Kind, end: End) {
             let builder = world.builder(Durability::Step, limits);
             let shared: (Arc<dyn Journal>, Arc<dyn JournalMaintenance>) = (failing.clone(), failing.clone());
             let chat = builder.open_shared(shared.0, shared.1).unwrap();
-            let mut turn = chat.submit("s", user("m"), key("k")).await;
+            let mut turn = chat.session("s").submit(user("m"), key("k")).await;
             if turn.is_err() {
-                turn = chat.submit("s", user("m"), key("k")).await;
+                turn = chat.session("s").submit(user("m"), key("k")).await;
             }
             turn.unwrap().outcome().await;
             // An end whose commit failed is recorded once the store works again.
-            while !chat.open_turns("s").await.unwrap().is_empty() {
+            while !chat.session("s").open_turns().await.unwrap().is_empty() {
                 tokio::task::yield_now().await;
             }
             says_what_happened(&chat, &world, &place).await;
@@ -364,7 +364,7 @@ async fn a_turn_with_effects_keeps_every_field_of_its_session() {
         let world = World::new(End::Category("provider_unavailable"), Moment::NextModelCall);
         let ground = Ground::new(kind).await;
         let chat = ground.open(world.builder(Durability::Step, Limits::default()));
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         let (journal, _) = ground.parts();
         let row = journal.read_session(&crate::bench::name("s")).await.unwrap().unwrap();
         let fields: Vec<_> = row.fields.iter().map(|field| format!("{field:?}")).collect();
@@ -377,7 +377,7 @@ async fn a_turn_with_effects_keeps_every_field_of_its_session() {
         chat.shutdown(Duration::from_secs(5)).await;
         let ground = ground.reopen().await;
         let chat = ground.open(world.builder(Durability::Step, Limits::default()));
-        chat.send("s", user("n")).await;
+        chat.session("s").send(user("n")).await;
         assert_eq!(history(&chat, "s").await[2..5], [DID, "u:n", "a:(c1)"]);
     }
 }

@@ -35,12 +35,12 @@ async fn replies_are_all_that_the_turn_added_in_order_whatever_their_role() {
         let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
         let tail = "a:(c), t:c=4, s:note, u:hi, a:hi";
         for (path, sent) in [("3.1", "k1"), ("3.2", "k2")] {
-            let outcome = chat.send_with("s", user("hi"), key(sent)).await;
+            let outcome = chat.session("s").send_with(user("hi"), key(sent)).await;
             assert_eq!(line(&outcome), format!("completed {path} [{tail}]"));
             let ChatTurnOutcome::Completed(done) = outcome else { panic!() };
             let state = done.final_state.unwrap();
             assert_eq!(state.get("count").unwrap().to_json().unwrap(), 0);
-            let stored = chat.send_with("s", user("hi"), key(sent)).await;
+            let stored = chat.session("s").send_with(user("hi"), key(sent)).await;
             assert_eq!(line(&stored), format!("completed {path} [{tail}]"), "read back");
         }
         assert_eq!(history(&chat, "s").await.len(), 12);
@@ -53,8 +53,8 @@ async fn replies_are_all_that_the_turn_added_in_order_whatever_their_role() {
 async fn a_turn_that_adds_nothing_completes_with_no_replies() {
     let builder = Graph::builder().node("n", |_: Ctx<Talk>| async { Ok(Talk::update().count(1)) });
     let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.1 []");
-    assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.2 []");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.1 []");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.2 []");
 }
 
 fn failing(category: &'static str) -> Graph<Talk> {
@@ -89,7 +89,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
             let agent =
                 agent(&failing(category), durability).replies(replies.clone()).buckets(buckets.clone());
             let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
-            let outcome = chat.send("s", user("m")).await;
+            let outcome = chat.session("s").send(user("m")).await;
             let ChatTurnOutcome::Errored(it) = &outcome else { panic!("{outcome:?}") };
             let seen = (it.error_category.as_str(), it.error_bucket.as_str(), it.retry_safe, it.recorded);
             assert_eq!(seen, (category, bucket, retry_safe, true));
@@ -113,8 +113,8 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
 async fn open_calls_are_closed_before_the_next_message() {
     let builder = Graph::builder().node("n", |_: Ctx<Talk>| async { Ok(called("c")) });
     let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
-    assert_eq!(line(&chat.send("s", user("n")).await), "completed 3.2 [a:(c)]");
+    chat.session("s").send(user("m")).await;
+    assert_eq!(line(&chat.session("s").send(user("n")).await), "completed 3.2 [a:(c)]");
     let history = history(&chat, "s").await;
     let closing =
         "t:c={\"reason\":\"the turn that called this ended before it answered\",\"status\":\"unknown\"}";
@@ -139,13 +139,13 @@ async fn who_ends_an_invocation_early_closes_its_calls() {
         let agent = agent(&graph, Durability::Step).while_suspended(WhileSuspended::Supersede);
         let chat = Chat::builder().agent(agent).clock(TokioClock::new()).open(store.clone()).unwrap();
         chat.sweep().await.unwrap();
-        let first = chat.submit("s", user("m"), Default::default()).await.unwrap();
+        let first = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
         assert_eq!(line(first.outcome().await.as_ref()), "suspended 3.1 ok [a:(c1)]");
         match how {
             "fail" => drop(chat.answer(at("s", "ok"), approve(false)).await.unwrap().outcome().await),
             "cancel" => drop(chat.cancel(first.id()).await.unwrap().outcome().await),
             "expire" | "expire unapproved" => tokio::time::sleep(2 * minute).await,
-            _ => drop(chat.send("s", user("n")).await),
+            _ => drop(chat.session("s").send(user("n")).await),
         }
         let id = singletree_harness::TurnId::new(first.id().invocation.clone(), 1);
         assert_eq!(category(chat.turn(&id).await.unwrap().outcome().await), told, "{how}");
@@ -180,8 +180,8 @@ async fn a_cancelled_turn_keeps_what_was_shown() {
     for durability in LEVELS {
         let (store, door) = (MemoryStore::new(), Door::shut());
         let chat = Chat::builder().agent(agent(&streaming(&door), durability)).open(store.clone()).unwrap();
-        let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
-        let queued = chat.submit("s", user("n"), Default::default()).await.unwrap();
+        let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
+        let queued = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
         door.somebody().await;
         let waiting = chat.cancel(queued.id()).await.unwrap();
         assert_eq!(category(waiting.outcome().await), "chat_turn_cancelled");
@@ -191,14 +191,14 @@ async fn a_cancelled_turn_keeps_what_was_shown() {
         assert_eq!(errored.error_bucket, FailureBucket::UserCorrectable);
         assert_eq!(errored.error_category, "chat_turn_cancelled");
         assert_eq!(history(&chat, "s").await, ["u:m", "a:one", "a:half"]);
-        let entries = chat.history("s", 0, 9).await.unwrap();
+        let entries = chat.session("s").history(0..9).await.unwrap();
         let sides: Vec<_> = entries.iter().map(|it| it.side.clone()).collect();
         assert_eq!(sides, [None, None, Some(serde_json::json!({ "interrupted": true }))]);
         // A turn that has ended stays as it ended.
         let again = chat.cancel(turn.id()).await.unwrap();
         assert_eq!(again.outcome().await, outcome);
         door.open();
-        assert_eq!(line(&chat.send("s", user("o")).await), "completed 3.2 [a:one, a:half and whole]");
+        assert_eq!(line(&chat.session("s").send(user("o")).await), "completed 3.2 [a:one, a:half and whole]");
         check_rows(&store, "s").await;
     }
 }
@@ -217,7 +217,7 @@ async fn a_cancelled_turn_closes_its_calls() {
         }
     });
     let chat = chat_of(&chain(builder, &["call", "n"])).open(MemoryStore::new()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     chat.cancel(turn.id()).await.unwrap().outcome().await;
     let closing = r#"t:c={"reason":"the turn was cancelled","status":"cancelled"}"#;
@@ -236,7 +236,7 @@ async fn of_cancel_and_completion_exactly_one_wins() {
             Ok(says("done"))
         });
         let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
-        let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+        let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
         let cancelled = chat.cancel(turn.id()).await.unwrap().outcome().await;
         assert_eq!(line(cancelled.as_ref()), line(turn.outcome().await.as_ref()));
         let seen = history(&chat, "s").await;
@@ -263,7 +263,7 @@ async fn what_was_saved_before_an_error_stays_and_is_closed() {
         });
         let graph = chain(builder, &["call", "save"]);
         let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
-        assert_eq!(category(&chat.send("s", user("m")).await), "provider_timeout");
+        assert_eq!(category(&chat.session("s").send(user("m")).await), "provider_timeout");
         let closing = r#"t:c={"reason":"provider_timeout","status":"failed"}"#;
         assert_eq!(history(&chat, "s").await, ["u:m", "a:(c)", closing]);
         check_rows(&store, "s").await;
@@ -279,7 +279,7 @@ async fn a_turn_has_a_time() {
     });
     let limits = Limits { turn_time: Duration::from_secs(9), ..Limits::default() };
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
-    let outcome = chat.send("s", user("m")).await;
+    let outcome = chat.session("s").send(user("m")).await;
     let ChatTurnOutcome::Errored(errored) = outcome else { panic!() };
     assert_eq!(
         (errored.error_category.as_str(), errored.error_bucket),
@@ -292,12 +292,12 @@ async fn a_turn_has_a_time() {
 async fn a_suspended_outcome_carries_descriptor_terms_and_pending_messages() {
     let signal = Signal::new("ok").with("what", "mail").approves("d");
     let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
-    let outcome = chat.send_with("s", user("m"), key("k")).await;
+    let outcome = chat.session("s").send_with(user("m"), key("k")).await;
     let ChatTurnOutcome::Suspended(it) = &outcome else { panic!("{outcome:?}") };
     assert_eq!(it.signal_descriptor.metadata, Some(serde_json::json!({ "what": "mail" })));
     assert_eq!((it.wait.action.as_deref(), it.wait.no), (Some("d"), 0));
     assert_eq!(it.invocation_id, it.turn.invocation);
-    assert_eq!(chat.send_with("s", user("m"), key("k")).await, outcome, "read back");
+    assert_eq!(chat.session("s").send_with(user("m"), key("k")).await, outcome, "read back");
 }
 
 // D6, D26

@@ -27,7 +27,7 @@ async fn the_tasks_of_a_chat_are_started_by_its_spawner() {
     let spawner = Arc::new(CountingSpawner::default());
     let env = Env { spawner: spawner.clone(), ..Env::from_system() };
     let chat = chat_of(&plain(&Log::default())).env(env).open(MemoryStore::new()).unwrap();
-    assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.1 [a:hello]");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.1 [a:hello]");
     assert!(spawner.0.load(Ordering::SeqCst) > 0);
 }
 
@@ -42,5 +42,5 @@ async fn the_time_of_a_turn_is_that_of_its_timer() {
         .env(env)
         .open(MemoryStore::new())
         .unwrap();
-    assert_eq!(category(&chat.send("s", user("m")).await), "chat_budget_exhausted");
+    assert_eq!(category(&chat.session("s").send(user("m")).await), "chat_budget_exhausted");
 }

@@ -38,14 +38,14 @@ async fn erasing_a_subject_deletes_its_sessions_with_all_forks_and_hides_its_nam
     let chat = chat(&store);
     let (ann, bob) = (chat.on_behalf_of(subject("ann")), chat.on_behalf_of(subject("bob")));
     for (chat, session) in [(&ann, "of-ann"), (&bob, "of-bob"), (&chat, "of-nobody"), (&bob, "gone")] {
-        chat.send(session, user("hello")).await;
+        chat.session(session).send(user("hello")).await;
     }
     // A fork of a fork, and a fork by somebody else.
-    ann.fork("of-ann", ForkOptions::new().session("fork")).await.unwrap();
-    bob.fork("fork", ForkOptions::new().session("fork-of-fork")).await.unwrap();
+    ann.session("of-ann").fork(ForkOptions::new().session("fork")).await.unwrap();
+    bob.session("fork").fork(ForkOptions::new().session("fork-of-fork")).await.unwrap();
     let kept = store.read_session(&name("fork-of-fork")).await.unwrap().unwrap();
     assert_eq!(kept.head.subject, Some(subject("ann")), "a fork is its source's");
-    chat.delete_session("gone", Some("ann")).await.unwrap();
+    chat.session("gone").delete(Some("ann")).await.unwrap();
 
     let listed = chat.erasable_sessions(&scope("ann")).await.unwrap();
     let listed: Vec<&str> = listed.iter().map(|it| it.as_str()).collect();
@@ -67,13 +67,13 @@ async fn what_a_stopped_erasure_left_is_found_again() {
     let store = MemoryStore::new();
     let chat = chat(&store);
     let ann = chat.on_behalf_of(subject("ann"));
-    ann.send("a", user("hello")).await;
-    ann.fork("a", ForkOptions::new().session("b")).await.unwrap();
-    ann.fork("b", ForkOptions::new().session("c")).await.unwrap();
+    ann.session("a").send(user("hello")).await;
+    ann.session("a").fork(ForkOptions::new().session("b")).await.unwrap();
+    ann.session("b").fork(ForkOptions::new().session("c")).await.unwrap();
     // As far as each prefix of the deletions.
     let listed = chat.erasable_sessions(&scope("ann")).await.unwrap();
     for (done, session) in listed.iter().enumerate() {
-        chat.delete_session(session.as_str(), None).await.unwrap();
+        chat.session(session.as_str()).delete(None).await.unwrap();
         let left = chat.erasable_sessions(&scope("ann")).await.unwrap();
         assert_eq!(left.len(), listed.len() - done - 1);
     }
@@ -85,9 +85,9 @@ async fn erasing_a_tenant_leaves_the_others() {
     let store = MemoryStore::new();
     let chat = chat(&store);
     let other = chat.of(TenantId::parse("other").unwrap());
-    chat.send("s", user("hello")).await;
-    other.send("s", user("hello")).await;
-    chat.delete_session("never", Some("ann")).await.unwrap();
+    chat.session("s").send(user("hello")).await;
+    other.session("s").send(user("hello")).await;
+    chat.session("never").delete(Some("ann")).await.unwrap();
     assert_eq!(chat.erase(&ErasureScope::Tenant, Some("operator")).await.unwrap(), 1);
     assert_eq!((sessions(&chat).await, sessions(&other).await), (vec![], vec!["s".to_owned()]));
     assert!(audit(&store).await.is_empty());

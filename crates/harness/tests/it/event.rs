@@ -14,7 +14,7 @@ type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>
 
 async fn listen(chat: &Chat, after: Option<u64>) -> Listening {
     let after = after.map(|seq| ChatEventId { epoch: "m0".into(), seq });
-    Box::pin(chat.events("s", after).await.unwrap())
+    Box::pin(chat.session("s").events().after(after).stream().await.unwrap())
 }
 
 /// Writes an event in one line.
@@ -62,10 +62,10 @@ const STORY: [&str; 10] = [
 ];
 
 async fn story(chat: &Chat) {
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let answer = approve(true).from("ann");
     chat.answer(at("s", "ok"), answer).await.unwrap().outcome().await;
-    let last = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let last = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     last.outcome().await;
     chat.cancel(last.id()).await.unwrap().outcome().await;
 }
@@ -95,11 +95,11 @@ async fn a_listener_goes_on_from_the_log_to_what_happens() {
     let store = MemoryStore::new();
     let graph = plain(&Log::default());
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let chat = chat_of(&graph).open(store.reopen()).unwrap();
     let mut events = listen(&chat, Some(1)).await;
     assert_eq!(take(&mut events, 1).await, ["2 turn.completed completed 3.1 [a:hello]"]);
-    chat.send("s", user("n")).await;
+    chat.session("s").send(user("n")).await;
     assert_eq!(
         take(&mut events, 3).await,
         ["3 turn.accepted u:n", "4 message.appended 1 a:hello", "5 turn.completed completed 3.2 [a:hello]"]
@@ -111,10 +111,10 @@ async fn a_listener_that_is_too_slow_reads_what_it_missed() {
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
     let mut events = listen(&chat, None).await;
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     take(&mut events, 3).await;
     for _ in 0..200 {
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
     }
     for seq in 3..603 {
         assert_eq!(next(&mut events).await.id.unwrap().seq, seq);
@@ -125,7 +125,9 @@ async fn a_listener_that_is_too_slow_reads_what_it_missed() {
 async fn another_log_is_told_so() {
     let chat = chat_of(&plain(&Log::default())).open(MemoryStore::with_epoch("new")).unwrap();
     let old: ChatEventId = "m0.7".parse().unwrap();
-    let Err(refused) = chat.events("s", Some(old)).await else { panic!("an id of another log") };
+    let Err(refused) = chat.session("s").events().after(Some(old)).stream().await else {
+        panic!("an id of another log")
+    };
     assert_eq!(refused.category(), "chat_events_expired");
     assert!(refused.to_string().contains("new.0"), "{refused}");
     assert_eq!("nothing".parse::<ChatEventId>().unwrap_err().category(), "chat_event_unknown");
@@ -156,8 +158,8 @@ fn streaming(door: &Door) -> Graph<Talk> {
 async fn a_streamed_turn_ends_with_its_outcome_and_who_comes_late_gets_the_text_so_far() {
     let door = Door::shut();
     let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
-    let first = chat.send_streaming("s", user("m")).await.unwrap();
-    let other = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let first = chat.session("s").stream(user("m")).await.unwrap();
+    let other = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     door.somebody().await;
     let mut late = listen(&chat, None).await;
     assert_eq!(
@@ -190,7 +192,7 @@ async fn a_live_streamed_turn_shows_everything_in_order() {
     let mut events = listen(&chat, None).await;
     let first = tokio::spawn(async move { take(&mut events, 9).await });
     tokio::task::yield_now().await;
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert_eq!(
         first.await.unwrap(),
         [
@@ -218,18 +220,19 @@ async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
     for (after, expected) in [(None, &all[..]), (Some(4), &all), (Some(5), &all[1..]), (Some(10), &[])] {
         let chat = chat_of(&graph).open(store.reopen()).unwrap();
         let after = after.map(|seq| ChatEventId { epoch: "m0".into(), seq });
-        let mut resumed = Box::pin(chat.resumed("s", after).await.unwrap());
+        let mut resumed = Box::pin(chat.session("s").resumed(after).await.unwrap());
         for expected in expected {
             let (id, outcome) = resumed.next().await.unwrap().unwrap();
             assert_eq!(format!("{} {}", id.seq, line(outcome.as_ref())), *expected);
         }
         // Then those to come, once each.
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         chat.answer(at("s", "ok"), approve(false)).await.unwrap().outcome().await;
         let (id, outcome) = resumed.next().await.unwrap().unwrap();
         assert_eq!(line(outcome.as_ref()), "completed 3.3 [a:not done]");
-        let mut again =
-            Box::pin(chat.resumed("s", Some(ChatEventId { seq: id.seq - 1, ..id.clone() })).await.unwrap());
+        let mut again = Box::pin(
+            chat.session("s").resumed(Some(ChatEventId { seq: id.seq - 1, ..id.clone() })).await.unwrap(),
+        );
         assert_eq!(again.next().await.unwrap().unwrap().0, id);
     }
 }
@@ -244,9 +247,14 @@ async fn an_id_that_the_log_has_not_come_to_is_told() {
         (false, u64::MAX, Some("chat_event_unknown")),
     ] {
         if sent {
-            chat.send("s", user("m")).await;
+            chat.session("s").send(user("m")).await;
         }
-        let told = chat.events("s", Some(ChatEventId { epoch: "m0".into(), seq: after })).await;
+        let told = chat
+            .session("s")
+            .events()
+            .after(Some(ChatEventId { epoch: "m0".into(), seq: after }))
+            .stream()
+            .await;
         assert_eq!(told.err().map(|it| it.category().to_owned()).as_deref(), refused, "{after}");
     }
 }
@@ -259,7 +267,7 @@ async fn listeners_that_come_while_turns_commit_miss_nothing() {
         let chat = chat.clone();
         async move {
             for _ in 0..200 {
-                chat.send("s", user("m")).await;
+                chat.session("s").send(user("m")).await;
             }
         }
     });
@@ -286,16 +294,17 @@ async fn a_stream_ends_when_its_session_is_deleted() {
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
     let mut early = listen(&chat, None).await;
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let (mut reads, mut slow) = (listen(&chat, None).await, listen(&chat, None).await);
     take(&mut reads, 3).await;
     take(&mut slow, 1).await;
     for _ in 0..9 {
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
     }
-    let turn = chat.submit("s", user("m"), singletree_harness::SendOptions::new().listen()).await.unwrap();
+    let turn =
+        chat.session("s").submit(user("m"), singletree_harness::SendOptions::new().listen()).await.unwrap();
     turn.outcome().await;
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     // Earlier events come first, as far as they were on their way.
     assert_eq!(take(&mut slow, 2).await[1], "2 turn.completed completed 3.1 [a:hello]");
     for (who, events) in [("reads", &mut reads), ("slow", &mut slow)] {
@@ -307,9 +316,11 @@ async fn a_stream_ends_when_its_session_is_deleted() {
     let told: Vec<_> = turn.events().collect().await;
     assert!(told.last().unwrap().is_err() || told.last().unwrap().as_ref().unwrap().what.outcome().is_some());
     // Who has seen nothing of it goes on in the session that comes next.
-    chat.send("s", user("n")).await;
+    chat.session("s").send(user("n")).await;
     assert_eq!(take(&mut early, 3).await[0], "33 turn.accepted u:n");
     let old = ChatEventId { epoch: "m0".into(), seq: 5 };
-    let Err(told) = chat.events("s", Some(old)).await else { panic!("its log is gone") };
+    let Err(told) = chat.session("s").events().after(Some(old)).stream().await else {
+        panic!("its log is gone")
+    };
     assert_eq!(told.category(), "chat_events_expired");
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
+    Answer, Chat, ChatTurnOutcome, Durability, GraphAgent, Messages, SendOptions, SignalAddress,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
@@ -40,13 +40,16 @@ fn graph() -> Graph<Support> {
 
 async fn story(store: MemoryStore, durability: Durability) {
     let open = |store: MemoryStore| {
-        Chat::builder().agent(Agent::new("support", &graph()).durability(durability)).open(store).unwrap()
+        Chat::builder()
+            .agent(GraphAgent::new("support", &graph()).durability(durability))
+            .open(store)
+            .unwrap()
     };
     let chat = open(store.clone());
-    let outcome = chat.send("s", ChatMessage::user("Send it.")).await;
+    let outcome = chat.session("s").send(ChatMessage::user("Send it.")).await;
     let ChatTurnOutcome::Suspended(paused) = &outcome else { panic!("{outcome:?}") };
     assert_eq!(paused.pending_messages.len(), 1);
-    let refused = chat.send("s", ChatMessage::user("Hello?")).await;
+    let refused = chat.session("s").send(ChatMessage::user("Hello?")).await;
     let ChatTurnOutcome::Errored(refused) = refused else { panic!("{refused:?}") };
     assert_eq!(refused.error_category, "chat_session_suspended");
     let chat = open(store.reopen());
@@ -56,7 +59,7 @@ async fn story(store: MemoryStore, durability: Durability) {
     let outcome = turn.outcome().await;
     let ChatTurnOutcome::Completed(done) = outcome.as_ref() else { panic!("{outcome:?}") };
     assert_eq!(done.replies.iter().map(|it| it.text().into_owned()).collect::<Vec<_>>(), ["Sent."]);
-    let history = chat.history("s", 0, 100).await.unwrap();
+    let history = chat.session("s").history(0..100).await.unwrap();
     assert_eq!(history.len() as u64, 3, "{history:?}");
 }
 
@@ -70,18 +73,19 @@ async fn a_conversation_pauses_and_goes_on_in_another_process() {
 async fn the_same_key_is_the_same_turn() {
     let chat = Chat::new(graph(), MemoryStore::new()).unwrap();
     let options = || SendOptions::new().key("k");
-    let one = chat.submit("s", ChatMessage::user("x"), options()).await.unwrap();
-    let two = chat.submit("s", ChatMessage::user("x"), options()).await.unwrap();
+    let one = chat.session("s").submit(ChatMessage::user("x"), options()).await.unwrap();
+    let two = chat.session("s").submit(ChatMessage::user("x"), options()).await.unwrap();
     assert_eq!(one.id(), two.id());
     assert_eq!(one.outcome().await.as_str(), "suspended");
-    let other = chat.submit("s", ChatMessage::user("y"), options()).await.unwrap_err();
+    let other =
+        chat.session("s").submit(ChatMessage::user("y"), options()).await.unwrap_err().into_errored_turn();
     assert_eq!(other.error_category, "chat_idempotency_conflict");
 }
 
 /// The value of `Ctx::is_recovering` in each execution of a node.
 type Heard = Arc<Mutex<Vec<bool>>>;
 
-fn effectful(heard: &Heard, first: &str) -> Agent {
+fn effectful(heard: &Heard, first: &str) -> GraphAgent {
     let heard = heard.clone();
     let act = move |cx: Ctx<Support>| {
         heard.lock().unwrap().push(cx.is_recovering());
@@ -91,7 +95,7 @@ fn effectful(heard: &Heard, first: &str) -> Agent {
     let builder = builder.edge("act", "send").edge("send", END);
     let builder = if first == "gate" { builder.node("gate", gate).edge("gate", "act") } else { builder };
     let graph = builder.entry(first).compile().unwrap();
-    Agent::new("effectful", &graph).durability(Durability::Step)
+    GraphAgent::new("effectful", &graph).durability(Durability::Step)
 }
 
 // D7: also where the run begins anew, at its entry or with its answer, because nothing of it was committed yet.
@@ -101,7 +105,7 @@ async fn a_node_that_died_before_anything_was_committed_hears_that_it_may_run_ag
         let (store, heard) = (MemoryStore::new(), Heard::default());
         let dying = FaultInjectingStore::new(Arc::new(store.clone()), dies_at, FailedWriteEffect::Before);
         let chat = Chat::builder().agent(effectful(&heard, entry)).open(dying.clone()).unwrap();
-        chat.send("s", ChatMessage::user("Send it.")).await;
+        chat.session("s").send(ChatMessage::user("Send it.")).await;
         if entry == "gate" {
             let answer = Answer::new(Map::from_iter([("approved".to_owned(), json!(true))]));
             let address = SignalAddress::Session { session: "s".into(), signal: "approval".into() };

@@ -87,14 +87,14 @@ async fn a_session_that_is_being_made_is_not_taken_for_absent() {
     let creating = store.take(begins_session).await;
     let sent = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.submit("s", user("m"), SendOptions::new()).await }
+        async move { chat.session("s").submit(user("m"), SendOptions::new()).await }
     });
     let (_, answer) = store.take(|batch| !begins_session(batch)).await;
     answer.send(Some(Error::Unavailable { doing: "write", source: "a test".into() })).unwrap();
-    assert_eq!(sent.await.unwrap().unwrap_err().error_category, "chat_accept_failed");
+    assert_eq!(sent.await.unwrap().unwrap_err().category(), "chat_accept_failed");
     let deleted = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.delete_session("s", None).await }
+        async move { chat.session("s").delete(None).await }
     });
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -103,6 +103,6 @@ async fn a_session_that_is_being_made_is_not_taken_for_absent() {
     store.open();
     created.await.unwrap().ok();
     deleted.await.unwrap().unwrap();
-    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
-    assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.1 [a:hello]");
+    assert_eq!(chat.session("s").info().await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.1 [a:hello]");
 }

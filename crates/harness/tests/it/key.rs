@@ -27,18 +27,19 @@ async fn the_same_key_attaches_to_the_running_turn_and_gets_the_stored_outcome_l
     let store = MemoryStore::new();
     let graph = chain(builder, &["n"]);
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    let one = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let one = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
-    let two = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let two = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     assert_eq!(one.id(), two.id());
-    let other = chat.submit("s", user("other"), key("k")).await.unwrap_err();
+    let other = chat.session("s").submit(user("other"), key("k")).await.unwrap_err().into_errored_turn();
     assert_eq!((other.error_category.as_str(), &other.turn), ("chat_idempotency_conflict", &None));
-    let options = chat.submit("s", user("m"), key("k").agent("a")).await.unwrap_err();
+    let options =
+        chat.session("s").submit(user("m"), key("k").agent("a")).await.unwrap_err().into_errored_turn();
     assert_eq!(options.error_category, "chat_idempotency_conflict");
     door.open();
     assert_eq!(one.outcome().await, two.outcome().await);
     let chat = chat_of(&graph).open(store.reopen()).unwrap();
-    let three = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let three = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     assert_eq!(line(three.outcome().await.as_ref()), "completed 3.1 [a:once]");
     assert_eq!(log.all(), ["n"]);
 }
@@ -54,7 +55,7 @@ async fn the_same_key_many_times_at_once_is_one_turn() {
                 let (chat, barrier) = (chat.clone(), barrier.clone());
                 tokio::spawn(async move {
                     barrier.wait().await;
-                    line(&chat.send_with("s", user("m"), key("k")).await)
+                    line(&chat.session("s").send_with(user("m"), key("k")).await)
                 })
             })
             .collect();
@@ -79,9 +80,9 @@ fn failing_once(category: &'static str) -> Graph<Talk> {
 async fn a_key_is_free_again_when_its_turn_may_be_sent_again_safely() {
     let again = |category| async move {
         let chat = chat_of(&failing_once(category)).open(MemoryStore::new()).unwrap();
-        let first = chat.send_with("s", user("m"), key("k")).await;
+        let first = chat.session("s").send_with(user("m"), key("k")).await;
         let ChatTurnOutcome::Errored(errored) = &first else { panic!("{first:?}") };
-        let second = chat.send_with("s", user("m"), key("k")).await;
+        let second = chat.session("s").send_with(user("m"), key("k")).await;
         (errored.retry_safe, line(&second))
     };
     assert_eq!(again("provider_unavailable").await, (true, "completed 3.1 [a:yes]".into()));
@@ -93,11 +94,11 @@ async fn a_key_is_free_again_when_its_turn_may_be_sent_again_safely() {
 #[tokio::test]
 async fn a_key_is_free_again_after_the_session_was_suspended() {
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
-    assert_eq!(category(&chat.send_with("s", user("n"), key("k")).await), "chat_session_suspended");
+    chat.session("s").send(user("m")).await;
+    assert_eq!(category(&chat.session("s").send_with(user("n"), key("k")).await), "chat_session_suspended");
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     turn.outcome().await;
-    assert_eq!(line(&chat.send_with("s", user("n"), key("k")).await), "suspended 3.2 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send_with(user("n"), key("k")).await), "suspended 3.2 ok [a:ask]");
 }
 
 #[tokio::test]
@@ -107,20 +108,20 @@ async fn a_suspended_outcome_names_the_turn_that_resumed_it() {
         ChatTurnOutcome::Suspended(it) => it.resumed_by.clone(),
         other => panic!("{other:?}"),
     };
-    let first = chat.send_with("s", user("m"), key("k")).await;
+    let first = chat.session("s").send_with(user("m"), key("k")).await;
     assert_eq!(by(&first), None);
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     turn.outcome().await;
-    assert_eq!(by(&chat.send_with("s", user("m"), key("k")).await).as_ref(), Some(turn.id()));
+    assert_eq!(by(&chat.session("s").send_with(user("m"), key("k")).await).as_ref(), Some(turn.id()));
 }
 
 #[tokio::test]
 async fn keys_are_of_one_session_and_have_a_length() {
     let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
-    chat.send_with("s", user("m"), key("k")).await;
-    assert_eq!(line(&chat.send_with("t", user("other"), key("k")).await), "completed 3.1 [a:hello]");
+    chat.session("s").send_with(user("m"), key("k")).await;
+    assert_eq!(line(&chat.session("t").send_with(user("other"), key("k")).await), "completed 3.1 [a:hello]");
     for bad in [String::new(), "k".repeat(257)] {
-        let refused = chat.send_with("u", user("m"), SendOptions::new().key(bad)).await;
+        let refused = chat.session("u").send_with(user("m"), SendOptions::new().key(bad)).await;
         assert_eq!(category(&refused), "chat_idempotency_conflict");
     }
     assert_eq!(history(&chat, "u").await, Vec::<String>::new());

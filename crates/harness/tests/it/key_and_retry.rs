@@ -33,7 +33,7 @@ fn opened(graph: &Graph<Talk>, store: MemoryStore) -> Chat {
 }
 
 async fn fails(chat: &Chat) -> singletree_harness::TurnId {
-    match chat.send_with("s", user("m"), key("k")).await {
+    match chat.session("s").send_with(user("m"), key("k")).await {
         ChatTurnOutcome::Errored(errored) if errored.retry_safe => errored.turn.unwrap(),
         other => panic!("{other:?}"),
     }
@@ -52,13 +52,13 @@ async fn a_message_that_a_retry_answered_is_not_answered_again_under_its_key() {
     assert_eq!(line(&*third.outcome().await), "completed 3.1 [a:yes]");
     let chat = opened(&graph, store.reopen());
     for _ in 0..2 {
-        let again = chat.submit("s", user("m"), key("k")).await.unwrap();
+        let again = chat.session("s").submit(user("m"), key("k")).await.unwrap();
         assert_eq!(again.id(), third.id());
         assert_eq!(line(&*again.outcome().await), "completed 3.1 [a:yes]");
     }
     let again = chat.retry(&first, key("r")).await.unwrap();
     assert_eq!(again.id(), third.id(), "the key of the retry is answered by the retry of the retry");
-    let other = chat.send_with("s", user("other"), key("k")).await;
+    let other = chat.session("s").send_with(user("other"), key("k")).await;
     assert_eq!(category(&other), "chat_idempotency_conflict");
     assert_eq!(history(&chat, "s").await.len(), 2);
 }
@@ -70,7 +70,7 @@ async fn a_message_whose_retry_runs_attaches_to_it() {
     let first = fails(&chat).await;
     let retry = chat.retry(&first, SendOptions::new()).await.unwrap();
     door.somebody().await;
-    let again = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let again = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     assert_eq!(again.id(), retry.id());
     door.open();
     assert_eq!(line(&*again.outcome().await), "completed 3.1 [a:yes]");
@@ -86,8 +86,8 @@ async fn a_key_is_free_after_retries_that_failed_and_after_later_turns() {
     assert_eq!(category(retry.outcome().await), "provider_unavailable");
     let third = fails(&chat).await;
     assert!(third != first && third != *retry.id());
-    assert!(line(&chat.send("s", user("later")).await).ends_with("[a:yes]"));
-    let other = chat.send_with("s", user("other"), key("k")).await;
+    assert!(line(&chat.session("s").send(user("later")).await).ends_with("[a:yes]"));
+    let other = chat.session("s").send_with(user("other"), key("k")).await;
     assert!(line(&other).ends_with("[a:yes]"), "the key of a failure is free for any message");
     assert_eq!(history(&chat, "s").await.len(), 4);
 }
@@ -114,7 +114,7 @@ async fn a_retry_and_the_same_message_at_the_same_time_are_one_answer() {
         };
         let send = async {
             wait(other).await;
-            chat.submit("s", user("m"), key("k")).await
+            chat.session("s").submit(user("m"), key("k")).await
         };
         let (retry, send) = tokio::join!(retry, send);
         let answer = send.unwrap();
@@ -125,7 +125,7 @@ async fn a_retry_and_the_same_message_at_the_same_time_are_one_answer() {
                 retried += 1;
             }
             Err(refused) => {
-                assert_eq!(refused.error_category, "chat_retry_superseded");
+                assert_eq!(refused.into_errored_turn().error_category, "chat_retry_superseded");
                 sent += 1;
             }
         }
@@ -200,7 +200,7 @@ async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
     left.store(2, Ordering::SeqCst);
     let sending = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.submit("s", user("m"), key("k")).await }
+        async move { chat.session("s").submit(user("m"), key("k")).await }
     });
     read.notified().await;
     let retry = chat.retry(&first, SendOptions::new()).await.unwrap();
@@ -215,14 +215,14 @@ async fn a_retry_that_is_accepted_between_look_and_decision_is_the_answer() {
 async fn a_message_that_is_accepted_between_look_and_decision_is_the_same_one() {
     let (chat, [read, released], left) = chat_that_can_be_held();
     fails(&chat).await;
-    assert!(line(&chat.send("s", user("later")).await).ends_with("[a:yes]"));
+    assert!(line(&chat.session("s").send(user("later")).await).ends_with("[a:yes]"));
     left.store(2, Ordering::SeqCst);
     let sending = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.submit("s", user("m"), key("k")).await }
+        async move { chat.session("s").submit(user("m"), key("k")).await }
     });
     read.notified().await;
-    let other = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let other = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     assert!(line(&*other.outcome().await).ends_with("[a:yes]"));
     released.notify_one();
     assert_eq!(sending.await.unwrap().unwrap().id(), other.id());

@@ -20,7 +20,7 @@ async fn turns_that_are_over_hold_nothing() {
         let mut held = Vec::new();
         for n in 0..4 {
             let path = if n == 0 { "3.1" } else { "3.2" };
-            let outcome = chat.send("s", user("m")).await;
+            let outcome = chat.session("s").send(user("m")).await;
             if suspends {
                 assert_eq!(line(&outcome), format!("suspended {path} ok [a:ask]"));
                 let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_dropped_chat_leaves_nothing_of_any_turn_alive() {
             let chat = Chat::builder().agent(agent(graph, durability)).clock(clock.clone());
             let chat = chat.open(MemoryStore::new()).unwrap();
             for session in ["s", "t"] {
-                let outcome = chat.send(session, user("hi")).await;
+                let outcome = chat.session(session).send(user("hi")).await;
                 ends.push(line(&outcome));
                 if let ChatTurnOutcome::Suspended(waiting) = outcome {
                     if session == "s" {

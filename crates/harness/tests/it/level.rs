@@ -17,7 +17,7 @@ async fn a_plain_turn_is_two_commits_and_a_step_one_more() {
         let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
         for _ in 0..3 {
             let before = sky.applies();
-            chat.send("s", user("m")).await;
+            chat.session("s").send(user("m")).await;
             assert_eq!(sky.applies() - before, expected, "{durability:?}");
         }
     }
@@ -37,7 +37,7 @@ async fn a_turn_writes_the_same_bytes_at_any_length_of_history() {
         let mut bytes = Vec::new();
         for n in 0..200 {
             let before = store.bytes_written();
-            chat.send("s", user(&format!("{n:0200}"))).await;
+            chat.session("s").send(user(&format!("{n:0200}"))).await;
             bytes.push(store.bytes_written() - before);
         }
         assert!(bytes[199] * 100 <= bytes[9] * 102, "{durability:?}: {} and {}", bytes[9], bytes[199]);
@@ -63,7 +63,7 @@ async fn a_value_is_written_only_when_it_changes() {
         }
     };
     for len in [2, 4] {
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         // {"role":"user","content":"m"} and {"role":"assistant","content":"x"}
         let bytes = len / 2 * (29 + 34);
         assert_eq!(field("messages").await, Some(FieldValue::List { generation: 0, len, bytes }));
@@ -72,7 +72,7 @@ async fn a_value_is_written_only_when_it_changes() {
             Some(FieldValue::Value(singletree_durable::JsonDocument::from_text("[]")))
         );
     }
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let late = singletree_durable::JsonDocument::from_text("[\"late\"]");
     assert_eq!(field("words").await, Some(FieldValue::Value(late)));
     assert_eq!(plain(&Log::default()).warnings().len(), 0);

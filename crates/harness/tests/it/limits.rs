@@ -40,23 +40,26 @@ async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again()
     let chat = chat_of(&waiting(&door)).limits(limits).open(MemoryStore::new()).unwrap();
     let mut turns = Vec::new();
     for session in ["s1", "s2"] {
-        turns.push(chat.submit(session, user("m"), SendOptions::new()).await.unwrap());
+        turns.push(chat.session(session).submit(user("m"), SendOptions::new()).await.unwrap());
         door.somebody().await;
     }
-    refused_for_now(&chat.submit("s3", user("m"), key("k")).await.unwrap_err(), "chat_sessions_full");
-    assert_eq!(chat.subscribe("s3", |_| {}).unwrap_err().category(), "chat_sessions_full");
-    assert_eq!(chat.session_info("s3").await.unwrap_err().category(), "chat_session_unknown");
+    refused_for_now(
+        &chat.session("s3").submit(user("m"), key("k")).await.unwrap_err().into_errored_turn(),
+        "chat_sessions_full",
+    );
+    assert_eq!(chat.session("s3").subscribe(|_| {}).unwrap_err().category(), "chat_sessions_full");
+    assert_eq!(chat.session("s3").info().await.unwrap_err().category(), "chat_session_unknown");
     // Those that are there go on.
-    turns.push(chat.submit("s2", user("n"), SendOptions::new()).await.unwrap());
+    turns.push(chat.session("s2").submit(user("n"), SendOptions::new()).await.unwrap());
     door.open();
     for turn in turns {
         assert_eq!(category(turn.outcome().await), "completed");
     }
     // A session whose outcome is told counts as busy for a moment more.
     let sent = loop {
-        match chat.submit("s3", user("m"), key("k")).await {
+        match chat.session("s3").submit(user("m"), key("k")).await {
             Ok(turn) => break turn.outcome().await,
-            Err(errored) => refused_for_now(&errored, "chat_sessions_full"),
+            Err(errored) => refused_for_now(&errored.into_errored_turn(), "chat_sessions_full"),
         }
         tokio::task::yield_now().await;
     };
@@ -73,7 +76,7 @@ async fn a_sweep_of_more_sessions_than_may_be_busy_waits_for_room() {
                 Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 1, FailedWriteEffect::After));
             let limits = Limits { record_retry: Duration::from_millis(1), ..Limits::default() };
             let chat = chat_of(&graph).limits(limits).open_shared(dying.clone(), dying).unwrap();
-            chat.submit(&format!("s{n}"), user("m"), SendOptions::new()).await.unwrap();
+            chat.session(format!("s{n}")).submit(user("m"), SendOptions::new()).await.unwrap();
             chat.shutdown(Duration::ZERO).await;
         }
         let limits = Limits { busy_sessions: 2, swept, ..Limits::default() };
@@ -100,24 +103,27 @@ async fn a_session_has_as_many_listeners_as_it_may() {
     let limits = Limits { subscriptions: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
     let full = "chat_subscriptions_full";
-    let one = chat.subscribe("s", |_| {}).unwrap();
-    let _two = chat.subscribe("s", |_| {}).unwrap();
-    assert_eq!(chat.subscribe("s", |_| {}).unwrap_err().category(), full);
-    drop((one, chat.subscribe("other", |_| {}).unwrap()));
-    let _three = chat.subscribe("s", |_| {}).unwrap();
+    let one = chat.session("s").subscribe(|_| {}).unwrap();
+    let _two = chat.session("s").subscribe(|_| {}).unwrap();
+    assert_eq!(chat.session("s").subscribe(|_| {}).unwrap_err().category(), full);
+    drop((one, chat.session("other").subscribe(|_| {}).unwrap()));
+    let _three = chat.session("s").subscribe(|_| {}).unwrap();
 
     // Streams are counted by themselves.
-    let first = chat.events("s", None).await.unwrap();
-    let second = chat.resumed("s", None).await.unwrap();
-    assert_eq!(chat.events("s", None).await.map(drop).unwrap_err().category(), full);
+    let first = chat.session("s").events().stream().await.unwrap();
+    let second = chat.session("s").resumed(None).await.unwrap();
+    assert_eq!(chat.session("s").events().stream().await.map(drop).unwrap_err().category(), full);
     let listening = || SendOptions::new().listen();
-    refused_for_now(&chat.submit("s", user("m"), listening()).await.unwrap_err(), full);
+    refused_for_now(
+        &chat.session("s").submit(user("m"), listening()).await.unwrap_err().into_errored_turn(),
+        full,
+    );
     assert_eq!(
-        chat.session_info("s").await.unwrap_err().category(),
+        chat.session("s").info().await.unwrap_err().category(),
         "chat_session_unknown",
         "nothing is stored"
     );
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     let told: Vec<_> =
         turn.events().map(|it| it.map(|_| ()).map_err(|it| it.category().to_owned())).collect().await;
     assert_eq!(told, [Err(full.to_owned())]);
@@ -172,14 +178,14 @@ async fn lists_beside_the_history_and_their_items_have_bounds() {
             let builder = Chat::builder().agent(agent(&noting(), durability)).limits(limits.clone());
             let chat = builder.open(MemoryStore::new()).unwrap();
             let text = |n: usize| user(&"x".repeat(n));
-            assert_eq!(category(chat.send("s", text(texts[0])).await), "completed");
-            let before = chat.export_session("s").await.unwrap();
-            let outcome = chat.send("s", text(texts[1])).await;
+            assert_eq!(category(chat.session("s").send(text(texts[0])).await), "completed");
+            let before = chat.session("s").export().await.unwrap();
+            let outcome = chat.session("s").send(text(texts[1])).await;
             match told {
                 None => assert_eq!(category(outcome), "completed"),
                 Some(told) => {
                     assert_eq!(exhausted(&outcome), told);
-                    assert_eq!(chat.export_session("s").await.unwrap(), before, "{told}");
+                    assert_eq!(chat.session("s").export().await.unwrap(), before, "{told}");
                 }
             }
         }
@@ -191,9 +197,9 @@ async fn lists_beside_the_history_and_their_items_have_bounds() {
 async fn an_import_is_held_to_the_same_bounds() {
     let chat = chat_of(&noting()).open(MemoryStore::new()).unwrap();
     for text in ["one", "two"] {
-        chat.send("s", user(text)).await;
+        chat.session("s").send(user(text)).await;
     }
-    let export = chat.export_session("s").await.unwrap();
+    let export = chat.session("s").export().await.unwrap();
     for (limits, told) in [
         (Limits { item_bytes: 20, ..Limits::default() }, "item_bytes"),
         (Limits { list_items: 1, ..Limits::default() }, "list_items"),
@@ -204,6 +210,10 @@ async fn an_import_is_held_to_the_same_bounds() {
         let refused = strict.import_session(export.clone(), None).await.unwrap_err();
         assert_eq!(refused.category(), "chat_budget_exhausted");
         assert!(refused.to_string().contains(told), "{told}: {refused}");
-        assert_eq!(strict.session_info("s").await.unwrap_err().category(), "chat_session_unknown", "{told}");
+        assert_eq!(
+            strict.session("s").info().await.unwrap_err().category(),
+            "chat_session_unknown",
+            "{told}"
+        );
     }
 }

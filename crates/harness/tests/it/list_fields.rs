@@ -8,7 +8,7 @@ use singletree_engine::{
     END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Snapshot, StateMigrations, StateSchema,
     StateUpdate,
 };
-use singletree_harness::{Agent, Chat, Durability, MESSAGE_SHAPE};
+use singletree_harness::{Chat, Durability, GraphAgent, MESSAGE_SHAPE};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{category, check_rows, history, line, name, user};
@@ -26,7 +26,7 @@ enum Log {
 }
 
 /// An agent whose turns add a line to the log, if there is one.
-fn agent(version: usize, log: Log) -> Agent {
+fn agent(version: usize, log: Log) -> GraphAgent {
     let field = |name: &'static str, shape: FieldShape| {
         FieldSpec::new(name, shape.list(), FieldContent::from_json(json!([])))
     };
@@ -62,7 +62,9 @@ fn agent(version: usize, log: Log) -> Agent {
             Ok(state)
         });
     }
-    Agent::new("a", &graph.compile().unwrap()).durability(Durability::Step).session_migrations(migrations)
+    GraphAgent::new("a", &graph.compile().unwrap())
+        .durability(Durability::Step)
+        .session_migrations(migrations)
 }
 
 /// Returns the log as it is read whole.
@@ -80,7 +82,7 @@ async fn goes_on<S: Journal + JournalMaintenance + Clone + 'static>(mut reopen: 
         let store = reopen().await;
         let chat = Chat::builder().agent(agent(version, kept)).open(store.clone()).unwrap();
         for turn in 0..2 {
-            let outcome = chat.send("s", user("m")).await;
+            let outcome = chat.session("s").send(user("m")).await;
             assert_eq!(category(&outcome), "completed", "version {version}: {}", line(&outcome));
             said.extend(["u:m".to_owned(), format!("a:from {version}")]);
             let lines = vec![json!(format!("line of {version}")); turn + 1];

@@ -1,9 +1,10 @@
 //! Memory that loaded sessions take: bounded by bytes, not only by number (INV-12).
 
 use singletree_durable::MemoryStore;
-use singletree_harness::{Limits, LoadedSessions};
+use singletree_engine::Signal;
+use singletree_harness::{ChatTurnOutcome, ForkOptions, Limits, LoadedSessions, SendOptions};
 
-use crate::bench::{Log, chat_of, history, line, plain, user};
+use crate::bench::{Log, asking, chat_of, history, line, plain, user};
 use crate::sky::Sky;
 
 const BYTES: usize = 300_000;
@@ -18,7 +19,7 @@ async fn loaded_sessions_stay_within_their_bytes() {
     assert_eq!(chat.loaded(), LoadedSessions::default());
     let mut most = 0;
     for no in 0..150 {
-        chat.send(&format!("s{no}"), user(&"x".repeat(BYTES))).await;
+        chat.session(format!("s{no}")).send(user(&"x".repeat(BYTES))).await;
         most = most.max(chat.loaded().bytes);
     }
     let loaded = chat.loaded();
@@ -28,7 +29,7 @@ async fn loaded_sessions_stay_within_their_bytes() {
     // The one that was used last is still there, the first one is read again.
     for (session, is_held) in [("s149", true), ("s0", false)] {
         let before = sky.calls() - sky.applies();
-        assert_eq!(line(&chat.send(session, user("n")).await), "completed 3.2 [a:hello]");
+        assert_eq!(line(&chat.session(session).send(user("n")).await), "completed 3.2 [a:hello]");
         let has_read = sky.calls() - sky.applies() > before;
         assert_eq!(!has_read, is_held, "{session}");
         assert_eq!(history(&chat, session).await.len(), 4);
@@ -40,15 +41,42 @@ async fn loaded_sessions_stay_within_their_bytes() {
 async fn what_is_not_loaded_any_more_is_not_counted() {
     let limits = Limits { hot_sessions: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
-    chat.send("s", user(&"x".repeat(BYTES))).await;
+    chat.session("s").send(user(&"x".repeat(BYTES))).await;
     let held = chat.loaded().bytes;
     assert!(held >= BYTES as u64, "{held}");
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     assert_eq!(chat.loaded().bytes, 0);
-    chat.send("s", user(&"x".repeat(BYTES))).await;
+    chat.session("s").send(user(&"x".repeat(BYTES))).await;
     assert_eq!(chat.loaded().bytes, held);
     for session in ["t", "u", "v"] {
-        chat.send(session, user("m")).await;
+        chat.session(session).send(user("m")).await;
     }
     assert!(chat.loaded().bytes < held, "{:?}", chat.loaded());
+}
+
+// INV-12: found by the simulation, seed 1103. The end of a wait reads the state, and no turn runs.
+#[tokio::test]
+async fn a_session_whose_wait_was_given_up_stays_within_the_bytes_too() {
+    let limits = Limits { loaded_bytes: 1, ..Limits::default() };
+    let graph = asking(&Log::default(), Signal::new("approval"));
+    let chat = chat_of(&graph).limits(limits).open(MemoryStore::new()).unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    assert!(matches!(turn.outcome().await.as_ref(), ChatTurnOutcome::Suspended(_)));
+    chat.cancel(turn.id()).await.unwrap().outcome().await;
+    let loaded = chat.loaded();
+    assert!(loaded.sessions > 0 && loaded.bytes <= 1, "{loaded:?}");
+}
+
+// INV-12: a session that is only read.
+#[tokio::test]
+async fn a_session_that_is_only_read_stays_within_the_bytes_too() {
+    let store = MemoryStore::new();
+    let before = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    before.session("s").send(user("m")).await;
+    let limits = Limits { loaded_bytes: 1, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.reopen()).unwrap();
+    let fork = chat.session("s").fork(ForkOptions::new().session("t")).await.unwrap();
+    assert_eq!(fork.id(), "t");
+    let loaded = chat.loaded();
+    assert!(loaded.sessions > 0 && loaded.bytes <= 1, "{loaded:?}");
 }

@@ -50,7 +50,7 @@ fn open(signal: Signal, store: MemoryStore) -> (Chat, Door) {
 }
 
 async fn begin(chat: &Chat, door: &Door) -> Turn {
-    let turn = chat.submit("s", user("m"), key("m")).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), key("m")).await.unwrap();
     door.somebody().await;
     turn
 }
@@ -72,11 +72,11 @@ async fn resumed(delivered: SignalDelivery) -> (TurnId, String) {
 }
 
 async fn refused(chat: &Chat, address: SignalAddress, answer: Answer) -> String {
-    chat.signal(address, answer).await.unwrap_err().error_category
+    chat.signal(address, answer).await.unwrap_err().category().to_owned()
 }
 
 async fn kept(chat: &Chat) -> Vec<String> {
-    chat.mailbox("s").await.unwrap().into_iter().map(|it| it.signal).collect()
+    chat.session("s").mailbox().await.unwrap().into_iter().map(|it| it.signal).collect()
 }
 
 // D2: kept, then taken by the suspension on it; before messages that are parked behind the wait, as a signal that comes
@@ -86,10 +86,10 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     let store = MemoryStore::new();
     let (chat, door) = open(Signal::new("ok"), store.clone());
     let first = begin(&chat, &door).await;
-    let behind = chat.submit("s", user("n"), key("n")).await.unwrap();
+    let behind = chat.session("s").submit(user("n"), key("n")).await.unwrap();
     let delivered = chat.signal(at("s", "ok"), approve(true).from("bank")).await.unwrap();
     assert!(matches!(delivered, SignalDelivery::Kept { .. }), "{delivered:?}");
-    let mail = chat.mailbox("s").await.unwrap();
+    let mail = chat.session("s").mailbox().await.unwrap();
     assert_eq!((mail[0].signal.as_str(), mail[0].from.as_deref(), mail.len()), ("ok", Some("bank"), 1));
     assert_eq!(mail[0].payload, fields(&[("approved", json!(true))]));
     door.open();
@@ -161,7 +161,7 @@ async fn what_may_not_come_early_is_refused_and_not_kept() {
         assert_eq!(refused(&chat, address.clone(), answer).await, category, "{address:?}");
     }
     // An answer is to something that waits.
-    let unasked = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    let unasked = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(unasked.error_category, "harness_signal_correlation_failed");
     assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
     chat.signal(at("s", "pay-1"), approve(true)).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     for id in ["ok", "pay-2"] {
         chat.signal(at("s", id), approve(true)).await.unwrap();
     }
-    let full = chat.signal(at("s", "pay-3"), approve(true)).await.unwrap_err();
+    let full = chat.signal(at("s", "pay-3"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(
         (full.error_category.as_str(), full.error_bucket.as_str()),
         ("chat_mailbox_full", "retryable_transient")
@@ -190,7 +190,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     assert!(full.diagnostic.contains("mail_bytes is 36"), "{full:?}");
     let empty = || Answer::new(fields(&[]));
     chat.signal(at("s", "pay-3"), empty()).await.unwrap();
-    let full = chat.signal(at("s", "pay-4"), empty()).await.unwrap_err();
+    let full = chat.signal(at("s", "pay-4"), empty()).await.unwrap_err().into_errored_turn();
     assert!(full.diagnostic.contains("mail is 3"), "{full:?}");
     tokio::time::sleep(hour + Duration::from_secs(1)).await;
     assert_eq!(kept(&chat).await, Vec::<String>::new());
@@ -215,7 +215,7 @@ async fn a_signal_that_is_too_old_ends_no_wait() {
         tokio::time::sleep(late).await;
         door.open();
         assert_eq!(line(turn.outcome().await.as_ref()), "suspended 3.1 ok [a:ask]");
-        assert_eq!(chat.pending(None, 9).await.unwrap().len(), told);
+        assert_eq!(chat.pending(9).await.unwrap().len(), told);
         assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
     }
 }
@@ -252,7 +252,7 @@ async fn a_signal_that_looked_before_the_suspension_landed_is_told_of_the_confli
     let turn = chat.turn(&started).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
     sky.arrive();
-    assert_eq!(other.await.unwrap_err().error_category, "chat_signal_conflict");
+    assert_eq!(other.await.unwrap_err().category(), "chat_signal_conflict");
     assert_eq!(kept(&chat).await, Vec::<String>::new());
 }
 
@@ -269,12 +269,12 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
         let store = MemoryStore::new();
         let (chat, door) = open(signal, store.clone());
         let turn = begin(&chat, &door).await;
-        let mut events = Box::pin(chat.events("s", None).await.unwrap());
+        let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
         chat.signal(at("s", "ok"), answer.from("bank")).await.unwrap();
         door.open();
         let ChatTurnOutcome::Suspended(it) = turn.outcome().await.as_ref().clone() else { panic!() };
         assert_eq!(it.resumed_by, None);
-        assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);
+        assert_eq!(chat.pending(9).await.unwrap().len(), 1);
         assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
         let mut told = None;
         while let Some(Some(event)) = events.next().now_or_never() {
@@ -310,7 +310,7 @@ async fn a_mailbox_is_emptied_when_the_work_is_over() {
         chat.signal(at("s", "pay-1"), approve(true)).await.unwrap();
         match how {
             "cancel" => drop(chat.cancel(first.id()).await.unwrap().outcome().await),
-            "delete" => chat.delete_session("s", None).await.unwrap(),
+            "delete" => chat.session("s").delete(None).await.unwrap(),
             "cancel the wait" => {
                 door.open();
                 first.outcome().await;
@@ -318,7 +318,7 @@ async fn a_mailbox_is_emptied_when_the_work_is_over() {
                 chat.cancel(first.id()).await.unwrap().outcome().await;
             }
             _ => {
-                let second = chat.submit("s", user("n"), key("n")).await.unwrap();
+                let second = chat.session("s").submit(user("n"), key("n")).await.unwrap();
                 door.open_once();
                 first.outcome().await;
                 door.somebody().await;
@@ -343,15 +343,15 @@ async fn a_duplicate_of_a_consumed_wait_stays_one_when_a_later_wait_is_given_up(
         .agent(agent(&asking(&Log::default(), Signal::new("ok")), Durability::Step))
         .open(MemoryStore::new())
         .unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     turn.outcome().await;
-    let second = chat.submit("s", user("n"), key("n")).await.unwrap();
+    let second = chat.session("s").submit(user("n"), key("n")).await.unwrap();
     second.outcome().await;
-    assert_eq!(chat.pending(None, 9).await.unwrap()[0].wait.no, 1);
+    assert_eq!(chat.pending(9).await.unwrap()[0].wait.no, 1);
     chat.cancel(second.id()).await.unwrap().outcome().await;
     assert_eq!(chat.answer(at("s", "ok"), approve(true)).await.unwrap().id(), turn.id());
-    let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err();
+    let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err().into_errored_turn();
     assert_eq!(other.error_category, "harness_signal_correlation_failed");
 }
 
@@ -392,7 +392,7 @@ async fn an_early_signal_is_kept_and_taken_wherever_the_process_dies() {
 
 /// Sends, signals early if it can, and follows to the end. Repeating a request finds the earlier result.
 async fn drive(chat: &Chat, door: &Door) -> String {
-    let Ok(turn) = chat.submit("s", user("m"), key("m")).await else { return "refused".into() };
+    let Ok(turn) = chat.session("s").submit(user("m"), key("m")).await else { return "refused".into() };
     if chat.signal(at("s", "ok"), approve(true)).await.is_err() {
         return "refused".into();
     }
@@ -400,7 +400,7 @@ async fn drive(chat: &Chat, door: &Door) -> String {
     turn.outcome().await;
     match chat.signal(at("s", "ok"), approve(true)).await {
         Ok(delivered) => resumed(delivered).await.1,
-        Err(errored) => errored.error_category,
+        Err(errored) => errored.into_errored_turn().error_category,
     }
 }
 

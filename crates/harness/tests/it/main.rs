@@ -35,6 +35,7 @@ mod joining;
 mod key;
 mod key_and_retry;
 mod leak;
+mod lease;
 mod level;
 mod limits;
 mod list_fields;

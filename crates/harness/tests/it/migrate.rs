@@ -9,7 +9,7 @@ use singletree_engine::{
     Signal, Snapshot, StateMigrations, StateSchema, StateUpdate,
 };
 use singletree_harness::{
-    Agent, Answer, Chat, Durability, Harness, HarnessOutcome, InboundRequest, MESSAGE_SHAPE,
+    Answer, Chat, Durability, GraphAgent, Harness, HarnessOutcome, InboundRequest, MESSAGE_SHAPE,
     MemoryCoordinator, SignalArrival,
 };
 use singletree_store_sqlite::SqliteStore;
@@ -50,8 +50,8 @@ fn asking(version: &str, number: &'static str) -> GraphBuilder<Snapshot> {
         .entry("ask")
 }
 
-fn agent(graph: GraphBuilder<Snapshot>) -> Agent {
-    Agent::new("a", &graph.compile().unwrap()).durability(Durability::Step)
+fn agent(graph: GraphBuilder<Snapshot>) -> GraphAgent {
+    GraphAgent::new("a", &graph.compile().unwrap()).durability(Durability::Step)
 }
 
 fn renames() -> StateMigrations {
@@ -68,7 +68,7 @@ fn topic(text: &str) -> Answer {
 
 async fn paused_under_the_old<S: Journal + JournalMaintenance + Clone + 'static>(store: &S) {
     let chat = Chat::builder().agent(agent(asking("1", "old"))).open(store.clone()).unwrap();
-    assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
 }
 
 /// The stored form of the session: its version, its fields, and the generation of its history.
@@ -92,7 +92,7 @@ async fn answered_under_the_new<S: Journal + JournalMaintenance + Clone + 'stati
     // INV-4: the rows that the migration left alone were not written again.
     let names = ["messages", "new", "topic"].map(str::to_owned).to_vec();
     assert_eq!(stored(store).await, ("2".to_owned(), names, 0));
-    assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
     check_rows(store, "s").await;
 }
 
@@ -142,9 +142,9 @@ async fn a_migration_that_fails_leaves_the_wait_as_it_is() {
         let store = store.reopen();
         let new = agent(asking("2", "new")).state_migrations(migrations);
         let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
-        let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err();
+        let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, expected);
-        assert_eq!(chat.pending(Some("s"), 9).await.unwrap().len(), 1);
+        assert_eq!(chat.session("s").pending().await.unwrap().len(), 1);
         assert_eq!(stored(&store).await.0, "1");
         let store = store.reopen();
         answered_under_the_new(&store).await;
@@ -163,12 +163,12 @@ async fn a_projected_session_needs_migrations_of_the_state() {
     };
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(projected("1", "old")).open(store.clone()).unwrap();
-    assert_eq!(category(&chat.send("s", user("m")).await), "suspended");
+    assert_eq!(category(&chat.session("s").send(user("m")).await), "suspended");
     let store = store.reopen();
     // Migrations of sessions are of other states than this one.
     let new = projected("2", "new").session_migrations(renames());
     let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
-    let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err();
+    let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "checkpoint_state_migration_missing");
     let store = store.reopen();
     let new = projected("2", "new").state_migrations(renames()).window(1);
@@ -205,7 +205,7 @@ async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
     };
     let old = agent(stuck("1", "old", door.clone()));
     let chat = Chat::builder().agent(old).open(store.clone()).unwrap();
-    chat.submit("s", user("m"), key("k")).await.unwrap();
+    chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let store = store.reopen();
     let open = Door::shut();

@@ -53,7 +53,7 @@ async fn sessions_of_another_store_go_on_in_a_chat() {
     }
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for session in ["a", "b"] {
-        assert_eq!(line(&chat.send(session, user("more")).await), "completed 3.2 [a:hello]");
+        assert_eq!(line(&chat.session(session).send(user("more")).await), "completed 3.2 [a:hello]");
         let expected = [format!("u:{session}"), "a:yes".into(), "u:more".into(), "a:hello".into()];
         assert_eq!(history(&chat, session).await, expected);
         assert_eq!(field(&own, session, "messages").await.as_array().unwrap().len(), 4);
@@ -70,7 +70,7 @@ async fn a_waiting_session_is_read_but_not_overwritten_from_outside() {
     let store = MemoryStore::new();
     let own = JournalSessions::new(Arc::new(store.clone()));
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
-    assert_eq!(category(chat.send("s", user("m")).await), "suspended");
+    assert_eq!(category(chat.session("s").send(user("m")).await), "suspended");
     assert_eq!(field(&own, "s", "messages").await.as_array().unwrap().len(), 2);
     let error = own.save(&name("s"), &record(json!([])), ExpectedVersion::Any).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");

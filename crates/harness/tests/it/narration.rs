@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use singletree_durable::{Batch, Journal, MemoryStore, RowMutation, SessionHead, TenantId};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    Agent, COMMAND, Chat, ChatTurnOutcome, ForkOptions, Messages, SendOptions, TurnContext, TurnPromptPolicy,
+    COMMAND, Chat, ChatTurnOutcome, ForkOptions, GraphAgent, Messages, SendOptions, TurnContext,
+    TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
@@ -87,13 +88,13 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
     for (locale, expected) in [(Locale::English, english), (Locale::German, german)] {
         let graph = asking(&Log::default(), Signal::new("ok").approves("digest"));
         let (chat, told) = open(&graph, &MemoryStore::new(), locale);
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         // The user's text is a new command, and no answer.
-        chat.send("s", user("yes")).await;
-        let wait = chat.pending(Some("s"), 9).await.unwrap().remove(0).wait;
+        chat.session("s").send(user("yes")).await;
+        let wait = chat.session("s").pending().await.unwrap().remove(0).wait.clone();
         let answer = approve(true).to(wait.no, wait.action.unwrap());
         chat.answer(at("s", "ok"), answer).await.unwrap().outcome().await;
-        let turn = chat.submit("s", user("n"), SendOptions::new()).await.unwrap();
+        let turn = chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
         turn.outcome().await;
         chat.cancel(turn.id()).await.unwrap().outcome().await;
         assert_eq!(told.lines(), expected, "{locale}");
@@ -106,8 +107,8 @@ async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
     let store = MemoryStore::new();
     let graph = plain(&Log::default());
     let (chat, told) = open(&graph, &store, Locale::English);
-    chat.of(TenantId::parse("b").unwrap()).send("s", user("m")).await;
-    chat.send("t", user("n")).await;
+    chat.of(TenantId::parse("b").unwrap()).session("s").send(user("m")).await;
+    chat.session("t").send(user("n")).await;
     let said = |whose: &str, text: &str| {
         [format!("{whose} user status: {text}"), format!("{whose} system status: Done.")]
     };
@@ -115,8 +116,8 @@ async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
     drop(chat);
     let (chat, told) = open(&graph, &store.reopen(), Locale::English);
     chat.sweep().await.unwrap();
-    chat.send("t", user("o")).await;
-    chat.fork("t", ForkOptions::new().session("u")).await.unwrap();
+    chat.session("t").send(user("o")).await;
+    chat.session("t").fork(ForkOptions::new().session("u")).await.unwrap();
     let forked = "default/u system status: This conversation goes on from t.".to_owned();
     assert_eq!(told.lines(), [said("default/t", "o").as_slice(), &[forked]].concat());
 }
@@ -126,16 +127,16 @@ async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
 async fn narration_goes_with_its_session() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let (chat, told) = open(&graph, &MemoryStore::new(), Locale::English);
-    chat.send("s", user("m")).await;
-    chat.send("t", user("m")).await;
+    chat.session("s").send(user("m")).await;
+    chat.session("t").send(user("m")).await;
     told.take();
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     let lines = told.take();
     assert_eq!(lines.last().unwrap(), "default/s forgotten");
     assert!(lines.iter().all(|it| it.starts_with("default/s ")), "{lines:?}");
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     assert_eq!(told.take().last().unwrap(), "default/s forgotten");
-    chat.send("s", user("new")).await;
+    chat.session("s").send(user("new")).await;
     assert_eq!(told.take()[0], "default/s user status: new");
 }
 
@@ -161,7 +162,7 @@ fn commanded() -> Graph<Commanded> {
 }
 
 async fn last(chat: &Chat) -> Value {
-    let history = chat.history("s", 0, 99).await.unwrap();
+    let history = chat.session("s").history(0..99).await.unwrap();
     serde_json::from_str(&history.last().unwrap().message.text()).unwrap()
 }
 
@@ -170,35 +171,35 @@ async fn last(chat: &Chat) -> Value {
 async fn a_command_stands_in_the_state_of_its_turn_and_a_conversation_has_none() {
     let told = Arc::new(Told::default());
     let open = |store: MemoryStore| {
-        let agent = Agent::new("a", &commanded());
+        let agent = GraphAgent::new("a", &commanded());
         Chat::builder().agent(agent).narration(told.clone()).open(store).unwrap()
     };
     let store = MemoryStore::new();
     let chat = open(store.clone());
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
-    chat.send_with("s", user("one"), options.clone()).await;
+    chat.session("s").send_with(user("one"), options.clone()).await;
     assert_eq!(last(&chat).await, json!(["command", "one"]));
     let said = ["default/s user status: one", "default/s agent explanation: Because."];
     assert_eq!(told.take(), [said.as_slice(), &["default/s system status: Done."]].concat());
     // The session keeps its policy: also in the next process, whatever is said then.
     let chat = open(store.reopen());
-    chat.send("s", user("two")).await;
+    chat.session("s").send(user("two")).await;
     assert_eq!(last(&chat).await, json!(["command", "two"]));
-    chat.delete_session("s", None).await.unwrap();
-    chat.send("s", user("three")).await;
-    chat.send_with("s", user("four"), options).await;
+    chat.session("s").delete(None).await.unwrap();
+    chat.session("s").send(user("three")).await;
+    chat.session("s").send_with(user("four"), options).await;
     assert_eq!(last(&chat).await, json!(["conversation", null]));
 }
 
 // INV-7's neighbour: an idempotency key stands for the policy, too (D3).
 #[tokio::test]
 async fn the_same_key_under_another_policy_is_another_message() {
-    let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(MemoryStore::new()).unwrap();
     let key = || SendOptions::new().key("k");
     let command = || key().policy(TurnPromptPolicy::Command);
-    let first = chat.send_with("s", user("one"), command()).await;
-    assert_eq!(category(chat.send_with("s", user("one"), key()).await), "chat_idempotency_conflict");
-    let again = chat.send_with("s", user("one"), command()).await;
+    let first = chat.session("s").send_with(user("one"), command()).await;
+    assert_eq!(category(chat.session("s").send_with(user("one"), key()).await), "chat_idempotency_conflict");
+    let again = chat.session("s").send_with(user("one"), command()).await;
     assert_eq!(again.turn_id(), first.turn_id());
 }
 
@@ -206,13 +207,13 @@ async fn the_same_key_under_another_policy_is_another_message() {
 async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
     let (chat, told) = open(&plain(&Log::default()), &MemoryStore::new(), Locale::English);
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
-    let ChatTurnOutcome::Errored(refused) = chat.send_with("s", user("m"), options).await else {
+    let ChatTurnOutcome::Errored(refused) = chat.session("s").send_with(user("m"), options).await else {
         panic!("it is refused")
     };
     assert_eq!((refused.error_category.as_str(), refused.turn), ("chat_policy_unsupported", None));
     assert!(refused.diagnostic.contains(COMMAND), "{}", refused.diagnostic);
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
-    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session("s").info().await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(told.lines(), Vec::<String>::new());
 }
 
@@ -220,15 +221,15 @@ async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
 #[tokio::test]
 async fn a_session_whose_policy_nobody_can_read_answers_nothing() {
     let store = MemoryStore::new();
-    let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(store.clone()).unwrap();
-    chat.send("s", user("one")).await;
+    let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(store.clone()).unwrap();
+    chat.session("s").send(user("one")).await;
     drop(chat);
     let head = store.read_session(&name("s")).await.unwrap().unwrap().head;
     let store = store.reopen();
-    let mut batch = Batch::new(name("s"), store.fence());
+    let mut batch = Batch::new(name("s"), store.acquire(&name("s")).await.unwrap().fence);
     batch.put(RowMutation::Head(SessionHead { prompt_policy: "later".into(), ..head }));
     store.apply(batch).await.unwrap();
-    let chat = Chat::builder().agent(Agent::new("a", &commanded())).open(store).unwrap();
-    assert_eq!(category(chat.send("s", user("two")).await), "store_corrupt");
+    let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(store).unwrap();
+    assert_eq!(category(chat.session("s").send(user("two")).await), "store_corrupt");
     assert_eq!(history(&chat, "s").await.len(), 2);
 }

@@ -57,7 +57,7 @@ async fn goes_on(folder: &tempfile::TempDir, at: &str) {
         &["say"],
     );
     let (store, chat) = open(folder, &graph, Durability::Step).await;
-    let outcome = chat.send("s", user("and now?")).await;
+    let outcome = chat.session("s").send(user("and now?")).await;
     assert_eq!(category(&outcome), "completed", "{at}: {}", line(&outcome));
     assert_eq!(history(&chat, "s").await.last().map(String::as_str), Some("a:still here"), "{at}");
     check_rows(&store, "s").await;
@@ -74,7 +74,7 @@ async fn a_turn_that_makes_arguments_of_125_levels_ends_and_its_session_goes_on(
     {
         let folder = tempfile::tempdir().unwrap();
         let (store, chat) = open(&folder, &once(move |_| calls(levels)), durability).await;
-        let outcome = chat.send("s", user("m")).await;
+        let outcome = chat.session("s").send(user("m")).await;
         let expected = if levels > 61 { "chat_budget_exhausted" } else { "completed" };
         assert_eq!(category(&outcome), expected, "{levels} levels, {durability:?}");
         if let ChatTurnOutcome::Errored(errored) = &outcome {
@@ -98,7 +98,7 @@ async fn a_side_record_and_the_metadata_of_a_wait_are_bounded_in_the_same_way() 
     for (graph, what) in [(beside, "side record"), (waiting, "metadata")] {
         let folder = tempfile::tempdir().unwrap();
         let (store, chat) = open(&folder, &graph, Durability::Step).await;
-        assert_eq!(category(chat.send("s", user("m")).await), "chat_budget_exhausted", "{what}");
+        assert_eq!(category(chat.session("s").send(user("m")).await), "chat_budget_exhausted", "{what}");
         drop(chat);
         store.close().await;
         goes_on(&folder, what).await;
@@ -110,12 +110,17 @@ async fn a_message_its_notes_and_a_payload_of_too_many_levels_are_refused_before
     let folder = tempfile::tempdir().unwrap();
     let (store, chat) = open(&folder, &calling(&Log::default(), Signal::new("go")), Durability::Step).await;
     for (message, notes) in [(calls(125), json!(1)), (user("m"), deep(125))] {
-        let refused = chat.submit("s", message, SendOptions::new().note("n", notes)).await.unwrap_err();
+        let refused = chat
+            .session("s")
+            .submit(message, SendOptions::new().note("n", notes))
+            .await
+            .unwrap_err()
+            .into_errored_turn();
         assert_eq!(refused.error_category, "chat_message_shape_invalid");
-        assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
+        assert_eq!(chat.session("s").info().await.unwrap_err().category(), "chat_session_unknown");
     }
-    assert_eq!(category(chat.send("s", user("m")).await), "suspended");
-    let refused = chat.answer(at("s", "go"), Answer::new(object(125))).await.unwrap_err();
+    assert_eq!(category(chat.session("s").send(user("m")).await), "suspended");
+    let refused = chat.answer(at("s", "go"), Answer::new(object(125))).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "suspension_resume_payload_invalid");
     let turn = chat.answer(at("s", "go"), approve(true)).await.unwrap();
     assert_eq!(category(turn.outcome().await), "completed");

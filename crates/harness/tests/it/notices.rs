@@ -54,7 +54,7 @@ async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
     let graph = asking(&Log::default(), approval());
     let chat = noticing(chat_of(&graph), NoticeType::ALL).open(store.clone()).unwrap();
     let mut hearing = chat.notices();
-    let turn = chat.submit("s", user("SECRET"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("SECRET"), SendOptions::new()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "suspended");
     let (epoch, invocation) = (store.log_epoch().to_owned(), turn.id().invocation.to_string());
     let suspended = json!({
@@ -92,7 +92,7 @@ async fn what_failed_is_noticed_by_its_category() {
     let store = MemoryStore::new();
     let graph = calling(&Log::default(), Signal::new("ok"));
     let chat = noticing(chat_of(&graph), [NoticeType::Errored]).open(store.clone()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert_eq!(said(&store).await, Vec::<Value>::new(), "that it waits is not wanted");
     let answered = chat.answer(at("s", "ok"), approve(false)).await.unwrap();
     assert_eq!(category(answered.outcome().await), "provider_unavailable");
@@ -109,7 +109,7 @@ async fn what_failed_is_noticed_by_its_category() {
 async fn nobody_hears_of_what_went_as_it_should() {
     let store = MemoryStore::new();
     let chat = noticing(chat_of(&plain(&Log::default())), NoticeType::ALL).open(store.clone()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert!(said(&store).await.is_empty());
     // Of a wait that its signal was there for already, neither.
     let store = MemoryStore::new();
@@ -120,7 +120,7 @@ async fn nobody_hears_of_what_went_as_it_should() {
     let made = chat.create_session(CreateOptions::new().session("s")).await;
     assert_eq!(made.unwrap().session, "s");
     chat.signal(at("s", "ok"), approve(true)).await.unwrap();
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "suspended");
     assert!(said(&store).await.is_empty());
 }
@@ -133,12 +133,12 @@ async fn notices_are_of_tenants_that_want_them_and_go_with_their_session() {
     let house = noticing(chat_of(&graph), [NoticeType::Suspended]).open(store.clone()).unwrap();
     let other = TenantId::parse("other").unwrap();
     for chat in [&house, &house.of(other.clone())] {
-        chat.send("s", user("m")).await;
-        chat.send("t", user("m")).await;
+        chat.session("s").send(user("m")).await;
+        chat.session("t").send(user("m")).await;
     }
     assert_eq!(written(&store, &TenantId::single()).await.len(), 2);
     assert!(written(&store, &other).await.is_empty());
-    house.delete_session("s", None).await.unwrap();
+    house.session("s").delete(None).await.unwrap();
     let left = written(&store, &TenantId::single()).await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].session, Some(name("t").session));
@@ -159,7 +159,7 @@ async fn there_is_a_notice_if_and_only_if_there_is_what_it_tells_of() {
             let chat = noticing(chat_of(&graph), NoticeType::ALL);
             let chat = chat.open_shared(failing.clone(), failing.clone()).unwrap();
             let talking = async {
-                chat.send("s", user("m")).await;
+                chat.session("s").send(user("m")).await;
                 if let Ok(turn) = chat.answer(at("s", "ok"), approve(true)).await {
                     turn.outcome().await;
                 }

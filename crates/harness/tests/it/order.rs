@@ -27,7 +27,7 @@ async fn crowd(chat: Chat, journal: &dyn Journal) {
         let (chat, barrier) = (chat.clone(), barrier.clone());
         tokio::spawn(async move {
             barrier.wait().await;
-            line(&chat.send("s", user(&format!("m{n}"))).await)
+            line(&chat.session("s").send(user(&format!("m{n}"))).await)
         })
     });
     let sends: Vec<_> = sends.collect();
@@ -81,7 +81,8 @@ async fn turns_of_two_sessions_that_wait_for_each_other_both_end() {
         }
     });
     let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    let (one, two) = tokio::join!(chat.send("one", user("x")), chat.send("two", user("x")));
+    let [one, two] = ["one", "two"].map(|id| chat.session(id));
+    let (one, two) = tokio::join!(one.send(user("x")), two.send(user("x")));
     assert_eq!([line(&one), line(&two)], ["completed 3.1 [a:met]", "completed 3.1 [a:met]"]);
 }
 
@@ -93,7 +94,7 @@ async fn sessions_that_take_turns_in_memory_of_one_lose_nothing() {
     let mut told = [0, 0, 0];
     for n in 0..12 {
         let session = ["a", "b", "c"][n % 3];
-        let outcome = chat.send_with(session, user(&format!("m{n}")), key(&format!("k{n}"))).await;
+        let outcome = chat.session(session).send_with(user(&format!("m{n}")), key(&format!("k{n}"))).await;
         let path = if n < 3 { "3.1" } else { "3.2" };
         assert_eq!(line(&outcome), format!("completed {path} [a:hello]"));
         told[n % 3] += 2;
@@ -109,11 +110,12 @@ async fn a_dropped_send_is_answered_all_the_same() {
     let store = MemoryStore::new();
     let chat = chat_of(&counting()).open(store.clone()).unwrap();
     {
-        let mut send = Box::pin(chat.send("s", user("m")));
+        let session = chat.session("s");
+        let mut send = Box::pin(session.send(user("m")));
         let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(send.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
     }
-    let second = chat.send("s", ChatMessage::user("n")).await;
+    let second = chat.session("s").send(ChatMessage::user("n")).await;
     assert_eq!(line(&second), "completed 3.2 [a:n]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:m", "u:n", "a:n"]);
 }

@@ -17,7 +17,7 @@ async fn talkative() -> Chat {
     let limits = Limits { page_bytes: PAGE, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
     for n in 0..12 {
-        chat.send("s", user(&format!("{n}{}", "x".repeat(LONG)))).await;
+        chat.session("s").send(user(&format!("{n}{}", "x".repeat(LONG)))).await;
     }
     chat
 }
@@ -39,35 +39,41 @@ async fn a_transcript_is_read_in_parts_of_so_many_bytes_from_either_end() {
     let chat = talkative().await;
     let (mut forward, mut from) = (Vec::new(), Some(0));
     while let Some(at) = from {
-        let part = chat.transcript("s", at, u64::MAX).await.unwrap();
+        let part = chat.session("s").transcript(at, u64::MAX).await.unwrap();
         check_size(&part.items, part.next.is_none());
         from = part.next;
         forward.extend(part.items);
     }
-    let history: Vec<ChatMessage> =
-        chat.history("s", 0, 100).await.unwrap().iter().map(|it| it.message.as_ref().clone()).collect();
+    let history: Vec<ChatMessage> = chat
+        .session("s")
+        .history(0..100)
+        .await
+        .unwrap()
+        .iter()
+        .map(|it| it.message.as_ref().clone())
+        .collect();
     let said: Vec<ChatMessage> = forward.iter().map(|it| it.message.as_ref().clone()).collect();
     assert_eq!((said.len(), said), (24, history));
-    let newest = chat.newest_messages("s", u64::MAX).await.unwrap();
+    let newest = chat.session("s").newest_messages(u64::MAX).await.unwrap();
     assert_eq!(newest.next, None);
     let (mut backward, mut before) = (Vec::new(), u64::MAX);
     while before > 0 {
-        let part = chat.messages_before("s", before, u64::MAX).await.unwrap().items;
+        let part = chat.session("s").messages_before(before, u64::MAX).await.unwrap().items;
         before = part[0].seq;
         check_size(&part, before == 0);
         backward.splice(0..0, part);
     }
     assert_eq!(backward, forward);
     assert_eq!(newest.items, forward[forward.len() - newest.items.len()..]);
-    assert_eq!(chat.messages_before("s", 5, 2).await.unwrap().items, forward[3..5]);
-    assert!(chat.messages_before("s", 0, 2).await.unwrap().items.is_empty());
+    assert_eq!(chat.session("s").messages_before(5, 2).await.unwrap().items, forward[3..5]);
+    assert!(chat.session("s").messages_before(0, 2).await.unwrap().items.is_empty());
 }
 
 // Finding S5, D9
 #[tokio::test(start_paused = true)]
 async fn a_log_that_is_read_in_parts_of_so_many_bytes_is_told_without_gap_and_repeat() {
     let chat = talkative().await;
-    let mut events = Box::pin(chat.events("s", None).await.unwrap());
+    let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
     let (mut next, mut messages) = (0, 0);
     while messages < 24 {
         let event = events.next().await.unwrap().unwrap();

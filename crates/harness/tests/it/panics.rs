@@ -13,7 +13,7 @@ use singletree_engine::{
     GraphEvent, Next, NodeError, NodeResult, Observer, Projection, Reducer, ReducerFault, Retry,
     RetryBackoff, Signal, Snapshot, StateMigrations, StateSchema, StateUpdate, ValueCheck, around,
 };
-use singletree_harness::{Agent, Chat, Durability, MESSAGE_SHAPE, SendOptions};
+use singletree_harness::{Chat, Durability, GraphAgent, MESSAGE_SHAPE, SendOptions};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Door, approve, at, category, check_rows, history, line, user};
@@ -250,12 +250,12 @@ const STEPS: &[Case] = &[
     },
 ];
 
-fn agent(name: &str, graph: Builder) -> Agent {
-    Agent::new(name, &graph.compile().unwrap()).durability(Durability::Step)
+fn agent(name: &str, graph: Builder) -> GraphAgent {
+    GraphAgent::new(name, &graph.compile().unwrap()).durability(Durability::Step)
 }
 
 /// An agent whose turns wait at a door.
-fn patient(door: &Door) -> Agent {
+fn patient(door: &Door) -> GraphAgent {
     let door = door.clone();
     let graph = node(Box::new(move |_| {
         let door = door.clone();
@@ -280,14 +280,14 @@ async fn a_panic_ends_its_turn_and_nothing_else() {
         let (nerves, door) = (Nerves::default(), Door::shut());
         let agents = Chat::builder().agent(agent("a", build(nerves.clone()))).agent(patient(&door));
         let chat = agents.open(store.clone()).unwrap();
-        let other = chat.submit("other", user("m"), by("patient")).await.unwrap();
+        let other = chat.session("other").submit(user("m"), by("patient")).await.unwrap();
         door.somebody().await;
-        let outcome = chat.send_with("s", user("one"), by("a")).await;
+        let outcome = chat.session("s").send_with(user("one"), by("a")).await;
         assert_eq!(category(&outcome), *expected, "{name}: {outcome:?}");
         // D11: the messages that the turn had made are no history.
         assert_eq!(history(&chat, "s").await, Vec::<String>::new(), "{name}");
         nerves.calm();
-        let outcome = chat.send_with("s", user("two"), by("a")).await;
+        let outcome = chat.session("s").send_with(user("two"), by("a")).await;
         assert_eq!(category(&outcome), "completed", "{name}: {outcome:?}");
         assert_eq!(history(&chat, "s").await[..2], ["u:two", "a:begin"], "{name}");
         door.open();
@@ -321,14 +321,15 @@ async fn a_panic_after_a_pause_ends_the_turn_that_resumed() {
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let tells = told.clone();
     // A listener that panics is told all the same, and so are those after it.
-    let _first = chat.subscribe("s", |_| panic!("bang")).unwrap();
-    let _second = chat.subscribe("s", move |it| tells.lock().unwrap().push(category(it.as_ref()))).unwrap();
+    let _first = chat.session("s").subscribe(|_| panic!("bang")).unwrap();
+    let _second =
+        chat.session("s").subscribe(move |it| tells.lock().unwrap().push(category(it.as_ref()))).unwrap();
     for (expected, ended) in [("errored node_exception", "node_exception"), ("completed", "completed")] {
-        assert_eq!(category(chat.send("s", user("m")).await), "suspended");
+        assert_eq!(category(chat.session("s").send(user("m")).await), "suspended");
         let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
         let outcome = turn.outcome().await;
         assert!(line(outcome.as_ref()).starts_with(expected), "{outcome:?}");
-        assert_eq!(chat.pending(Some("s"), 9).await.unwrap(), []);
+        assert_eq!(chat.session("s").pending().await.unwrap(), []);
         assert_eq!(told.lock().unwrap().pop().as_deref(), Some(ended));
         nerves.calm();
     }
@@ -352,19 +353,19 @@ async fn a_migration_that_panics_leaves_its_session_as_it_was() {
         (Chat::builder().agent(agent).open(store.clone()).unwrap(), store)
     };
     let (chat, _store) = open(versioned("1"), StateMigrations::new()).await;
-    assert_eq!(category(chat.send("s", user("one")).await), "completed");
+    assert_eq!(category(chat.session("s").send(user("one")).await), "completed");
     drop((chat, _store));
     let panicking = StateMigrations::new().with("1", "2", |_| panic!("bang"));
     let (chat, store) = open(versioned("2"), panicking).await;
     for _ in 0..2 {
-        let outcome = chat.send("s", user("lost")).await;
+        let outcome = chat.session("s").send(user("lost")).await;
         assert_eq!(category(&outcome), "session_state_migration_failed", "{outcome:?}");
     }
-    assert_eq!(category(chat.send("new", user("one")).await), "completed");
+    assert_eq!(category(chat.session("new").send(user("one")).await), "completed");
     check_rows(&store, "s").await;
     drop((chat, store));
     let (chat, store) = open(versioned("2"), StateMigrations::new().with("1", "2", Ok)).await;
-    assert_eq!(category(chat.send("s", user("two")).await), "completed");
+    assert_eq!(category(chat.session("s").send(user("two")).await), "completed");
     assert_eq!(history(&chat, "s").await, ["u:one", "a:end", "u:two", "a:end"]);
     drop((chat, store));
     sound(&SqliteStore::open(&path).await.unwrap()).await;
@@ -385,9 +386,9 @@ async fn a_panicking_observer_of_an_agent_changes_nothing() {
     let store = SqliteStore::open(folder.path().join("s.db")).await.unwrap();
     let graph = then(plain_field(), |it| it.node("a", fine).edge("a", END)).compile().unwrap();
     graph.attach_observer(Nervous);
-    let chat = Chat::builder().agent(Agent::new("a", &graph)).open(store.clone()).unwrap();
+    let chat = Chat::builder().agent(GraphAgent::new("a", &graph)).open(store.clone()).unwrap();
     for path in ["3.1", "3.2"] {
-        let outcome = chat.send("s", user("m")).await;
+        let outcome = chat.session("s").send(user("m")).await;
         assert_eq!(line(&outcome), format!("completed {path} [a:begin, a:end]"));
     }
     check_rows(&store, "s").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Item, Signal};
-use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, Limits, TurnId, WhileSuspended};
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
@@ -39,7 +39,7 @@ async fn the_third_boot_closes_a_turn_that_kills_its_process() {
                 Chat::builder().agent(agent(&deadly(&door, &log), durability)).open(store.clone()).unwrap();
             match boot {
                 0 => {
-                    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+                    let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
                     id = Some(turn.id().clone());
                 }
                 _ => assert_eq!(chat.sweep().await.unwrap().len(), 1),
@@ -57,7 +57,7 @@ async fn the_third_boot_closes_a_turn_that_kills_its_process() {
         assert_eq!(history(&chat, "s").await, ["u:m", "a:(c)", closing]);
         assert_eq!(log.all().len(), 3);
         check_rows(&store, "s").await;
-        assert_eq!(chat.submit("s", user("m"), key("k")).await.unwrap().outcome().await, outcome);
+        assert_eq!(chat.session("s").submit(user("m"), key("k")).await.unwrap().outcome().await, outcome);
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_turn_that_is_too_old_is_given_up() {
     let (store, clock, door) = (MemoryStore::new(), TokioClock::new(), Door::shut());
     let graph = deadly(&door, &Log::default());
     let open = |store| chat_of(&graph).clock(clock.clone()).open(store).unwrap();
-    open(store.clone()).submit("s", user("m"), key("k")).await.unwrap();
+    open(store.clone()).session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     tokio::time::advance(Limits::default().turn_age + Duration::from_secs(1)).await;
     let store = store.reopen();
@@ -81,15 +81,15 @@ async fn a_turn_that_is_too_old_is_given_up() {
 async fn turns_of_agents_that_are_not_here_are_left_alone() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let chat = chat_of(&deadly(&door, &Log::default())).open(store.clone()).unwrap();
-    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let store = store.reopen();
-    let other = Agent::new("other", &plain(&Log::default()));
+    let other = GraphAgent::new("other", &plain(&Log::default()));
     let chat = Chat::builder().agent(other).open(store.clone()).unwrap();
     assert_eq!(chat.sweep().await.unwrap().len(), 0);
     assert_eq!(chat.turn(turn.id()).await.unwrap_err().category(), "chat_agent_unknown");
-    assert_eq!(category(&chat.send("s", user("n")).await), "chat_agent_unknown");
-    assert_eq!(line(&chat.send("t", user("n")).await), "completed 3.1 [a:hello]");
+    assert_eq!(category(&chat.session("s").send(user("n")).await), "chat_agent_unknown");
+    assert_eq!(line(&chat.session("t").send(user("n")).await), "completed 3.1 [a:hello]");
     let chat = chat_of(&plain(&Log::default())).open(store.reopen()).unwrap();
     assert_eq!(chat.sweep().await.unwrap().len(), 1);
 }
@@ -99,21 +99,21 @@ async fn turns_of_agents_that_are_not_here_are_left_alone() {
 async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
     let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
     let chat = chat_of(&deadly(&door, &log)).open(store.clone()).unwrap();
-    chat.submit("s", user("m"), key("k")).await.unwrap();
+    chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let waiting = chat_of(&asking(&log, Signal::new("ok"))).open(store.reopen()).unwrap();
-    waiting.send("w", user("m")).await;
+    waiting.session("w").send(user("m")).await;
     let store = store.reopen();
     let chat = chat_of(&chain(say(Graph::builder(), &log, "other"), &["other"])).open(store.clone()).unwrap();
     for turn in chat.sweep().await.unwrap() {
         assert_eq!(category(turn.outcome().await), "checkpoint_record_invalid");
     }
-    let refused = chat.answer(at("w", "ok"), approve(true)).await.unwrap_err();
+    let refused = chat.answer(at("w", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "suspension_record_invalid");
-    assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+    assert_eq!(chat.pending(9).await.unwrap(), []);
     for session in ["s", "w"] {
         check_rows(&store, session).await;
-        assert_eq!(line(&chat.send(session, user("n")).await), "completed 3.2 [a:other]");
+        assert_eq!(line(&chat.session(session).send(user("n")).await), "completed 3.2 [a:other]");
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_fact_that_the_first_node_recorded_survives_its_process() {
     });
     let graph = chain(builder, &["n"]);
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    chat.submit("s", user("m"), key("k")).await.unwrap();
+    chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let store = store.reopen();
     let chat = chat_of(&graph).open(store.clone()).unwrap();
@@ -164,8 +164,8 @@ async fn a_resume_that_died_goes_before_parked_sends() {
         let agent = agent(&graph, durability).while_suspended(WhileSuspended::Queue);
         let open = |store| Chat::builder().agent(agent.clone()).open(store).unwrap();
         let chat = open(store.clone());
-        chat.send("s", user("m")).await;
-        let parked = chat.submit("s", user("n"), key("k")).await.unwrap();
+        chat.session("s").send(user("m")).await;
+        let parked = chat.session("s").submit(user("n"), key("k")).await.unwrap();
         let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
         door.somebody().await;
         door.open();

@@ -19,7 +19,7 @@ async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
     let chat = builder.open(sky.clone()).unwrap();
     let long = "x".repeat(513);
     for session in ["", "a\nb", "\u{7f}", long.as_str()] {
-        let refused = chat.send(session, user("m")).await;
+        let refused = chat.session(session).send(user("m")).await;
         assert_eq!(category(&refused), "harness_session_id_unresolved", "{session:?}");
         let ChatTurnOutcome::Errored(errored) = refused else { panic!() };
         assert_eq!((errored.error_bucket.as_str(), errored.turn), ("session_terminating", None));
@@ -33,13 +33,13 @@ async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
         ChatMessage::assistant("").with_tool_calls([call]),
         user(&"x".repeat(200)),
     ] {
-        let refused = chat.send("s", message.clone()).await;
+        let refused = chat.session("s").send(message.clone()).await;
         assert_eq!(category(&refused), "chat_message_shape_invalid", "{message:?}");
         let ChatTurnOutcome::Errored(errored) = refused else { panic!() };
         assert_eq!(errored.error_bucket.as_str(), "user_correctable");
     }
     let options = SendOptions::new().agent("nobody");
-    assert_eq!(category(&chat.send_with("s", user("m"), options).await), "chat_agent_unknown");
+    assert_eq!(category(&chat.session("s").send_with(user("m"), options).await), "chat_agent_unknown");
     assert_eq!(sky.calls(), 0);
 }
 
@@ -61,12 +61,13 @@ async fn a_full_queue_refuses_and_keeps_no_key() {
     });
     let (store, limits) = (MemoryStore::new(), Limits { queue: 2, ..Limits::default() });
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(store.clone()).unwrap();
-    let submit = |chat: Chat, k: &'static str| async move { chat.submit("s", user("m"), key(k)).await };
+    let submit =
+        |chat: Chat, k: &'static str| async move { chat.session("s").submit(user("m"), key(k)).await };
     let first = submit(chat.clone(), "1").await.unwrap();
     door.somebody().await;
     let second = submit(chat.clone(), "2").await.unwrap();
     submit(chat.clone(), "3").await.unwrap();
-    let refused = submit(chat.clone(), "4").await.unwrap_err();
+    let refused = submit(chat.clone(), "4").await.unwrap_err().into_errored_turn();
     assert_eq!((refused.error_category.as_str(), refused.retry_safe), ("chat_queue_full", true));
     assert_eq!(submit(chat.clone(), "2").await.unwrap().id(), second.id(), "a duplicate takes no place");
     assert_eq!(turns(&store).await, 3);
@@ -89,9 +90,9 @@ async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_swee
     });
     let (store, graph) = (MemoryStore::new(), chain(builder, &["n"]));
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    let first = chat.submit("s", user("m"), key("1")).await.unwrap();
+    let first = chat.session("s").submit(user("m"), key("1")).await.unwrap();
     door.somebody().await;
-    let second = chat.submit("s", user("n"), key("2")).await.unwrap();
+    let second = chat.session("s").submit(user("n"), key("2")).await.unwrap();
     let closing = tokio::spawn({
         let chat = chat.clone();
         async move { chat.shutdown(std::time::Duration::from_secs(60)).await }
@@ -99,7 +100,7 @@ async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_swee
     // Who waits for a turn that does not run any more is told so.
     let ChatTurnOutcome::Errored(unfinished) = second.outcome().await.as_ref().clone() else { panic!() };
     assert_eq!((unfinished.error_category.as_str(), unfinished.recorded), ("chat_shutting_down", false));
-    assert_eq!(category(&chat.send("s", user("o")).await), "chat_shutting_down");
+    assert_eq!(category(&chat.session("s").send(user("o")).await), "chat_shutting_down");
     door.open();
     assert!(closing.await.unwrap());
     assert_eq!(first.outcome().await.as_str(), "completed");
@@ -128,14 +129,14 @@ async fn a_tool_message_is_taken_where_it_answers_an_open_call_and_nowhere_else(
     let store = MemoryStore::new();
     let chat = chat_of(&leaving_a_call_open()).open(store.clone()).unwrap();
     let refused = async |id: &str, turns_before: usize| {
-        let outcome = chat.send("s", ChatMessage::tool(id, "4")).await;
+        let outcome = chat.session("s").send(ChatMessage::tool(id, "4")).await;
         assert_eq!(category(&outcome), "chat_message_shape_invalid", "{id}");
         assert_eq!(turns(&store).await, turns_before, "refused before acceptance");
     };
     refused("c1", 0).await;
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     refused("c2", 1).await;
-    chat.send("s", ChatMessage::tool("c1", "4")).await;
+    chat.session("s").send(ChatMessage::tool("c1", "4")).await;
     assert_eq!(history(&chat, "s").await, ["u:m", "a:(c1)", "t:c1=4", "a:it gave 4"]);
     refused("c1", 2).await;
 }
@@ -153,9 +154,9 @@ async fn a_tool_message_in_the_queue_is_looked_at_when_its_turn_comes() {
         }
     });
     let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    let first = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let first = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
-    let second = chat.submit("s", ChatMessage::tool("c1", "4"), SendOptions::new()).await.unwrap();
+    let second = chat.session("s").submit(ChatMessage::tool("c1", "4"), SendOptions::new()).await.unwrap();
     door.open();
     first.outcome().await;
     assert_eq!(category(second.outcome().await.as_ref()), "chat_message_shape_invalid");

@@ -183,25 +183,25 @@ async fn every_commit_requires_what_it_was_decided_on() {
     let chat = |graph: &Graph<Talk>| chat_of(graph).open(store.clone()).unwrap();
     let ask = Signal::new("ok");
     let log = Log::default();
-    assert_eq!(category(&chat(&saving()).send_with("kept", user("m"), key("k")).await), "completed");
+    assert_eq!(category(&chat(&saving()).session("kept").send_with(user("m"), key("k")).await), "completed");
     let asked = chat(&asking(&log, ask.clone()));
-    asked.send("asked", user("m")).await;
+    asked.session("asked").send(user("m")).await;
     let turn = asked.answer(at("asked", "ok"), approve(true)).await.unwrap();
     assert_eq!(category(turn.outcome().await), "completed");
     let called = chat(&calling(&log, ask));
-    let turn = called.submit("closed", user("m"), key("k")).await.unwrap();
+    let turn = called.session("closed").submit(user("m"), key("k")).await.unwrap();
     turn.outcome().await;
     called.cancel(turn.id()).await.unwrap().outcome().await;
-    called.send("failed", user("m")).await;
+    called.session("failed").send(user("m")).await;
     let turn = called.answer(at("failed", "ok"), approve(false)).await.unwrap();
     assert_eq!(category(turn.outcome().await), "provider_unavailable");
     let door = Door::shut();
     let stopped = chat(&waiting(&door));
-    let turn = stopped.submit("stopped", user("m"), key("k")).await.unwrap();
+    let turn = stopped.session("stopped").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     stopped.cancel(turn.id()).await.unwrap().outcome().await;
-    asked.fork("asked", ForkOptions::new().session("forked")).await.unwrap();
-    stopped.submit("left", user("m"), key("k")).await.unwrap();
+    asked.session("asked").fork(ForkOptions::new().session("forked")).await.unwrap();
+    stopped.session("left").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let next = store.reopen();
     let next = chat_of(&waiting(&door)).open(next).unwrap();
@@ -234,7 +234,7 @@ async fn run_ahead(chat: &Chat, sky: &Sky) {
     const NUMBERS: u64 = 40;
     sky.fail(1, NUMBERS, FailedWriteEffect::Before);
     for no in 0..NUMBERS {
-        chat.submit("s", user(&format!("lost {no}")), Default::default()).await.unwrap_err();
+        chat.session("s").submit(user(&format!("lost {no}")), Default::default()).await.unwrap_err();
     }
     sky.clear();
     // It reads the stored rows again, and finds nothing of this.
@@ -257,11 +257,11 @@ async fn a_turn_that_another_chat_has_ended_keeps_its_end() {
         }
     });
     let one = chat_of(&chain(builder, &["hello"])).open(sky.clone()).unwrap();
-    let turn = one.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = one.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     run_ahead(&one, &sky).await;
     let other = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
-    assert_eq!(category(&other.send("s", user("o")).await), "completed");
+    assert_eq!(category(&other.session("s").send(user("o")).await), "completed");
     door.open();
     assert_eq!(category(turn.outcome().await), "completed", "as the other chat ended it");
     assert_eq!(category(other.turn(turn.id()).await.unwrap().outcome().await), "completed");
@@ -276,7 +276,7 @@ async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harnes
     let sky = Sky::over(store.clone());
     let graph = asking(log, Signal::new("ok"));
     let one = chat_of(&graph).open(sky.clone()).unwrap();
-    let turn = one.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = one.session("s").submit(user("m"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "suspended");
     run_ahead(&one, &sky).await;
     let other = chat_of(&graph).open(store.clone()).unwrap();
@@ -299,7 +299,7 @@ async fn an_answer_to_a_wait_that_another_chat_has_ended_is_not_taken() {
     one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
     assert_eq!(status_of_wait(&store).await, StoredWaitStatus::Consumed);
     assert_eq!(log.all(), ["ask", "gate", "act"]);
-    let again = one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
+    let again = one.answer(at("s", "ok"), approve(false)).await.unwrap_err().into_errored_turn();
     assert_eq!(again.error_category, "chat_signal_conflict");
     check_rows(&store, "s").await;
 }
@@ -328,10 +328,10 @@ async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
         }
     });
     let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     let head = store.read_session(&name("s")).await.unwrap().unwrap().head;
-    let mut batch = Batch::new(name("s"), store.fence());
+    let mut batch = Batch::new(name("s"), store.acquire(&name("s")).await.unwrap().fence);
     let value = FieldValue::Value(JsonDocument::from_text("7"));
     batch.put(RowMutation::Head(SessionHead { version: head.version + 1, ..head }));
     batch.put(RowMutation::Field(FieldRow { name: "count".into(), value: value.clone() }));
@@ -355,14 +355,14 @@ async fn settle() {
 async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_stored_then() {
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
-    chat.send("s", user("one")).await;
+    chat.session("s").send(user("one")).await;
     sky.linger(JournalRead::Session);
     let forking = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.fork("s", ForkOptions::new().session("f")).await.unwrap() }
+        async move { chat.session("s").fork(ForkOptions::new().session("f")).await.unwrap() }
     });
     settle().await;
-    assert_eq!(category(&chat.send("s", user("two")).await), "completed");
+    assert_eq!(category(&chat.session("s").send(user("two")).await), "completed");
     sky.arrive();
     forking.await.unwrap();
     assert_eq!(history(&chat, "f").await, ["u:one", "a:hello", "u:two", "a:hello"]);
@@ -373,7 +373,7 @@ async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_sto
 async fn nothing_is_told_before_its_commit_has_landed() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     let mut events = Box::pin(turn.events());
     assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
     door.somebody().await;
@@ -395,14 +395,14 @@ async fn nothing_is_told_before_its_commit_has_landed() {
 async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
-    let one = chat.submit("s", user("one"), Default::default()).await.unwrap();
+    let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.fail(1, 1, FailedWriteEffect::Before);
-    chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
+    chat.session("s").submit(user("lost"), Default::default()).await.unwrap_err();
     sky.linger(JournalRead::Dossier);
     let two = tokio::spawn({
         let chat = chat.clone();
-        async move { chat.send("s", user("two")).await }
+        async move { chat.session("s").send(user("two")).await }
     });
     settle().await;
     door.open();
@@ -420,12 +420,12 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
     door.open_once();
-    assert_eq!(category(&chat.send("s", user("one")).await), "completed");
-    let two = chat.submit("s", user("two"), Default::default()).await.unwrap();
-    let three = chat.submit("s", user("three"), Default::default()).await.unwrap();
+    assert_eq!(category(&chat.session("s").send(user("one")).await), "completed");
+    let two = chat.session("s").submit(user("two"), Default::default()).await.unwrap();
+    let three = chat.session("s").submit(user("three"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.fail(1, 1, FailedWriteEffect::Before);
-    chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
+    chat.session("s").submit(user("lost"), Default::default()).await.unwrap_err();
     sky.linger(JournalRead::Items);
     let cancelling = tokio::spawn({
         let (chat, id) = (chat.clone(), three.id().clone());
@@ -437,7 +437,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
     settle().await;
     sky.arrive();
     assert_eq!(category(cancelling.await.unwrap().outcome().await), "chat_turn_cancelled");
-    assert_eq!(category(&chat.send("s", user("four")).await), "completed");
+    assert_eq!(category(&chat.session("s").send(user("four")).await), "completed");
     assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:two", "a:so", "u:four", "a:so"]);
     check_rows(&sky, "s").await;
 }
@@ -447,7 +447,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
 async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.delay();
     door.open();
@@ -471,10 +471,10 @@ async fn a_number_is_given_once_although_another_commit_fails_beside_it() {
     let store = Checked::over(MemoryStore::new());
     let sky = store.sky.clone();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
-    chat.send("s", user("one")).await;
+    chat.session("s").send(user("one")).await;
     let submit = |text: &'static str| {
         let chat = chat.clone();
-        tokio::spawn(async move { chat.submit("s", user(text), Default::default()).await })
+        tokio::spawn(async move { chat.session("s").submit(user(text), Default::default()).await })
     };
     sky.delay();
     let two = submit("two");

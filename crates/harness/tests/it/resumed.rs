@@ -18,7 +18,7 @@ fn open(reply: ResumedReply, policy: WhileSuspended, store: MemoryStore) -> Chat
 
 async fn send(chat: &Chat, text: &str) -> (Vec<String>, String) {
     let CatchUpOutcome { resumed, outcome } =
-        chat.send_catching_up("s", user(text), key(text)).await.unwrap();
+        chat.session("s").send_catching_up(user(text), key(text)).await.unwrap();
     for it in &resumed {
         // Each outcome has the path of a resumed turn.
         assert!(
@@ -40,7 +40,8 @@ async fn the_next_send_returns_the_resumed_outcome_first_and_once() {
     let mut chat = open(NEXT, WhileSuspended::Reject, store.clone());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
-    let subscribed = chat.subscribe("s", move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
+    let subscribed =
+        chat.session("s").subscribe(move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
     let asked = "suspended 3.2 ok [a:ask]".to_owned();
     assert_eq!(send(&chat, "m1").await, (vec![], "suspended 3.1 ok [a:ask]".into()));
     resume(&chat, true).await;
@@ -78,7 +79,7 @@ async fn waits_that_were_given_up_are_told_too_and_resumed_turns_that_wait_again
     let graph = chain(builder, &["ask", "gate", "again"]);
     let agent = agent(&graph, Durability::Step).resumed_reply(NEXT);
     let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
-    let first = chat.submit("s", user("m1"), key("m1")).await.unwrap();
+    let first = chat.session("s").submit(user("m1"), key("m1")).await.unwrap();
     first.outcome().await;
     // More turns than are read at once.
     for count in 1..=20 {
@@ -90,7 +91,7 @@ async fn waits_that_were_given_up_are_told_too_and_resumed_turns_that_wait_again
         );
     }
     assert_eq!(send(&chat, "m2").await.0, ["completed 3.3 [a:done]"]);
-    let waiting = chat.pending(Some("s"), 1).await.unwrap();
+    let waiting = chat.session("s").pending().await.unwrap();
     let id = singletree_harness::TurnId::new(waiting[0].invocation.clone(), 0);
     let closing = chat.cancel(&id).await.unwrap();
     closing.outcome().await;
@@ -109,13 +110,14 @@ async fn a_resumed_turn_that_suspends_again_is_told_to_nobody_who_subscribed() {
     let chat = Chat::builder().agent(agent(&graph, Durability::Step)).open(MemoryStore::new()).unwrap();
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
-    let _subscribed = chat.subscribe("s", move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
-    chat.send("s", user("m")).await;
+    let _subscribed =
+        chat.session("s").subscribe(move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
+    chat.session("s").send(user("m")).await;
     let paused = chat.answer(at("s", "one"), approve(true)).await.unwrap().outcome().await;
     assert_eq!(line(&paused), "suspended 3.3 two [a:between]");
     assert_eq!(told.lock().unwrap().as_slice(), [] as [&str; 0]);
     let last = chat.answer(at("s", "two"), approve(true)).await.unwrap().outcome().await;
-    let mut resumed = Box::pin(chat.resumed("s", None).await.unwrap());
+    let mut resumed = Box::pin(chat.session("s").resumed(None).await.unwrap());
     let first = futures_util::StreamExt::next(&mut resumed).await.unwrap().unwrap().1;
     assert_eq!(line(&first), line(&last));
     while told.lock().unwrap().is_empty() {

@@ -43,7 +43,7 @@ async fn events(store: &dyn Journal) -> Vec<u64> {
 
 /// Returns the events that follow an event of the log, or the error; three events are a turn.
 async fn after(chat: &Chat, seq: Option<u64>, count: usize) -> Result<Vec<u64>, String> {
-    match chat.events("s", seq.and_then(id)).await {
+    match chat.session("s").events().after(seq.and_then(id)).stream().await {
         Ok(events) => {
             let seqs = events.take(count).map(|it| it.unwrap().id.unwrap().seq);
             Ok(seqs.collect().await)
@@ -55,7 +55,7 @@ async fn after(chat: &Chat, seq: Option<u64>, count: usize) -> Result<Vec<u64>, 
 async fn send(chat: &Chat, count: u64) -> Vec<TurnId> {
     let mut ids = Vec::new();
     for n in 0..count {
-        let turn = chat.submit("s", user("m"), key(&format!("k{n}"))).await.unwrap();
+        let turn = chat.session("s").submit(user("m"), key(&format!("k{n}"))).await.unwrap();
         turn.outcome().await;
         ids.push(turn.id().clone());
     }
@@ -76,13 +76,15 @@ async fn forgets_turns_on(store: impl Journal + JournalMaintenance + Clone + 'st
     assert_eq!(chat.turn(&ids[194]).await.unwrap_err().category(), "chat_turn_unknown");
     assert_eq!(line(chat.turn(&ids[195]).await.unwrap().outcome().await.as_ref()), "completed 3.2 [a:hello]");
     // A key is kept as long as its turn's record (D3).
-    let (kept, gone) = (chat.submit("s", user("m"), key("k195")).await.unwrap(), key("k194"));
+    let (kept, gone) = (chat.session("s").submit(user("m"), key("k195")).await.unwrap(), key("k194"));
     assert_eq!(kept.id(), &ids[195]);
-    let anew = chat.submit("s", user("m"), gone).await.unwrap();
+    let anew = chat.session("s").submit(user("m"), gone).await.unwrap();
     assert_eq!(line(anew.outcome().await.as_ref()), "completed 3.2 [a:hello]");
     assert_eq!(history(&chat, "s").await.len(), 402);
     let old = ChatEventId { epoch, seq: 583 };
-    let Err(told) = chat.events("s", Some(old.clone())).await else { panic!("events were forgotten") };
+    let Err(told) = chat.session("s").events().after(Some(old.clone())).stream().await else {
+        panic!("events were forgotten")
+    };
     assert_eq!(told.category(), "chat_events_expired");
     assert!(told.to_string().contains(&format!("{}.585", old.epoch)), "{told}");
     check_rows(&store, "s").await;
@@ -135,7 +137,7 @@ async fn events_beyond_the_last_few_go_and_who_asks_for_them_is_told() {
     let told = after(&chat, Some(28), 1).await.unwrap_err();
     assert!(told.starts_with("chat_events_expired") && told.contains("m0.30"), "{told}");
     // New events go on with the numbers.
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert_eq!(after(&chat, Some(29), 3).await.unwrap(), [30, 31, 32]);
 }
 
@@ -149,7 +151,7 @@ async fn what_is_too_old_goes_by_itself() {
     chat.sweep().await.unwrap();
     send(&chat, 3).await;
     tokio::time::sleep(4 * day).await;
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert_eq!(turns(&store).await, [0, 1, 2, 3]);
     tokio::time::sleep(4 * day).await;
     assert_eq!((turns(&store).await, events(&store).await), (vec![3], vec![9, 10, 11]));
@@ -180,7 +182,7 @@ async fn a_busy_session_is_looked_at_while_it_is_busy() {
 }
 
 async fn send_one(chat: &Chat) {
-    assert_eq!(line(&chat.send("s", user("m")).await).split(' ').next(), Some("completed"));
+    assert_eq!(line(&chat.session("s").send(user("m")).await).split(' ').next(), Some("completed"));
 }
 
 // INV-7, INV-8
@@ -189,10 +191,10 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
     let store = MemoryStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    let waiting = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let waiting = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     waiting.outcome().await;
     for _ in 0..5 {
-        assert_eq!(category(chat.send("s", user("n")).await), "chat_session_suspended");
+        assert_eq!(category(chat.session("s").send(user("n")).await), "chat_session_suspended");
     }
     let forgotten = chat.retain(&NOTHING).await.unwrap();
     assert_eq!(forgotten, RetentionReport { sessions: 1, turns: 5, events: 13 });
@@ -201,19 +203,19 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
     // The next process finds everything that the answer, and its duplicate, need.
     let chat = chat_of(&graph).open(store.reopen()).unwrap();
     chat.sweep().await.unwrap();
-    let same = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let same = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     assert_eq!(same.id(), waiting.id());
     let done = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(done.outcome().await.as_ref()), "completed 3.3 [a:done]");
     assert_eq!(chat.answer(at("s", "ok"), approve(true)).await.unwrap().id(), done.id());
     assert_eq!(chat.retain(&NOTHING).await.unwrap().turns, 2);
-    let gone = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    let gone = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(gone.error_category, "harness_signal_correlation_failed");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"]);
     let items = singletree_durable::ItemRange::Numbers { from: 0, to: 100 };
     let items = store.read_items(&name("s"), &items).await.unwrap();
     assert!(items.iter().all(|it| it.placement.is_some()), "what did not become history went: {items:?}");
-    assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+    assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
 }
 
 // INV-2, D29
@@ -233,7 +235,7 @@ async fn a_failed_turn_stays_while_its_retry_runs() {
     });
     let graph = chain(builder, &["n"]);
     let chat = chat_of(&graph).open(store.clone()).unwrap();
-    let mut failed = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let mut failed = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     failed.outcome().await;
     // A retry that fails too is retried itself.
     failed = chat.retry(failed.id(), SendOptions::new()).await.unwrap();
@@ -249,7 +251,7 @@ async fn a_failed_turn_stays_while_its_retry_runs() {
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     door.open();
     chat.sweep().await.unwrap();
-    chat.send("s", user("n")).await;
+    chat.session("s").send(user("n")).await;
     assert_eq!(history(&chat, "s").await, ["u:m", "a:x", "u:n", "a:x"]);
     assert_eq!(chat.retain(&NOTHING).await.unwrap().turns, 4);
 }
@@ -268,8 +270,8 @@ async fn a_turn_that_runs_or_waits_its_place_is_told_whole() {
     });
     let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
     let listening = SendOptions::new().listen();
-    let running = chat.submit("s", user("m"), listening).await.unwrap();
-    let queued = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let running = chat.session("s").submit(user("m"), listening).await.unwrap();
+    let queued = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     door.somebody().await;
     assert_eq!(chat.retain(&NOTHING).await.unwrap(), RetentionReport::default());
     door.open();
@@ -292,7 +294,7 @@ async fn a_turn_that_runs_or_waits_its_place_is_told_whole() {
 type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
 
 async fn listen(chat: &Chat, seq: Option<u64>) -> Listening {
-    Box::pin(chat.events("s", seq.and_then(id)).await.unwrap())
+    Box::pin(chat.session("s").events().after(seq.and_then(id)).stream().await.unwrap())
 }
 
 #[tokio::test]
@@ -341,7 +343,7 @@ async fn a_file_that_forgets_does_not_grow() {
         for _ in 0..4 {
             for _ in 0..40 {
                 // A turn that fails adds nothing to the history: all of it can go.
-                chat.send("s", user(&"x".repeat(2048))).await;
+                chat.session("s").send(user(&"x".repeat(2048))).await;
             }
             chat.retain(&last(Some(10), Some(30))).await.unwrap();
         }
@@ -402,7 +404,7 @@ impl World {
     async fn step(&mut self, op: Op) {
         match op {
             Op::Send => {
-                let turn = self.chat.submit("s", user("m"), Default::default()).await.unwrap();
+                let turn = self.chat.session("s").submit(user("m"), Default::default()).await.unwrap();
                 let outcome = category(turn.outcome().await);
                 if self.waiting.is_some() {
                     assert_eq!(outcome, "chat_session_suspended");

@@ -80,13 +80,13 @@ async fn act(world: World, cx: Ctx<Talk>) -> NodeResult<Talk> {
 }
 
 async fn fails(chat: &Chat, text: &str) -> TurnId {
-    let turn = chat.submit("s", user(text), key("k").note("client", 7)).await.unwrap();
+    let turn = chat.session("s").submit(user(text), key("k").note("client", 7)).await.unwrap();
     assert_eq!(category(turn.outcome().await.as_ref()), "provider_invalid_request");
     turn.id().clone()
 }
 
 async fn refused(chat: &Chat, turn: &TurnId) -> String {
-    let refused = chat.retry(turn, SendOptions::new()).await.unwrap_err();
+    let refused = chat.retry(turn, SendOptions::new()).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.turn, None, "nothing was accepted");
     refused.error_category
 }
@@ -102,9 +102,9 @@ async fn a_retry_of_a_turn_without_effects_sends_its_message_again() {
     let turn = chat.retry(&failed, SendOptions::new()).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.1 [a:done]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:done"]);
-    let entries = chat.history("s", 0, 9).await.unwrap();
+    let entries = chat.session("s").history(0..9).await.unwrap();
     assert_eq!(entries[0].side, Some(serde_json::json!({ "client": 7 })));
-    let turns = chat.turns("s", 0, 9).await.unwrap().items;
+    let turns = chat.session("s").turns(0, 9).await.unwrap().items;
     let retries: Vec<_> = turns.iter().map(|turn| turn.retries.clone()).collect();
     assert_eq!(retries, [None, Some(failed)]);
 }
@@ -132,7 +132,7 @@ async fn only_the_newest_turn_is_retried_and_only_once() {
     let world = World::default();
     let chat = world.chat();
     let first = fails(&chat, "m").await;
-    let second = chat.submit("s", user("n"), SendOptions::new()).await.unwrap();
+    let second = chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
     second.outcome().await;
     assert_eq!(refused(&chat, &first).await, "chat_retry_superseded");
     world.heal(true);
@@ -141,11 +141,11 @@ async fn only_the_newest_turn_is_retried_and_only_once() {
     assert_eq!(refused(&chat, second.id()).await, "chat_retry_superseded");
     assert_eq!(refused(&chat, retry.id()).await, "chat_retry_superseded");
     // Under its key a retry is found again, whatever came after it.
-    chat.send("s", user("o")).await;
+    chat.session("s").send(user("o")).await;
     let again = chat.retry(second.id(), key("r")).await.unwrap();
     assert_eq!((again.id(), again.is_new()), (retry.id(), false));
     assert_eq!(line(again.outcome().await.as_ref()), line(outcome.as_ref()));
-    let other = chat.retry(&first, key("r")).await.unwrap_err();
+    let other = chat.retry(&first, key("r")).await.unwrap_err().into_errored_turn();
     assert_eq!(other.error_category, "chat_idempotency_conflict");
     let unknown = TurnId::new(InvocationId::parse("00000000-0000-0000-0000-000000000000").unwrap(), 0);
     assert_eq!(refused(&chat, &unknown).await, "chat_turn_unknown");
@@ -169,7 +169,9 @@ async fn of_many_retries_at_once_one_is_accepted() {
         for retry in futures_util::future::join_all(retries).await {
             match retry.unwrap() {
                 Ok(_) => accepted += 1,
-                Err(refused) => assert_eq!(refused.error_category, "chat_retry_superseded"),
+                Err(refused) => {
+                    assert_eq!(refused.into_errored_turn().error_category, "chat_retry_superseded")
+                }
             }
         }
         assert_eq!(accepted, 1);
@@ -189,7 +191,7 @@ async fn a_turn_that_runs_is_not_retried() {
         }
     });
     let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     assert_eq!(refused(&chat, turn.id()).await, "chat_retry_superseded");
     door.open();
@@ -211,7 +213,7 @@ async fn a_retry_is_made_once_wherever_the_process_dies() {
                 prepare: async |_: &Ground| world.heal(false),
                 builder: |log: &Log| world.builder(log),
                 drive: async |chat: &Chat| {
-                    let Ok(turn) = chat.submit("s", user(text), key("k")).await else { return };
+                    let Ok(turn) = chat.session("s").submit(user(text), key("k")).await else { return };
                     let outcome = turn.outcome().await;
                     if !matches!(outcome.as_ref(), ChatTurnOutcome::Errored(it) if it.recorded) {
                         return;
@@ -240,10 +242,10 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
     let world = World::default();
     let chat = world.chat();
     world.heal(true);
-    chat.send("s", user("first")).await;
+    chat.session("s").send(user("first")).await;
     world.heal(false);
     let plain = fails(&chat, "m").await;
-    let acting = chat.submit("s", user("act"), SendOptions::new()).await.unwrap();
+    let acting = chat.session("s").submit(user("act"), SendOptions::new()).await.unwrap();
     acting.outcome().await;
     world.heal(true);
     let retry = chat.retry(acting.id(), SendOptions::new()).await.unwrap();
@@ -258,7 +260,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
             })
             .collect()
     };
-    let failed = chat.failed_turns("s", 0..u64::MAX, 9).await.unwrap();
+    let failed = chat.session("s").failed_turns(0..u64::MAX, 9).await.unwrap();
     let first = (plain, 2, false, Some("u:m".to_owned()), Vec::new());
     // Its effects are part of the history, and are not told twice.
     let second = (acting.id().clone(), 5, true, None, Vec::new());
@@ -274,7 +276,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
         (0..u64::MAX, 1, vec![second]),
     ] {
         assert_eq!(
-            told(&chat.failed_turns("s", places.clone(), limit).await.unwrap()),
+            told(&chat.session("s").failed_turns(places.clone(), limit).await.unwrap()),
             expected,
             "{places:?}"
         );
@@ -287,9 +289,9 @@ async fn of_failed_turns_with_long_messages_the_newest_are_listed() {
     let limits = Limits { page_bytes: 1000, ..Limits::default() };
     let chat = World::default().builder(&Log::default()).limits(limits).open(MemoryStore::new()).unwrap();
     for n in 0..6 {
-        chat.send("s", user(&format!("{n}{}", "x".repeat(400)))).await;
+        chat.session("s").send(user(&format!("{n}{}", "x".repeat(400)))).await;
     }
-    let failed = chat.failed_turns("s", 0..u64::MAX, 9).await.unwrap();
+    let failed = chat.session("s").failed_turns(0..u64::MAX, 9).await.unwrap();
     let texts: Vec<_> =
         failed.iter().map(|it| it.message.as_ref().unwrap().0.text()[..1].to_owned()).collect();
     assert_eq!(texts, ["3", "4", "5"]);
@@ -305,9 +307,9 @@ async fn the_text_that_was_shown_of_a_failed_answer_is_kept_with_its_turn() {
         Err(NodeError::new("no").with_category("provider_unavailable"))
     });
     let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
-    let failed = chat.failed_turns("s", 0..u64::MAX, 9).await.unwrap();
+    let failed = chat.session("s").failed_turns(0..u64::MAX, 9).await.unwrap();
     let (text, side) = &failed[0].made[0];
     assert_eq!((text.text().as_ref(), side), ("half", &Some(serde_json::json!({ "interrupted": true }))));
 }

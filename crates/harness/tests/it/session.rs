@@ -7,7 +7,7 @@ use singletree_durable::{
 use singletree_engine::{
     Ctx, END, FieldShape, FieldSpec, Graph, Reducer, Signal, Snapshot, StateSchema, StateUpdate,
 };
-use singletree_harness::{Agent, Chat, ForkOptions, MESSAGE_SHAPE};
+use singletree_harness::{Chat, ForkOptions, GraphAgent, MESSAGE_SHAPE};
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, approve, asking, at, category, chain, chat_of, check_rows, history, key,
@@ -27,21 +27,21 @@ async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
         }
     });
     let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
-    let running = chat.submit("s", user("m"), key("k")).await.unwrap();
+    let running = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
-    let queued = chat.submit("s", user("n"), Default::default()).await.unwrap();
-    chat.delete_session("s", Some("ann")).await.unwrap();
+    let queued = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
+    chat.session("s").delete(Some("ann")).await.unwrap();
     for turn in [&running, &queued] {
         assert_eq!(category(turn.outcome().await), "chat_turn_cancelled");
     }
-    assert_eq!(chat.session_info("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(chat.session("s").info().await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
     assert_eq!(store.read_events(&name("s"), 0, 9).await.unwrap(), []);
-    chat.delete_session("s", None).await.unwrap();
+    chat.session("s").delete(None).await.unwrap();
     let audit: Vec<_> = store.audit().into_iter().map(|it| (it.action, it.by)).collect();
     assert_eq!(audit[0], ("session.deleted".into(), Some("ann".into())));
     door.open();
-    assert_eq!(line(&chat.send_with("s", user("o"), key("k")).await), "completed 3.1 [a:x]");
+    assert_eq!(line(&chat.session("s").send_with(user("o"), key("k")).await), "completed 3.1 [a:x]");
     assert_eq!(history(&chat, "s").await, ["u:o", "a:x"]);
     check_rows(&store, "s").await;
 }
@@ -52,14 +52,14 @@ async fn deleting_cancels_a_wait_and_leaves_listeners_listening() {
     let store = MemoryStore::new();
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
-    let _subscribed = chat.subscribe("s", move |it| told.send(line(it.as_ref())).unwrap()).unwrap();
-    chat.send("s", user("m")).await;
-    chat.delete_session("s", None).await.unwrap();
+    let _subscribed = chat.session("s").subscribe(move |it| told.send(line(it.as_ref())).unwrap()).unwrap();
+    chat.session("s").send(user("m")).await;
+    chat.session("s").delete(None).await.unwrap();
     assert_eq!(hears.recv().await.unwrap(), "errored chat_turn_cancelled");
-    assert_eq!(chat.pending(None, 9).await.unwrap(), []);
-    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    assert_eq!(chat.pending(9).await.unwrap(), []);
+    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "harness_signal_correlation_failed");
-    chat.send("s", user("n")).await;
+    chat.session("s").send(user("n")).await;
     chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;
     assert_eq!(hears.recv().await.unwrap(), "completed 3.3 [a:done]");
     assert_eq!(history(&chat, "s").await, ["u:n", "a:ask", "a:done"]);
@@ -81,18 +81,18 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
         chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap()
     };
     let chat = open(&store);
-    chat.send("other", user("m")).await;
-    let export = chat.export_session("other").await.unwrap();
+    chat.session("other").send(user("m")).await;
+    let export = chat.session("other").export().await.unwrap();
     let mut below = (0, 0, 0, 0);
     for way in ["sent", "sent", "imported", "forked", "sent"] {
         let store = store.reopen();
         let chat = open(&store);
         match way {
             "imported" => chat.import_session(export.clone(), Some("s")).await.unwrap(),
-            "forked" => drop(chat.fork("other", ForkOptions::new().session("s")).await.unwrap()),
+            "forked" => drop(chat.session("other").fork(ForkOptions::new().session("s")).await.unwrap()),
             _ => {}
         }
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         let turns = store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 9 }).await.unwrap();
         assert!(turns.iter().all(|it| it.no >= below.0), "{way}: {turns:?}");
         let events = store.read_events(&name("s"), 0, 99).await.unwrap();
@@ -105,7 +105,7 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
         let items = store.read_items(&name("s"), &all).await.unwrap();
         let inherited = if way == "forked" { 2 } else { 0 };
         assert_eq!(items.iter().filter(|it| it.no < below.1).count(), inherited, "{way}: {items:?}");
-        chat.delete_session("s", None).await.unwrap();
+        chat.session("s").delete(None).await.unwrap();
         below = numbers(&store, "s").await;
     }
 }
@@ -113,17 +113,17 @@ async fn numbers_of_a_deleted_session_are_never_given_again() {
 #[tokio::test]
 async fn a_session_is_written_out_and_read_in_again() {
     let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
-    let export = chat.export_session("s").await.unwrap();
+    chat.session("s").send(user("m")).await;
+    let export = chat.session("s").export().await.unwrap();
     chat.import_session(export.clone(), Some("t")).await.unwrap();
-    let mut again = chat.export_session("t").await.unwrap();
+    let mut again = chat.session("t").export().await.unwrap();
     again.session = "s".into();
     assert_eq!(again, export);
     assert_eq!(
         chat.import_session(export.clone(), None).await.unwrap_err().category(),
         "chat_session_exists"
     );
-    assert_eq!(line(&chat.send("t", user("n")).await), "completed 3.2 [a:hello]");
+    assert_eq!(line(&chat.session("t").send(user("n")).await), "completed 3.2 [a:hello]");
     assert_eq!(history(&chat, "t").await, ["u:m", "a:hello", "u:n", "a:hello"]);
     // Of two at once one makes it, and the other is told that it is there.
     let twice = || chat.import_session(export.clone(), Some("u"));
@@ -160,22 +160,23 @@ fn versioned(version: &str, extra: &str) -> Graph<Snapshot> {
 #[tokio::test]
 async fn an_old_session_is_migrated_when_its_next_turn_begins() {
     let store = MemoryStore::new();
-    let chat = Chat::builder().agent(Agent::new("a", &versioned("1", "old"))).open(store.clone()).unwrap();
-    chat.send_with("s", user("m"), key("k")).await;
+    let chat =
+        Chat::builder().agent(GraphAgent::new("a", &versioned("1", "old"))).open(store.clone()).unwrap();
+    chat.session("s").send_with(user("m"), key("k")).await;
     let new = versioned("2", "new");
     let store = store.reopen();
-    let chat = Chat::builder().agent(Agent::new("a", &new)).open(store.clone()).unwrap();
-    assert_eq!(category(&chat.send("s", user("n")).await), "session_state_migration_missing");
+    let chat = Chat::builder().agent(GraphAgent::new("a", &new)).open(store.clone()).unwrap();
+    assert_eq!(category(&chat.session("s").send(user("n")).await), "session_state_migration_missing");
     let migrations = StateMigrations::new().with("1", "2", |mut state| {
         let old = state.remove("old").unwrap_or_default();
         state.insert("new".into(), old);
         Ok(state)
     });
     let store = store.reopen();
-    let agent = Agent::new("a", &new).session_migrations(migrations);
+    let agent = GraphAgent::new("a", &new).session_migrations(migrations);
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
     for _ in 0..2 {
-        assert_eq!(line(&chat.send("s", user("n")).await), "completed 3.2 [a:hello]");
+        assert_eq!(line(&chat.session("s").send(user("n")).await), "completed 3.2 [a:hello]");
         let row = store.read_session(&name("s")).await.unwrap().unwrap();
         let fields: Vec<_> = row.fields.iter().map(|it| it.name.as_str()).collect();
         assert_eq!((row.head.schema_version.as_str(), fields), ("2", vec!["messages", "new"]));
@@ -184,7 +185,7 @@ async fn an_old_session_is_migrated_when_its_next_turn_begins() {
     }
     assert_eq!(history(&chat, "s").await.len(), 6);
     // An earlier turn still has its outcome.
-    assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+    assert_eq!(line(&chat.session("s").send_with(user("m"), key("k")).await), "completed 3.1 [a:hello]");
     check_rows(&store, "s").await;
 }
 
@@ -193,7 +194,7 @@ async fn sessions_are_listed_the_last_written_first() {
     let clock = TokioClock::new();
     let chat = chat_of(&plain(&Log::default())).clock(clock).open(MemoryStore::new()).unwrap();
     for session in ["a", "b.c", "d", "a"] {
-        chat.send(session, user("m")).await;
+        chat.session(session).send(user("m")).await;
         tokio::time::advance(std::time::Duration::from_millis(5)).await;
     }
     let (mut seen, mut from) = (Vec::new(), None::<String>);

@@ -29,8 +29,8 @@ async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_
         let (store, door) = (Sky::over(MemoryStore::new()), Door::shut());
         let chat =
             Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(store.clone()).unwrap();
-        let one = chat.submit("s", user("one"), Default::default()).await.unwrap();
-        let two = chat.submit("s", user("two"), Default::default()).await.unwrap();
+        let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();
+        let two = chat.session("s").submit(user("two"), Default::default()).await.unwrap();
         door.somebody().await;
         store.hold();
         door.open();
@@ -43,7 +43,7 @@ async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_
         store.release();
         assert_eq!(category(one.outcome().await), "completed");
         assert_eq!(category(cancelling.await.unwrap().outcome().await), "chat_turn_cancelled");
-        assert_eq!(category(chat.send("s", user("three")).await), "completed");
+        assert_eq!(category(chat.session("s").send(user("three")).await), "completed");
 
         assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:three", "a:so"]);
         let row = store.store.read_session(&name("s")).await.unwrap().unwrap();

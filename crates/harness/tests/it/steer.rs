@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, ChatEventKind, Durability, SendOptions, Turn, TurnContext, WhileSuspended,
+    Chat, ChatEventKind, Durability, GraphAgent, SendOptions, Turn, TurnContext, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 
@@ -39,13 +39,13 @@ fn listening(door: &Door) -> Graph<Talk> {
 }
 
 async fn begin(chat: &Chat, door: &Door) -> Turn {
-    let turn = chat.submit("s", user("m"), key("m")).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), key("m")).await.unwrap();
     door.somebody().await;
     turn
 }
 
 async fn steer(chat: &Chat, text: &str) -> Turn {
-    chat.steer("s", user(text), key(text)).await.unwrap()
+    chat.session("s").steer(user(text), key(text)).await.unwrap()
 }
 
 async fn told(turn: &Turn) -> String {
@@ -89,7 +89,7 @@ async fn the_log_tells_who_took_it() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
-    let steered = chat.steer("s", user("left"), key("left").note("client_id", "mine")).await.unwrap();
+    let steered = chat.session("s").steer(user("left"), key("left").note("client_id", "mine")).await.unwrap();
     door.open();
     told(&turn).await;
     let events: Vec<_> = steered.events().map(|it| it.unwrap().what).collect().await;
@@ -102,7 +102,7 @@ async fn the_log_tells_who_took_it() {
     // Read back it is the same.
     let chat = open(&store.reopen(), &listening(&door), Durability::Step);
     assert_eq!(appended(&chat.turn(turn.id()).await.unwrap()).await, live);
-    let history = chat.history("s", 0, 10).await.unwrap();
+    let history = chat.session("s").history(0..10).await.unwrap();
     let sides: Vec<_> = history.into_iter().map(|it| it.side).collect();
     assert_eq!(sides, [None, by, None, None, None]);
 }
@@ -143,7 +143,7 @@ async fn a_message_that_nobody_takes_has_the_next_turn() {
     let alone = steer(&chat, "right").await;
     assert_eq!(told(&alone).await, "completed 3.2 [a:deaf]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:deaf", "u:left", "a:deaf", "u:right", "a:deaf"]);
-    assert!(chat.history("s", 0, 10).await.unwrap().iter().all(|it| it.side.is_none()));
+    assert!(chat.session("s").history(0..10).await.unwrap().iter().all(|it| it.side.is_none()));
     sound(&store).await;
 }
 
@@ -153,7 +153,7 @@ async fn a_message_behind_one_that_was_sent_waits_its_turn() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
-    let sent = chat.submit("s", user("sent"), SendOptions::new()).await.unwrap();
+    let sent = chat.session("s").submit(user("sent"), SendOptions::new()).await.unwrap();
     let steered = steer(&chat, "left").await;
     door.open();
     assert_eq!(told(&turn).await, "completed 3.1 [a:one, a:two, a:three]");
@@ -241,7 +241,7 @@ async fn a_message_that_was_taken_ends_where_its_turn_suspends() {
     let builder = gate(builder, &log, Signal::new("ok"));
     let builder = builder.node("act", |cx: Ctx<Talk>| async move { Ok(hear(&cx, "done")) });
     let graph = chain(builder, &["ask", "gate", "act"]);
-    let queues = |agent: Agent| agent.while_suspended(WhileSuspended::Queue);
+    let queues = |agent: GraphAgent| agent.while_suspended(WhileSuspended::Queue);
     let chat = Chat::builder().agent(queues(agent(&graph, Durability::Step))).open(store.clone()).unwrap();
     let turn = begin(&chat, &door).await;
     let steered = steer(&chat, "left").await;
@@ -271,10 +271,10 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     });
     let graph = builder.edge("say", Target::from(END)).entry("say").compile().unwrap();
     let chat = open(&store, &graph, Durability::Step);
-    assert_eq!(category(chat.send("s", user("m")).await), "completed");
+    assert_eq!(category(chat.session("s").send(user("m")).await), "completed");
     let side = Some(json!({ "agent": "guide" }));
     for chat in [chat, open(&store.reopen(), &graph, Durability::Step)] {
-        let history = chat.history("s", 0, 10).await.unwrap();
+        let history = chat.session("s").history(0..10).await.unwrap();
         assert_eq!([history[0].side.clone(), history[1].side.clone()], [None, side.clone()]);
     }
 }
@@ -301,7 +301,7 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
     let steered = steer(&chat, "left").await;
     door.open();
     assert_eq!(told(&steered).await, "completed 3.2 [a:hear]");
-    let side = chat.history("s", 1, 1).await.unwrap()[0].side.clone();
+    let side = chat.session("s").history(1..2).await.unwrap()[0].side.clone();
     assert_eq!(side, Some(json!({ "heard": true, "taken_by": turn.id().to_string() })));
 }
 
@@ -334,8 +334,8 @@ async fn however_steering_and_ending_race_each_message_is_answered_once_and_in_o
                 for n in 0..6 {
                     let text = format!("{from}-{n}");
                     let turn = match n % 3 {
-                        0 => chat.submit("s", user(&text), SendOptions::new()).await.unwrap(),
-                        _ => chat.steer("s", user(&text), SendOptions::new()).await.unwrap(),
+                        0 => chat.session("s").submit(user(&text), SendOptions::new()).await.unwrap(),
+                        _ => chat.session("s").steer(user(&text), SendOptions::new()).await.unwrap(),
                     };
                     if n == 4 {
                         // Cancelled or not: it ends.
@@ -357,7 +357,7 @@ async fn however_steering_and_ending_race_each_message_is_answered_once_and_in_o
             ordered.dedup();
             assert_eq!(own, ordered, "round {round}: once each, in order: {said:?}");
         }
-        let kept = chat.history("s", 0, 1000).await.unwrap();
+        let kept = chat.session("s").history(0..1000).await.unwrap();
         taken +=
             kept.iter().filter(|it| it.side.as_ref().is_some_and(|it| !it["taken_by"].is_null())).count();
         check_rows(&store, "s").await;

@@ -31,8 +31,8 @@ fn patient(log: &Log) -> Graph<Talk> {
 
 /// Sends one message and steers with another, however often that was done before.
 async fn talk(chat: &Chat) -> Vec<String> {
-    let Ok(turn) = chat.submit("s", user("m"), key("m")).await else { return Vec::new() };
-    let Ok(steered) = chat.steer("s", user("left"), key("left")).await else { return Vec::new() };
+    let Ok(turn) = chat.session("s").submit(user("m"), key("m")).await else { return Vec::new() };
+    let Ok(steered) = chat.session("s").steer(user("left"), key("left")).await else { return Vec::new() };
     vec![line(turn.outcome().await.as_ref()), line(steered.outcome().await.as_ref())]
 }
 
@@ -58,7 +58,7 @@ async fn dying_at(
     sound(&after).await;
     let said = history(&chat, "s").await;
     // Beside the message stands that it was taken, if it was (D17).
-    let kept = chat.history("s", 0, 100).await.unwrap();
+    let kept = chat.session("s").history(0..100).await.unwrap();
     let taken: Vec<_> = kept.iter().filter(|it| it.side.is_some()).map(|it| it.message.text()).collect();
     let inside = said.iter().position(|it| it == "u:left") == Some(2);
     assert_eq!(taken, ["left"][..usize::from(inside)], "{said:?}");

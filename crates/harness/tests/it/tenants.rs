@@ -35,7 +35,7 @@ async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
     let message = || MessageAddress::from(MessageId { turn: turn.clone(), k: 0 });
     let fresh = || ForkOptions::new().session("fresh");
     let by_invocation = SignalAddress::Invocation(turn.invocation.clone());
-    let events = match chat.events(session, None).await {
+    let events = match chat.session(session).events().stream().await {
         Ok(events) => {
             let mut events = Box::pin(events);
             let waiting = events.next();
@@ -45,30 +45,30 @@ async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
         Err(error) => format!("{error:?}"),
     };
     vec![
-        told(chat.session_info(session).await, &ids),
-        told(chat.history(session, 0, 9).await, &ids),
-        told(chat.value(session, "count").await, &ids),
-        told(chat.export_session(session).await, &ids),
-        told(chat.last_turns(session, 9).await, &ids),
-        told(chat.pending(Some(session), 9).await, &ids),
-        told(chat.pending(None, 9).await, &ids),
+        told(chat.session(session).info().await, &ids),
+        told(chat.session(session).history(0..9).await, &ids),
+        told(chat.session(session).value("count").await, &ids),
+        told(chat.session(session).export().await, &ids),
+        told(chat.session(session).last_turns(9).await, &ids),
+        told(chat.session(session).pending().await, &ids),
+        told(chat.pending(9).await, &ids),
         told(chat.sessions(None, 9).await, &ids),
-        told(chat.mailbox(session).await, &ids),
+        told(chat.session(session).mailbox().await, &ids),
         told(chat.timeline(turn).await, &ids),
         turn_told(chat.turn(turn).await, &ids),
         turn_told(chat.cancel(turn).await, &ids),
         turn_told(chat.answer(at(session, "ok"), approve(true)).await, &ids),
         turn_told(chat.answer(by_invocation, approve(true)).await, &ids),
         turn_told(chat.answer(SignalAddress::Signal("ok".into()), approve(true)).await, &ids),
-        told(chat.fork(session, fresh()).await, &ids),
-        turn_told(chat.edit(session, message(), user("x"), Some("fresh")).await, &ids),
-        turn_told(chat.regenerate(session, Some(message()), Some("fresh")).await, &ids),
-        told(chat.transcript(session, 0, 9).await, &ids),
-        told(chat.turns(session, 0, 9).await, &ids),
-        told(chat.turn_info(session, turn).await, &ids),
+        told(chat.session(session).fork(fresh()).await, &ids),
+        turn_told(chat.session(session).edit_into("fresh", message(), user("x")).await, &ids),
+        turn_told(chat.session(session).regenerate_into("fresh", Some(message())).await, &ids),
+        told(chat.session(session).transcript(0, 9).await, &ids),
+        told(chat.session(session).turns(0, 9).await, &ids),
+        told(chat.session(session).turn_info(turn).await, &ids),
         told(chat.recent_sessions(None, 9).await, &ids),
-        told(chat.usage(session).await, &ids),
-        told(chat.delete_session(session, None).await, &ids),
+        told(chat.session(session).usage().await, &ids),
+        told(chat.session(session).delete(None).await, &ids),
         events,
     ]
 }
@@ -79,7 +79,7 @@ async fn what_another_tenant_has_is_answered_as_what_is_not_there() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let house = chat_of(&graph).open(MemoryStore::new()).unwrap();
     let (a, b) = (house.of(tenant("a")), house.of(tenant("b")));
-    let turn = b.submit("theirs", user("m"), Default::default()).await.unwrap();
+    let turn = b.session("theirs").submit(user("m"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "suspended");
     let unknown = TurnId::new(singletree_durable::InvocationId::parse("none").unwrap(), 0);
 
@@ -98,9 +98,9 @@ async fn what_another_tenant_has_is_answered_as_what_is_not_there() {
 async fn one_name_in_two_tenants_is_two_sessions() {
     let house = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
     let (a, b) = (house.of(tenant("a")), house.of(tenant("b")));
-    a.send("s", user("from a")).await;
-    b.send("s", user("from b")).await;
-    b.send("s", user("again")).await;
+    a.session("s").send(user("from a")).await;
+    b.session("s").send(user("from b")).await;
+    b.session("s").send(user("again")).await;
     assert_eq!(history(&a, "s").await, ["u:from a", "a:hello"]);
     assert_eq!(history(&b, "s").await, ["u:from b", "a:hello", "u:again", "a:hello"]);
     assert_eq!(history(&house, "s").await, Vec::<String>::new());
@@ -111,8 +111,10 @@ async fn one_name_in_two_tenants_is_two_sessions() {
     assert_eq!(named(b.sessions(None, 9).await.unwrap()), [4]);
     // A key of one says nothing to the other.
     let key = || crate::bench::key("k");
-    let (one, two) =
-        (a.submit("s", user("x"), key()).await.unwrap(), b.submit("s", user("y"), key()).await.unwrap());
+    let (one, two) = (
+        a.session("s").submit(user("x"), key()).await.unwrap(),
+        b.session("s").submit(user("y"), key()).await.unwrap(),
+    );
     assert_ne!(one.id(), two.id());
     assert_eq!(a.cancel(two.id()).await.unwrap_err().category(), "chat_turn_unknown");
     assert_eq!(category(two.outcome().await), "completed");
@@ -133,7 +135,7 @@ async fn a_sweep_takes_over_what_all_tenants_left_or_only_the_one_it_is_bound_to
     let graph = chain(builder, &["n"]);
     let house = chat_of(&graph).open(store.clone()).unwrap();
     for name in ["a", "b", "c"] {
-        house.of(tenant(name)).submit("s", user("m"), Default::default()).await.unwrap();
+        house.of(tenant(name)).session("s").submit(user("m"), Default::default()).await.unwrap();
     }
     let store = store.reopen();
     let bound = chat_of(&graph).tenant(tenant("b")).open(store.clone()).unwrap();
@@ -164,10 +166,10 @@ async fn deadlines_of_all_tenants_end_their_waits_and_a_bound_chat_leaves_others
     let store = MemoryStore::new();
     let house = chat_of(&graph).clock(clock.clone()).open(store.clone()).unwrap();
     for name in ["a", "b"] {
-        assert_eq!(category(house.of(tenant(name)).send("s", user("m")).await), "suspended");
+        assert_eq!(category(house.of(tenant(name)).session("s").send(user("m")).await), "suspended");
     }
     house.shutdown(Duration::from_secs(1)).await;
-    let pending = async |chat: &Chat, name| chat.of(tenant(name)).pending(None, 9).await.unwrap().len();
+    let pending = async |chat: &Chat, name| chat.of(tenant(name)).pending(9).await.unwrap().len();
 
     let store = store.reopen();
     let bound = chat_of(&graph).clock(clock.clone()).tenant(tenant("a")).open(store.clone()).unwrap();
@@ -192,12 +194,12 @@ async fn retention_reaches_every_tenant_that_the_chat_serves() {
     for name in ["a", "b", "c"] {
         let part = house.of(tenant(name));
         for _ in 0..3 {
-            assert_eq!(category(part.send("s", user("m")).await), "completed");
+            assert_eq!(category(part.session("s").send(user("m")).await), "completed");
         }
     }
     let bound = chat_of(&graph).tenant(tenant("b")).open(store.clone()).unwrap();
     let one = Retention { turns: Some(1), ..Retention::default() };
-    let kept = async |name| house.of(tenant(name)).last_turns("s", 9).await.unwrap().len();
+    let kept = async |name| house.of(tenant(name)).session("s").last_turns(9).await.unwrap().len();
     assert_eq!(bound.retain(&one).await.unwrap().turns, 2);
     assert_eq!((kept("a").await, kept("b").await, kept("c").await), (3, 1, 3));
     assert_eq!(house.retain(&one).await.unwrap().turns, 4);
@@ -213,13 +215,13 @@ async fn a_chat_that_is_bound_to_a_tenant_refuses_every_other() {
     let graph = plain(&Log::default());
     let store = MemoryStore::new();
     let bound = chat_of(&graph).tenant(tenant("a")).open(store.clone()).unwrap();
-    assert_eq!(category(bound.send("s", user("m")).await), "completed");
-    assert_eq!(category(bound.of(tenant("a")).send("s", user("m")).await), "completed");
+    assert_eq!(category(bound.session("s").send(user("m")).await), "completed");
+    assert_eq!(category(bound.of(tenant("a")).session("s").send(user("m")).await), "completed");
     let other = bound.of(tenant("b"));
-    assert_eq!(category(other.send("s", user("m")).await), "chat_tenant_foreign");
+    assert_eq!(category(other.session("s").send(user("m")).await), "chat_tenant_foreign");
     assert_eq!(other.sessions(None, 9).await.unwrap_err().category(), "chat_tenant_foreign");
-    assert_eq!(other.pending(None, 9).await.unwrap_err().category(), "chat_tenant_foreign");
-    assert_eq!(other.session_info("s").await.unwrap_err().category(), "chat_tenant_foreign");
+    assert_eq!(other.pending(9).await.unwrap_err().category(), "chat_tenant_foreign");
+    assert_eq!(other.session("s").info().await.unwrap_err().category(), "chat_tenant_foreign");
     let unbound = chat_of(&graph).open(store).unwrap();
     assert_eq!(unbound.of(tenant("b")).sessions(None, 9).await.unwrap().items, []);
 }

@@ -59,7 +59,7 @@ fn slowly() -> Graph<Talk> {
 #[tokio::test(start_paused = true)]
 async fn at_level_step_each_message_has_its_node_and_the_time_of_its_commit() {
     let chat = chat(&slowly(), Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let timeline = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&timeline), ["0 accepted m", "1 one said 1", "2 two said 2", "completed"]);
@@ -69,7 +69,7 @@ async fn at_level_step_each_message_has_its_node_and_the_time_of_its_commit() {
 #[tokio::test(start_paused = true)]
 async fn at_level_turn_nothing_is_said_of_nodes_that_is_not_known() {
     let chat = chat(&slowly(), Durability::Turn);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let timeline = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&timeline), ["0 accepted m", "2 said 1", "2 said 2", "completed"]);
@@ -84,7 +84,7 @@ async fn what_a_subgraph_said_is_its_nodes_where_that_is_known() {
     };
     let told = async |graph: &Graph<Talk>| {
         let chat = chat(graph, Durability::Step);
-        let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+        let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
         turn.outcome().await;
         lines(&chat.timeline(turn.id()).await.unwrap())
     };
@@ -102,7 +102,7 @@ async fn a_turn_that_was_tried_in_vain_tells_the_last_attempt() {
     let retry = Retry::new().backoff(RetryBackoff::Constant(Duration::from_secs(3)));
     let builder = Graph::builder().node("flaky", never).node_middleware("flaky", retry);
     let chat = chat(&chain(builder, &["flaky"]), Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let timeline = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&timeline), ["0 accepted m", "errored at flaky#2"]);
@@ -120,7 +120,7 @@ async fn a_failed_turn_tells_where_and_what_it_had_made() {
     // At level `turn` no event tells of discarded messages.
     for (level, made) in [(Durability::Step, "1 one said 1"), (Durability::Turn, "1 dropped 1")] {
         let chat = chat(&graph, level);
-        let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+        let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
         turn.outcome().await;
         let timeline = chat.timeline(turn.id()).await.unwrap();
         assert_eq!(lines(&timeline), ["0 accepted m", made, "errored at two#0"]);
@@ -131,10 +131,10 @@ async fn a_failed_turn_tells_where_and_what_it_had_made() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_of_days_stands_between_the_turns_of_its_invocation() {
     let chat = chat(&asking(&Log::default(), Signal::new("go").with("kind", "approval")), Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     // Another turn of the session is not part of it.
-    chat.send("s", user("again")).await;
+    chat.session("s").send(user("again")).await;
     let waiting = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&waiting), ["0 accepted m", "0 ask said ask", "suspended at gate"]);
     let stands = waiting.stands.unwrap();
@@ -183,7 +183,7 @@ async fn a_turn_that_runs_tells_how_far_its_calls_are() {
     };
     let graph = chain(Graph::builder().node("ask", ask).node("act", act), &["ask", "act"]);
     let chat = chat(&graph, Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     let timeline = chat.timeline(turn.id()).await.unwrap();
     assert_eq!(lines(&timeline), ["0 accepted m", "0 ask said a,b,c", "open"]);
@@ -204,7 +204,7 @@ async fn a_turn_that_runs_tells_how_far_its_calls_are() {
 #[tokio::test(start_paused = true)]
 async fn what_was_forgotten_is_told_and_what_never_was_is_unknown() {
     let chat = chat(&slowly(), Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let keep = |events| Retention { turns: None, events: Some(events), age: None };
     let kept = async |retention: Retention| {
@@ -225,7 +225,7 @@ async fn what_was_forgotten_is_told_and_what_never_was_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn a_document_of_a_timeline_keeps_its_form() {
     let chat = chat(&slowly(), Durability::Step);
-    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let document = serde_json::to_value(chat.timeline(turn.id()).await.unwrap()).unwrap();
     let time = &document["turns"][0]["accepted_at"];
@@ -255,5 +255,5 @@ async fn a_document_of_a_timeline_keeps_its_form() {
         "waits": Value::Array(Vec::new()),
     });
     assert_eq!(document, expected);
-    assert_eq!(chat.last_turns("s", 5).await.unwrap(), [turn.id().clone()]);
+    assert_eq!(chat.session("s").last_turns(5).await.unwrap(), [turn.id().clone()]);
 }

@@ -64,7 +64,7 @@ fn lines(usage: &[ModelTokenUsage]) -> Vec<String> {
 
 /// Returns the usage of each turn of a session, in order.
 async fn turns(chat: &Chat, session: &str) -> Vec<Vec<String>> {
-    let page = chat.turns(session, 0, 100).await.unwrap();
+    let page = chat.session(session).turns(0, 100).await.unwrap();
     page.items.iter().map(|it| lines(&it.usage)).collect()
 }
 
@@ -74,19 +74,19 @@ async fn every_end_of_a_turn_tells_what_it_used() {
         let (calls, door) = (Calls::default(), Door::shut());
         let chat =
             Chat::builder().agent(agent(&graph(&calls, &door), durability)).open(MemoryStore::new()).unwrap();
-        assert_eq!(category(chat.send("s", user("fail")).await), "node_exception");
-        let standing = chat.submit("s", user("stand"), Default::default()).await.unwrap();
+        assert_eq!(category(chat.session("s").send(user("fail")).await), "node_exception");
+        let standing = chat.session("s").submit(user("stand"), Default::default()).await.unwrap();
         door.somebody().await;
         assert_eq!(turns(&chat, "s").await[1], Vec::<String>::new(), "it has not ended");
         chat.cancel(standing.id()).await.unwrap();
         assert_eq!(category(standing.outcome().await), "chat_turn_cancelled");
-        assert_eq!(category(chat.send("s", user("m")).await), "suspended");
+        assert_eq!(category(chat.session("s").send(user("m")).await), "suspended");
         let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
         assert_eq!(category(resumed.outcome().await), "completed");
         let small = vec!["small 1: 10+1".to_owned()];
         let both = vec!["large 1: 10+1".to_owned(), "small 1: 10+1".to_owned()];
         assert_eq!(turns(&chat, "s").await, [small.clone(), small.clone(), small, both]);
-        assert_eq!(lines(&chat.usage("s").await.unwrap()), ["large 1: 10+1", "small 4: 40+4"]);
+        assert_eq!(lines(&chat.session("s").usage().await.unwrap()), ["large 1: 10+1", "small 4: 40+4"]);
         assert_eq!(calls.load(Ordering::SeqCst), 5);
     }
 }
@@ -95,7 +95,7 @@ async fn every_end_of_a_turn_tells_what_it_used() {
 async fn a_wait_that_is_given_up_uses_nothing_and_a_turn_without_a_model_tells_nothing() {
     let (calls, door) = (Calls::default(), Door::shut());
     let chat = chat_of(&graph(&calls, &door)).open(MemoryStore::new()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     turn.outcome().await;
     let closing = chat.cancel(turn.id()).await.unwrap();
     assert_eq!(category(closing.outcome().await), "chat_turn_cancelled");
@@ -103,8 +103,11 @@ async fn a_wait_that_is_given_up_uses_nothing_and_a_turn_without_a_model_tells_n
     let quiet = Graph::<Talk>::builder().node("n", |_: Ctx<Talk>| async { Ok(says("x")) });
     let quiet = quiet.edge("n", Target::from(END)).entry("n").compile().unwrap();
     let chat = chat_of(&quiet).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
-    assert_eq!((chat.usage("s").await.unwrap(), chat.usage_of_tenant().await.unwrap()), (vec![], vec![]));
+    chat.session("s").send(user("m")).await;
+    assert_eq!(
+        (chat.session("s").usage().await.unwrap(), chat.usage_of_tenant().await.unwrap()),
+        (vec![], vec![])
+    );
 }
 
 // INV-14
@@ -115,21 +118,21 @@ async fn sums_outlive_records_and_sessions_and_are_a_tenants_own() {
     let a = house.of(TenantId::parse("a").unwrap());
     for session in ["s", "t"] {
         for _ in 0..3 {
-            a.send(session, user("fail")).await;
+            a.session(session).send(user("fail")).await;
         }
     }
     a.retain(&Retention { turns: Some(1), ..Retention::default() }).await.unwrap();
     assert_eq!(turns(&a, "s").await.len(), 1);
-    assert_eq!(lines(&a.usage("s").await.unwrap()), ["small 3: 30+3"]);
-    a.fork("s", ForkOptions::new().session("fork")).await.unwrap();
-    assert_eq!(a.usage("fork").await.unwrap(), []);
-    a.delete_session("s", None).await.unwrap();
-    assert_eq!(a.usage("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(lines(&a.session("s").usage().await.unwrap()), ["small 3: 30+3"]);
+    a.session("s").fork(ForkOptions::new().session("fork")).await.unwrap();
+    assert_eq!(a.session("fork").usage().await.unwrap(), []);
+    a.session("s").delete(None).await.unwrap();
+    assert_eq!(a.session("s").usage().await.unwrap_err().category(), "chat_session_unknown");
     assert_eq!(lines(&a.usage_of_tenant().await.unwrap()), ["small 6: 60+6"]);
     assert_eq!(house.usage_of_tenant().await.unwrap(), []);
-    assert_eq!(house.usage("t").await.unwrap_err().category(), "chat_session_unknown");
-    a.send("s", user("fail")).await;
-    assert_eq!(lines(&a.usage("s").await.unwrap()), ["small 1: 10+1"]);
+    assert_eq!(house.session("t").usage().await.unwrap_err().category(), "chat_session_unknown");
+    a.session("s").send(user("fail")).await;
+    assert_eq!(lines(&a.session("s").usage().await.unwrap()), ["small 1: 10+1"]);
     assert_eq!(lines(&a.usage_of_tenant().await.unwrap()), ["small 7: 70+7"]);
 }
 
@@ -141,20 +144,20 @@ async fn what_a_turn_used_whose_end_could_not_be_recorded_at_once_is_told_when_i
     let agent = agent(&graph(&calls, &door), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     sky.fail(2, 1000, FailedWriteEffect::Before);
-    let turn = chat.submit("s", user("fail"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("fail"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "session_save_failed");
     sky.clear();
-    assert_eq!(category(chat.send("s", user("fail")).await), "node_exception");
+    assert_eq!(category(chat.session("s").send(user("fail")).await), "node_exception");
     // The end that it had come to is kept (D38).
     assert_eq!(category(turn.outcome().await), "node_exception");
     let one = || vec!["small 1: 10+1".to_owned()];
     assert_eq!(turns(&chat, "s").await, [one(), one()]);
-    assert_eq!(lines(&chat.usage("s").await.unwrap()), ["small 2: 20+2"]);
+    assert_eq!(lines(&chat.session("s").usage().await.unwrap()), ["small 2: 20+2"]);
 }
 
 /// Talks until the turn that was accepted has ended, whichever process does it.
 async fn talk(chat: &Chat) {
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     if let Ok(turn) = chat.answer(at("s", "ok"), approve(true)).await {
         turn.outcome().await;
     }
@@ -178,10 +181,10 @@ async fn wherever_a_process_dies_the_sums_are_those_of_the_turns_and_no_call_is_
                     turn.outcome().await;
                 }
                 talk(&chat).await;
-                let sums = chat.usage("s").await.unwrap();
+                let sums = chat.session("s").usage().await.unwrap();
                 let at = format!("{kind:?} {durability:?} write {n} {land:?}: {sums:?}");
                 assert_eq!(sums, chat.usage_of_tenant().await.unwrap(), "{at}");
-                let page = chat.turns("s", 0, 100).await.unwrap();
+                let page = chat.session("s").turns(0, 100).await.unwrap();
                 for sum in &sums {
                     let own = page.items.iter().flat_map(|it| &it.usage).filter(|it| it.model == sum.model);
                     assert_eq!(own.map(|it| it.calls).sum::<u64>(), sum.calls, "{at}");

@@ -25,7 +25,8 @@ fn open(policy: WhileSuspended, store: MemoryStore) -> Chat {
 async fn a_send_while_suspended_is_refused_when_it_comes_to_the_head() {
     let store = MemoryStore::new();
     let chat = open(WhileSuspended::Reject, store.clone());
-    let (first, second) = tokio::join!(chat.send("s", user("m")), chat.send("s", user("n")));
+    let session = chat.session("s");
+    let (first, second) = tokio::join!(session.send(user("m")), session.send(user("n")));
     assert_eq!(line(&first), "suspended 3.1 ok [a:ask]");
     let ChatTurnOutcome::Errored(refused) = second else { panic!("{second:?}") };
     assert_eq!(refused.error_category, "chat_session_suspended");
@@ -41,8 +42,8 @@ async fn a_parked_send_runs_after_the_resume_also_in_another_process() {
     for restart in [false, true] {
         let store = MemoryStore::new();
         let mut chat = open(WhileSuspended::Queue, store.clone());
-        chat.send("s", user("m")).await;
-        let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
+        chat.session("s").send(user("m")).await;
+        let parked = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
         let id = parked.id().clone();
         if restart {
             chat = open(WhileSuspended::Queue, store.reopen());
@@ -61,9 +62,9 @@ async fn a_parked_send_runs_after_the_resume_also_in_another_process() {
 async fn a_parked_send_runs_after_the_wait_is_cancelled() {
     let store = MemoryStore::new();
     let chat = open(WhileSuspended::Queue, store.clone());
-    let first = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let first = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     first.outcome().await;
-    let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let parked = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     let closing = chat.cancel(first.id()).await.unwrap();
     assert_eq!(line(closing.outcome().await.as_ref()), "errored chat_turn_cancelled");
     assert_eq!(line(parked.outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
@@ -75,10 +76,10 @@ async fn a_parked_send_runs_after_the_wait_is_cancelled() {
 async fn a_send_may_supersede_the_wait() {
     let store = MemoryStore::new();
     let chat = open(WhileSuspended::Supersede, store.clone());
-    chat.send("s", user("m")).await;
-    assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+    chat.session("s").send(user("m")).await;
+    assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "u:n", "a:ask"]);
-    assert_eq!(chat.pending(None, 10).await.unwrap().len(), 1);
+    assert_eq!(chat.pending(10).await.unwrap().len(), 1);
     check_rows(&store, "s").await;
 }
 
@@ -87,10 +88,11 @@ async fn a_send_may_supersede_the_wait() {
 async fn a_signal_is_addressed_in_three_ways() {
     let chat = open(WhileSuspended::Reject, MemoryStore::new());
     for session in ["a", "b"] {
-        chat.send(session, user("m")).await;
+        chat.session(session).send(user("m")).await;
     }
-    let pending = chat.pending(Some("a"), 1).await.unwrap();
-    let answered = chat.answer(SignalAddress::Signal("ok".into()), approve(true)).await.unwrap_err();
+    let pending = chat.session("a").pending().await.unwrap();
+    let answered =
+        chat.answer(SignalAddress::Signal("ok".into()), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(answered.error_category, "harness_signal_correlation_failed");
     let invocation = SignalAddress::Invocation(pending[0].invocation.clone());
     let turn = chat.answer(invocation, approve(true)).await.unwrap();
@@ -100,7 +102,7 @@ async fn a_signal_is_addressed_in_three_ways() {
     assert_eq!(turn.session(), "b");
     turn.outcome().await;
     for address in [at("a", "other"), at("c", "ok"), SignalAddress::Signal("ok".into())] {
-        let refused = chat.answer(address, approve(true)).await.unwrap_err();
+        let refused = chat.answer(address, approve(true)).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, "harness_signal_correlation_failed");
     }
 }
@@ -110,8 +112,8 @@ async fn a_signal_is_addressed_in_three_ways() {
 async fn an_approval_needs_the_number_and_the_digest_of_the_action() {
     let signal = Signal::new("ok").approves("d1");
     let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
-    let no = chat.pending(None, 1).await.unwrap()[0].wait.no;
+    chat.session("s").send(user("m")).await;
+    let no = chat.pending(1).await.unwrap()[0].wait.no;
     let wrong = [
         approve(true),
         approve(true).to(no, "d2"),
@@ -119,14 +121,14 @@ async fn an_approval_needs_the_number_and_the_digest_of_the_action() {
         approve(true).to(no + 1, ""),
     ];
     for answer in wrong.clone() {
-        let refused = chat.answer(at("s", "ok"), answer).await.unwrap_err();
+        let refused = chat.answer(at("s", "ok"), answer).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, "chat_signal_mismatch");
         assert_eq!(refused.error_bucket.as_str(), "user_correctable");
     }
     let turn = chat.answer(at("s", "ok"), approve(true).to(no, "d1")).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
     for answer in wrong {
-        let refused = chat.answer(at("s", "ok"), answer).await.unwrap_err();
+        let refused = chat.answer(at("s", "ok"), answer).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, "chat_signal_mismatch");
     }
 }
@@ -137,7 +139,7 @@ async fn a_payload_that_does_not_fit_consumes_nothing() {
     let schema = json!({ "type": "object", "required": ["approved"] });
     let signal = Signal::new("ok").payload_schema(schema);
     let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let answer = |pairs: &[(&str, serde_json::Value)]| singletree_harness::Answer::new(fields(pairs));
     let long = "x".repeat(300 << 10);
     for bad in [
@@ -146,9 +148,9 @@ async fn a_payload_that_does_not_fit_consumes_nothing() {
         answer(&[("approved", json!(true)), ("messages", json!([]))]),
         answer(&[("approved", json!(true)), ("text", json!(long))]),
     ] {
-        let refused = chat.answer(at("s", "ok"), bad).await.unwrap_err();
+        let refused = chat.answer(at("s", "ok"), bad).await.unwrap_err().into_errored_turn();
         assert_eq!(refused.error_category, "suspension_resume_payload_invalid");
-        assert_eq!(chat.pending(None, 10).await.unwrap().len(), 1);
+        assert_eq!(chat.pending(10).await.unwrap().len(), 1);
     }
     let turn = chat.answer(at("s", "ok"), approve(false)).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:not done]");
@@ -159,7 +161,7 @@ async fn a_payload_that_does_not_fit_consumes_nothing() {
 async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() {
     let store = MemoryStore::new();
     let mut chat = open(WhileSuspended::Reject, store.clone());
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let turn = chat.answer(at("s", "ok"), approve(true).from("ann")).await.unwrap();
     turn.outcome().await;
     for again in 0..2 {
@@ -170,7 +172,7 @@ async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() 
         let wait = singletree_durable::Journal::read_waits(&store, &query).await.unwrap().remove(0).1;
         assert_eq!((wait.answered_by.as_deref(), wait.ended_at.is_some()), (Some("ann"), true));
         assert_eq!(line(same.outcome().await.as_ref()), "completed 3.3 [a:done]");
-        let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err();
+        let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err().into_errored_turn();
         assert_eq!(other.error_category, "chat_signal_conflict");
         if again == 0 {
             chat = open(WhileSuspended::Reject, store.reopen());
@@ -184,7 +186,7 @@ async fn many_answers_at_once_start_one_turn() {
     for round in 0..60 {
         let log = Log::default();
         let chat = chat_of(&asking(&log, Signal::new("ok"))).open(MemoryStore::new()).unwrap();
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         let barrier = Arc::new(Barrier::new(6));
         let answers: Vec<_> = (0..6)
             .map(|n| {
@@ -200,7 +202,9 @@ async fn many_answers_at_once_start_one_turn() {
         for answer in answers {
             match answer.await.unwrap() {
                 Ok(id) => won.push(id),
-                Err(errored) => assert_eq!(errored.error_category, "chat_signal_conflict"),
+                Err(errored) => {
+                    assert_eq!(errored.into_errored_turn().error_category, "chat_signal_conflict")
+                }
             }
         }
         won.dedup();
@@ -228,7 +232,7 @@ async fn a_deadline_ends_the_wait_or_goes_on_with_its_values() {
             let (store, clock) = (MemoryStore::new(), TokioClock::new());
             let mut chat = timed(store.clone(), &clock, signal.clone());
             chat.sweep().await.unwrap();
-            chat.send("s", user("m")).await;
+            chat.session("s").send(user("m")).await;
             if restart {
                 chat.shutdown(MINUTE).await;
                 tokio::time::sleep(2 * MINUTE).await;
@@ -237,15 +241,15 @@ async fn a_deadline_ends_the_wait_or_goes_on_with_its_values() {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             } else {
                 tokio::time::sleep(MINUTE - Duration::from_secs(1)).await;
-                assert_eq!(chat.pending(None, 1).await.unwrap().len(), 1);
+                assert_eq!(chat.pending(1).await.unwrap().len(), 1);
                 tokio::time::sleep(Duration::from_secs(3)).await;
             }
-            assert_eq!(chat.pending(None, 1).await.unwrap(), []);
+            assert_eq!(chat.pending(1).await.unwrap(), []);
             let expected = [vec!["u:m".to_owned(), "a:ask".to_owned()], tail.clone()].concat();
             assert_eq!(history(&chat, "s").await, expected);
-            let late = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+            let late = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
             assert_eq!(late.error_category, answered);
-            assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+            assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
         }
     }
 }
@@ -256,21 +260,22 @@ async fn a_subscription_is_told_of_each_resumed_turn_once() {
     let chat = open(WhileSuspended::Reject, MemoryStore::new());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
-    let subscribed = chat.subscribe("s", move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
-    let _other = chat.subscribe("s", |_| panic!("a listener's panic is its own")).unwrap();
+    let subscribed =
+        chat.session("s").subscribe(move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
+    let _other = chat.session("s").subscribe(|_| panic!("a listener's panic is its own")).unwrap();
     for n in 0..2 {
-        chat.send("s", user("m")).await;
+        chat.session("s").send(user("m")).await;
         assert_eq!(told.lock().unwrap().len(), n);
         let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
         turn.outcome().await;
         chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;
     }
     drop(subscribed);
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     let turn = chat.answer(at("s", "ok"), approve(false)).await.unwrap();
     turn.outcome().await;
     assert_eq!(*told.lock().unwrap(), ["completed 3.3 [a:done]", "completed 3.3 [a:done]"]);
-    assert_eq!(chat.subscribe("", |_| {}).unwrap_err().category(), "harness_session_id_unresolved");
+    assert_eq!(chat.session("").subscribe(|_| {}).unwrap_err().category(), "harness_session_id_unresolved");
 }
 
 // D2: first writer wins between an answer and a cancel.
@@ -280,7 +285,7 @@ async fn of_answer_and_cancel_exactly_one_wins() {
     for _ in 0..60 {
         let store = MemoryStore::new();
         let chat = open(WhileSuspended::Reject, store.clone());
-        let first = chat.submit("s", user("m"), Default::default()).await.unwrap();
+        let first = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
         first.outcome().await;
         let barrier = Arc::new(Barrier::new(2));
         let (a, b, id) = (chat.clone(), barrier.clone(), first.id().clone());
@@ -299,7 +304,7 @@ async fn of_answer_and_cancel_exactly_one_wins() {
             }
             Err(errored) => {
                 cancelled += 1;
-                assert_eq!(errored.error_category, "harness_signal_correlation_failed");
+                assert_eq!(errored.into_errored_turn().error_category, "harness_signal_correlation_failed");
                 assert_eq!(category(cancel), "chat_turn_cancelled");
             }
         }

@@ -31,7 +31,7 @@ impl Watching {
 }
 
 async fn answer(chat: &Chat, said: &[(&str, Value)]) {
-    let wait = chat.pending(Some("s"), 9).await.unwrap().remove(0);
+    let wait = chat.session("s").pending().await.unwrap().remove(0);
     let (number, action) = (wait.wait.no, wait.wait.action.clone());
     let mut answer = Answer::new(fields(said)).from("ann");
     if let Some(action) = action {
@@ -57,7 +57,7 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let graph = chain(builder, &["ask", "gate"]);
     let chat =
         chat_of(&graph).clock(TokioClock::new()).watcher(watching.clone()).open(MemoryStore::new()).unwrap();
-    let first = chat.submit("s", user("1"), SendOptions::new()).await.unwrap();
+    let first = chat.session("s").submit(user("1"), SendOptions::new()).await.unwrap();
     let outcome = first.outcome().await;
     let told = watching.told();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -86,7 +86,7 @@ async fn a_failure_is_told_with_its_category() {
     let breaks = |_: Ctx<Talk>| async move { Err(NodeError::new("it broke").with_category("own_category")) };
     let graph = chain(Graph::builder().node("break", breaks), &["break"]);
     let chat = chat_of(&graph).watcher(watching.clone()).open(MemoryStore::new()).unwrap();
-    let outcome = chat.send("s", user("go")).await;
+    let outcome = chat.session("s").send(user("go")).await;
     assert_eq!(category(&outcome), "own_category");
     assert_eq!(watching.told().into_iter().map(|it| it.outcome).collect::<Vec<_>>(), [Arc::new(outcome)]);
 }
@@ -106,9 +106,9 @@ impl TurnWatcher for Panicking {
 async fn a_watcher_that_panics_stops_no_session() {
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).watcher(Arc::new(Panicking));
     let chat = chat.open(MemoryStore::new()).unwrap();
-    assert_eq!(chat.send("s", user("m")).await.as_str(), "suspended");
+    assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
     answer(&chat, &[("approved", json!(true))]).await;
-    assert_eq!(chat.send("s", user("n")).await.as_str(), "suspended");
+    assert_eq!(chat.session("s").send(user("n")).await.as_str(), "suspended");
 }
 
 // INV-3
@@ -119,11 +119,11 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     let graph = asking(&Log::default(), approval);
     let day = Duration::from_secs(86_400);
     let chat = chat_of(&graph).clock(TokioClock::new()).audit(day).open(store.clone()).unwrap();
-    chat.send("s", user("SECRET")).await;
+    chat.session("s").send(user("SECRET")).await;
     tokio::time::advance(Duration::from_millis(5)).await;
     answer(&chat, &[("approved", json!(true)), ("why", json!("SECRET"))]).await;
     tokio::time::advance(Duration::from_millis(5)).await;
-    chat.delete_session("s", Some("bob")).await.unwrap();
+    chat.session("s").delete(Some("bob")).await.unwrap();
     let documents = store.read_documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap();
     let said: Vec<Value> = documents.iter().map(|it| it.body.decode().unwrap()).collect();
     let expected = [
@@ -140,7 +140,7 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
     // Who wants none has none.
     let silent = MemoryStore::new();
     let chat = chat_of(&graph).open(silent.clone()).unwrap();
-    chat.send("s", user("hello")).await;
+    chat.session("s").send(user("hello")).await;
     answer(&chat, &[("approved", json!(false))]).await;
     assert!(silent.read_documents(&TenantId::single(), AuditRecord::KIND, None, 9).await.unwrap().is_empty());
 }

@@ -17,15 +17,15 @@ async fn a_store_that_fails_at_accept_leaves_nothing() {
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     sky.fail(1, 1, FailedWriteEffect::Before);
-    let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
+    let refused = chat.session("s").submit(user("m"), key("k")).await.unwrap_err().into_errored_turn();
     let seen = (refused.error_category.as_str(), refused.error_bucket.as_str(), refused.retry_safe);
     assert_eq!(seen, ("chat_accept_failed", "retryable_transient", true));
     sky.blind();
-    let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
+    let refused = chat.session("s").submit(user("m"), key("k")).await.unwrap_err().into_errored_turn();
     // A session that cannot be read is a failed load, also here (harness-chat §10.1).
     assert_eq!(refused.error_category, "session_load_failed");
     sky.clear();
-    assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+    assert_eq!(line(&chat.session("s").send_with(user("m"), key("k")).await), "completed 3.1 [a:hello]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:hello"]);
     check_rows(&sky, "s").await;
 }
@@ -38,12 +38,12 @@ async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_aga
         let sky = Sky::over(MemoryStore::new());
         let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
         sky.fail_in_doubt();
-        let unknown = chat.submit("s", user("m"), options).await.unwrap_err();
+        let unknown = chat.session("s").submit(user("m"), options).await.unwrap_err().into_errored_turn();
         let seen = (unknown.error_category.as_str(), unknown.error_bucket.as_str());
         assert_eq!(seen, ("chat_accept_unknown", "retryable_transient"));
         assert_eq!((unknown.retry_safe, unknown.recorded, unknown.turn.is_some()), (retry_safe, false, true));
         sky.clear();
-        assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+        assert_eq!(line(&chat.session("s").send_with(user("m"), key("k")).await), "completed 3.1 [a:hello]");
         check_rows(&sky, "s").await;
     }
 }
@@ -56,7 +56,7 @@ async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
         let graph = asking(&log, Signal::new("ok"));
         let chat = chat_of(&graph).open(sky.clone()).unwrap();
         sky.fail(write, 1, FailedWriteEffect::After);
-        let outcome = chat.send("s", user("m")).await;
+        let outcome = chat.session("s").send(user("m")).await;
         let stepped = category(&outcome) == "checkpoint_save_failed";
         if !stepped {
             assert_eq!(line(&outcome), "suspended 3.1 ok [a:ask]", "write {write}");
@@ -82,7 +82,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
             );
             let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
             sky.fail(write, 1000, land);
-            let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+            let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
             let outcome = turn.outcome().await;
             let place = format!("{durability:?}, write {write}, {land:?}");
             if let ChatTurnOutcome::Errored(errored) = outcome.as_ref()
@@ -92,7 +92,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
                 assert_eq!(seen, ("session_save_failed", false, Some(turn.id())), "{place}");
             }
             sky.clear();
-            let next = chat.send("s", user("o")).await;
+            let next = chat.session("s").send(user("o")).await;
             assert_eq!(next.as_str(), "completed", "{place}: {next:?}");
             let stored = chat.turn(turn.id()).await.unwrap().outcome().await;
             assert!(stored.as_str() != "suspended", "{place}");
@@ -120,7 +120,7 @@ async fn a_cancel_during_a_commit_does_not_tear_it() {
     let graph = chain(builder, &["ask", "gate", "done"]);
     let agent = agent(&graph, Durability::Turn).while_suspended(WhileSuspended::Queue);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.hold();
     door.open();
@@ -143,7 +143,7 @@ async fn a_cancel_during_a_commit_does_not_tear_it() {
     cancelled.await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "suspended 3.1 ok [a:ask]");
     assert_eq!(events.await.unwrap(), 3);
-    let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let parked = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(resumed.outcome().await.as_ref()), "completed 3.3 [a:done]");
     assert_eq!(line(parked.outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
@@ -154,11 +154,11 @@ async fn a_cancel_during_a_commit_does_not_tear_it() {
 async fn a_store_that_fails_at_a_claim_consumes_nothing() {
     let sky = Sky::over(MemoryStore::new());
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(sky.clone()).unwrap();
-    chat.send("s", user("m")).await;
+    chat.session("s").send(user("m")).await;
     sky.fail(1, 1, FailedWriteEffect::Before);
-    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "store_unavailable");
-    assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);
+    assert_eq!(chat.pending(9).await.unwrap().len(), 1);
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [t:c1=ok, a:done]");
 }
@@ -170,6 +170,6 @@ async fn a_field_has_a_length() {
         .node("n", |_| async { Ok(crate::bench::Talk::update().words(vec!["x".repeat(100)])) });
     let limits = Limits { field_bytes: 64, ..Limits::default() };
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
-    assert_eq!(category(&chat.send("s", user("m")).await), "chat_budget_exhausted");
+    assert_eq!(category(&chat.session("s").send(user("m")).await), "chat_budget_exhausted");
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
 }

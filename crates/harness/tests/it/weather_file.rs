@@ -58,12 +58,13 @@ async fn a_disk_that_fills_up_under_a_chat_loses_no_turn() {
     let text = |no: usize| format!("m{no} {}", "x".repeat(20_000));
     let (mut accepted, mut refused) = (Vec::new(), 0);
     for no in 0..200 {
-        match chat.submit("s", user(&text(no)), key(&format!("k{no}"))).await {
+        match chat.session("s").submit(user(&text(no)), key(&format!("k{no}"))).await {
             Ok(turn) => {
                 turn.outcome().await;
                 accepted.push((no, turn.id().clone()));
             }
             Err(errored) => {
+                let errored = errored.into_errored_turn();
                 let told = (errored.error_category.as_str(), errored.retry_safe);
                 assert_eq!(told, ("chat_accept_failed", true));
                 refused += 1;
@@ -75,7 +76,7 @@ async fn a_disk_that_fills_up_under_a_chat_loses_no_turn() {
     }
     assert!(refused == 3 && accepted.len() > 3, "the disk was full after {} turns", accepted.len());
     std::fs::remove_file(&ballast).unwrap();
-    let last = chat.send_with("s", user("after"), key("after")).await;
+    let last = chat.session("s").send_with(user("after"), key("after")).await;
     assert_eq!(line(&last), "completed 3.2 [a:hello]");
     let mut expected = Vec::new();
     for (no, id) in &accepted {
@@ -101,17 +102,17 @@ async fn long_and_strange_messages_are_refused_or_kept_as_they_are() {
     let store = SqliteStore::open(&path).await.unwrap();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     let huge = "x".repeat(10 << 20);
-    assert_eq!(category(chat.send("s", user(&huge)).await), "chat_message_shape_invalid");
-    assert_eq!(category(chat.send(&huge, user("m")).await), "harness_session_id_unresolved");
+    assert_eq!(category(chat.session("s").send(user(&huge)).await), "chat_message_shape_invalid");
+    assert_eq!(category(chat.session(&huge).send(user("m")).await), "harness_session_id_unresolved");
     assert_eq!(chat.sessions(None, 10).await.unwrap().items.len(), 0, "nothing was kept of it");
     let strange = "\u{0}\u{1b}[31m\u{7f}\u{202e}\u{feff}\r\n\t\u{10ffff}\\u0000\"'`";
-    assert_eq!(line(&chat.send("s", user(strange)).await), "completed 3.1 [a:hello]");
+    assert_eq!(line(&chat.session("s").send(user(strange)).await), "completed 3.1 [a:hello]");
     store.close().await;
 
     let store = SqliteStore::open(&path).await.unwrap();
     let limits = Limits { message_bytes: 16 << 20, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(store).unwrap();
-    assert_eq!(line(&chat.send("s", user(&huge)).await), "completed 3.2 [a:hello]");
+    assert_eq!(line(&chat.session("s").send(user(&huge)).await), "completed 3.2 [a:hello]");
     let kept = history(&chat, "s").await;
     assert_eq!(kept[0], format!("u:{strange}"));
     assert_eq!((kept[2].len(), kept[3].as_str()), (2 + huge.len(), "a:hello"));
@@ -125,7 +126,7 @@ async fn a_damaged_session_is_told_and_the_others_are_served() {
     let store = SqliteStore::open(&path).await.unwrap();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for session in ["hurt", "well"] {
-        assert_eq!(line(&chat.send(session, user("m")).await), "completed 3.1 [a:hello]");
+        assert_eq!(line(&chat.session(session).send(user("m")).await), "completed 3.1 [a:hello]");
     }
     store.close().await;
     let shell = rusqlite::Connection::open(&path).unwrap();
@@ -137,12 +138,12 @@ async fn a_damaged_session_is_told_and_the_others_are_served() {
     let chat = chat_of(&plain(&Log::default())).open(store).unwrap();
     chat.sweep().await.unwrap();
     for no in 0..2 {
-        let turn = chat.submit("hurt", user("n"), key(&format!("k{no}"))).await.unwrap();
+        let turn = chat.session("hurt").submit(user("n"), key(&format!("k{no}"))).await.unwrap();
         assert_eq!(category(turn.outcome().await.as_ref().clone()), "session_load_failed");
         let stored = chat.turn(turn.id()).await.unwrap().outcome().await;
         assert_eq!(category(stored.as_ref().clone()), "session_load_failed", "it is recorded (INV-2)");
     }
-    assert_eq!(line(&chat.send("well", user("n")).await), "completed 3.2 [a:hello]");
+    assert_eq!(line(&chat.session("well").send(user("n")).await), "completed 3.2 [a:hello]");
     assert_eq!(history(&chat, "well").await, ["u:m", "a:hello", "u:n", "a:hello"]);
 }
 
@@ -170,7 +171,7 @@ async fn a_clock_that_jumps_changes_no_order_and_loses_nothing() {
         [20_000 * DAY, 0, -5 * DAY, 100_000 * DAY, i64::MAX / 2, 20_000 * DAY].into_iter().enumerate()
     {
         clock.0.store(now, Ordering::Relaxed);
-        let outcome = chat.send("s", user(&format!("m{no}"))).await;
+        let outcome = chat.session("s").send(user(&format!("m{no}"))).await;
         assert_eq!(outcome.as_str(), "completed", "at {now}: {outcome:?}");
         expected.extend([format!("u:m{no}"), "a:hello".to_owned()]);
     }
@@ -179,10 +180,10 @@ async fn a_clock_that_jumps_changes_no_order_and_loses_nothing() {
 
     let signal = Signal::new("ok").expires_at(clock.now().saturating_add(Duration::from_secs(60)));
     let chat = open(&asking(&Log::default(), signal));
-    assert_eq!(chat.send("w", user("m")).await.as_str(), "suspended");
+    assert_eq!(chat.session("w").send(user("m")).await.as_str(), "suspended");
     clock.0.store(-DAY, Ordering::Relaxed);
     chat.sweep().await.unwrap();
-    assert_eq!(chat.pending(Some("w"), 10).await.unwrap().len(), 1, "back in time nothing is due");
+    assert_eq!(chat.session("w").pending().await.unwrap().len(), 1, "back in time nothing is due");
     let turn = chat.answer(at("w", "ok"), approve(true)).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
     check_rows(&store, "w").await;

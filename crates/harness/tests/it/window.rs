@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Agent, Chat, Durability, Messages};
+use singletree_harness::{Chat, Durability, GraphAgent, Messages};
 use singletree_llm::ChatMessage;
 
 use crate::bench::{Log, Talk, approve, asking, at, chain, history, line};
@@ -26,14 +26,14 @@ fn counting(seen: &Seen) -> Graph<Talk> {
 }
 
 fn chat(store: &MemoryStore, graph: &Graph<Talk>, window: Option<u64>, durability: Durability) -> Chat {
-    let agent = Agent::new("a", graph).durability(durability);
+    let agent = GraphAgent::new("a", graph).durability(durability);
     let agent = window.into_iter().fold(agent, |agent, it| agent.window(it));
     Chat::builder().agent(agent).open(store.reopen()).unwrap()
 }
 
 async fn talk(chat: &Chat, turns: std::ops::Range<u64>) {
     for turn in turns {
-        let outcome = chat.send("s", ChatMessage::user(format!("u{turn}"))).await;
+        let outcome = chat.session("s").send(ChatMessage::user(format!("u{turn}"))).await;
         assert_eq!(outcome.as_str(), "completed", "{outcome:?}");
     }
 }
@@ -56,7 +56,7 @@ async fn a_window_holds_the_last_messages_from_a_users_on_whether_the_session_wa
         assert_eq!(seen[1], (3, words(0, 1)));
         assert_eq!(seen[9], (19, words(7, 9)), "in memory");
         assert_eq!(seen[10], (21, words(8, 10)), "read from the store");
-        let history = cold.history("s", 0, 100).await.unwrap();
+        let history = cold.session("s").history(0..100).await.unwrap();
         assert_eq!(history.len(), 22, "nothing was forgotten");
     }
 }
@@ -112,7 +112,8 @@ async fn an_invocation_resumed_in_another_process_has_its_own_messages_whole() {
         let log = Log::default();
         talk(&chat(&store, &counting(&Seen::default()), None, durability), 0..4).await;
         let graph = asking(&log, Signal::new("go"));
-        let paused = chat(&store, &graph, Some(1), durability).send("s", ChatMessage::user("ask me")).await;
+        let paused =
+            chat(&store, &graph, Some(1), durability).session("s").send(ChatMessage::user("ask me")).await;
         assert_eq!(paused.as_str(), "suspended", "{paused:?}");
         let chat = chat(&store, &graph, Some(1), durability);
         let outcome = chat.answer(at("s", "go"), approve(true)).await.unwrap().outcome().await;

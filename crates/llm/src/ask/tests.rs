@@ -9,9 +9,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    BoxFuture, BoxStream, InstantTimer, InvalidOutput, Map, ModelFinishReason, ProviderErrorDetail,
-    RetryBackoff, RuntimeConfig, Schema, TokenUsage,
+    BoxFuture, BoxStream, ConstantRandomSource, InstantTimer, InvalidOutput, Map, ModelFinishReason,
+    ProviderErrorDetail, RetryBackoff, RuntimeConfig, Schema, TokenUsage,
 };
+
+/// The lowest, the middle and the highest jitter.
+const LOWEST: ConstantRandomSource = ConstantRandomSource::from_fraction(0.0);
+const HALF: ConstantRandomSource = ConstantRandomSource::from_fraction(0.5);
+const HIGHEST: ConstantRandomSource = ConstantRandomSource::from_fraction(1.0);
 
 /// Plays outcomes in order, and keeps the requests.
 #[derive(Debug, Default)]
@@ -139,7 +144,7 @@ fn ask(
     request: &Request,
 ) -> (Result<String, &'static str>, Vec<String>) {
     let told = Told::default();
-    let ask = ProviderCall::of(provider).retrying(retry, &InstantTimer, &|| 0.5).with_observer(&told);
+    let ask = ProviderCall::of(provider).retrying(retry, &InstantTimer, &HALF).with_observer(&told);
     let outcome = now(ask.complete(request));
     let outcome = outcome.map(|it| it.message.text().into_owned()).map_err(|it| it.category());
     (outcome, told.0.into_inner().unwrap())
@@ -337,7 +342,7 @@ fn on_retry_hears_each_failure_before_the_wait_and_may_end_the_attempts() {
     let provider = Plays::of([Err(down("a")), Err(down("b")), Ok("c")]);
     let pauses = Pauses::default();
     let error =
-        now(ProviderCall::of(&provider).retrying(&retry, &pauses, &|| 1.0).complete(&asked())).unwrap_err();
+        now(ProviderCall::of(&provider).retrying(&retry, &pauses, &HIGHEST).complete(&asked())).unwrap_err();
     assert_eq!(error.to_string(), "b");
     assert_eq!(*heard.lock().unwrap(), ["0 a", "1 b"]);
     assert_eq!(pauses.0.into_inner().unwrap(), [Duration::from_secs(1)]);
@@ -373,7 +378,7 @@ fn what_a_failed_attempt_showed_is_taken_back_before_the_next_one() {
     let provider = Plays::of([Err(down("1")), Ok("whole")]);
     let retry = ModelRetryPolicy::new();
     let mut shown = Vec::new();
-    let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &|| 0.0);
+    let ask = ProviderCall::of(&provider).retrying(&retry, &InstantTimer, &LOWEST);
     let response = now(ask.complete_with_updates(&asked(), |it| match it {
         ModelStreamUpdate::Delta(ResponseDelta::Text { text, .. }) => shown.push(text.clone()),
         ModelStreamUpdate::Delta(_) => {}
@@ -396,7 +401,7 @@ fn a_dropped_call_is_not_made_again() {
     let provider = Plays::of([Err(down("1")), Ok("a")]);
     let told = Told::default();
     let retry = ModelRetryPolicy::new();
-    let ask = ProviderCall::of(&provider).retrying(&retry, &Never, &|| 1.0).with_observer(&told);
+    let ask = ProviderCall::of(&provider).retrying(&retry, &Never, &HIGHEST).with_observer(&told);
     assert!(ask.complete(&asked()).now_or_never().is_none());
     assert_eq!(provider.left(), 1);
     assert_eq!(*told.0.lock().unwrap(), ["0 none", "0 provider_unavailable"]);
@@ -457,7 +462,7 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
         let provider = Finishes::of(&answers);
         let ask = ProviderCall::of(&provider);
         let ask = match retry {
-            Some(retry) => ask.retrying(retry, &InstantTimer, &|| 0.5),
+            Some(retry) => ask.retrying(retry, &InstantTimer, &HALF),
             None => ask,
         };
         let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
@@ -471,7 +476,7 @@ fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands
     let message = ChatMessage::assistant("").with_tool_calls([call]);
     let called = Response::new(message, Failed, TokenUsage::default(), Value::Null);
     provider.0.lock().unwrap().push_back(called.clone());
-    let ask = ProviderCall::of(&provider).retrying(&plain, &InstantTimer, &|| 0.5);
+    let ask = ProviderCall::of(&provider).retrying(&plain, &InstantTimer, &HALF);
     let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
     assert_eq!(ask.complete(&request).now_or_never().unwrap().unwrap(), called);
 }

@@ -134,6 +134,10 @@ struct RecordedOutput {
     finish_reason: ModelFinishReason,
     #[serde(default)]
     usage: TokenUsage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_model: Option<String>,
 }
 
 impl RecordedResponse {
@@ -180,9 +184,24 @@ impl RecordedFailure {
     pub(super) fn from_error(error: &Error) -> Self {
         let output = match error {
             Error::StructuredOutputInvalid(invalid) => {
-                let InvalidOutput { response_schema, output_content, error_message, finish_reason, usage } =
-                    invalid.as_ref().clone();
-                Some(RecordedOutput { response_schema, output_content, error_message, finish_reason, usage })
+                let InvalidOutput {
+                    response_schema,
+                    output_content,
+                    error_message,
+                    finish_reason,
+                    usage,
+                    response_id,
+                    response_model,
+                } = invalid.as_ref().clone();
+                Some(RecordedOutput {
+                    response_schema,
+                    output_content,
+                    error_message,
+                    finish_reason,
+                    usage,
+                    response_id,
+                    response_model,
+                })
             }
             _ => None,
         };
@@ -225,14 +244,23 @@ impl RecordedFailure {
             ("provider_invalid_request", None) => Error::InvalidRequest(detail),
             ("provider_unsupported_content_block", None) => Error::UnsupportedContentBlock(detail),
             ("structured_output_invalid", Some(output)) => {
-                let RecordedOutput { response_schema, output_content, error_message, finish_reason, usage } =
-                    output.clone();
+                let RecordedOutput {
+                    response_schema,
+                    output_content,
+                    error_message,
+                    finish_reason,
+                    usage,
+                    response_id,
+                    response_model,
+                } = output.clone();
                 Error::StructuredOutputInvalid(Box::new(InvalidOutput {
                     response_schema,
                     output_content,
                     error_message,
                     finish_reason,
                     usage,
+                    response_id,
+                    response_model,
                 }))
             }
             (category, None) => return Err(format!("{category:?} is no category of a provider's errors")),

@@ -72,6 +72,10 @@ impl<P: Provider> Provider for CassetteRecorder<P> {
         self.provider.model_name()
     }
 
+    fn system_name(&self) -> &str {
+        self.provider.system_name()
+    }
+
     fn ready(&self) -> BoxFuture<'_, Result<()>> {
         self.provider.ready()
     }

@@ -104,6 +104,8 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
             error_message: message.to_owned(),
             finish_reason: reason,
             usage: TokenUsage::default(),
+            response_id: None,
+            response_model: None,
         };
         assert_eq!(*found, expected);
     }

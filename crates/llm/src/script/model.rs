@@ -61,6 +61,15 @@ impl ScriptedProvider {
         Ok(then.build_answer_plan(request, &script.model, &captures))
     }
 
+    /// Streams the answer to a request, as [`Provider::stream_deltas`] does, without keeping the request: for wrappers that
+    /// make requests of their own.
+    ///
+    /// # Errors
+    /// `provider_invalid_request` when no rule fits, or the request is not valid.
+    pub fn stream_script(&self, request: &Request) -> Result<BoxStream<'_, Result<ResponseDelta>>> {
+        Ok(self.stream_answer(self.plan_answer(request)?))
+    }
+
     fn stream_answer(&self, plan: AnswerPlan) -> BoxStream<'_, Result<ResponseDelta>> {
         let AnswerPlan { deltas, error, delay } = plan;
         let items = deltas.into_iter().map(Ok).chain(error.map(Err));
@@ -104,6 +113,6 @@ impl Provider for ScriptedProvider {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        async move { Ok(self.stream_answer(self.plan_answer(request)?)) }.boxed()
+        async move { self.stream_script(request) }.boxed()
     }
 }

@@ -12,10 +12,10 @@ use std::time::Duration;
 use singletree_llm::BoxFuture;
 
 use crate::backend::PromptBackend;
-use crate::clock::{PromptClock, SystemPromptClock};
 use crate::error::{Error, Result};
 use crate::prompt::Prompt;
 use read::PromptFolder;
+use singletree_env::{Clock, SystemClock};
 
 /// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Default for FileLimits {
 #[derive(Debug)]
 pub struct FileBackend {
     folder: PromptFolder,
-    clock: Arc<dyn PromptClock>,
+    clock: Arc<dyn Clock>,
 }
 
 impl FileBackend {
@@ -99,7 +99,7 @@ impl FileBackend {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             folder: PromptFolder { root: root.into(), limits: FileLimits::default() },
-            clock: Arc::new(SystemPromptClock),
+            clock: Arc::new(SystemClock),
         }
     }
 
@@ -112,7 +112,7 @@ impl FileBackend {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn PromptClock>) -> Self {
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
@@ -145,7 +145,7 @@ impl PromptBackend for FileBackend {
         let (name, label) = (name.to_owned(), label.to_owned());
         Box::pin(async move {
             let prompt = run_blocking_read(move || folder.find_prompt(&name, &label)).await?;
-            Ok(Arc::new(prompt.with_fetched_at(self.clock.now())))
+            Ok(Arc::new(prompt.with_fetched_at(self.clock.now().to_system_time())))
         })
     }
 }

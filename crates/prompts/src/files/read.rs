@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use super::header::{self, PromptFileMistake};
 use super::path::{PromptPath, prompt_name_of_file};
 use super::{FileLimits, body};
-use crate::budget::TokenBudget;
 use crate::error::{Error, Result};
 use crate::labels::DEFAULT_LABEL;
 use crate::prompt::Prompt;
 use crate::render;
 use crate::templating::{RenderLimits, TemplateEngine};
+use singletree_llm::TokenBudget;
 
 /// How much of a template's hash is a version.
 const SHORT_HASH: usize = 12;

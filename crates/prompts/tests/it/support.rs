@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use singletree_env::{Clock, Timestamp};
 use singletree_llm::BoxFuture;
 use singletree_prompts::{
-    Error, MemoryBackend, Prompt, PromptBackend, PromptClock, PromptInputs, PromptManager, PromptResult,
-    Result,
+    Error, MemoryBackend, Prompt, PromptBackend, PromptInputs, PromptManager, PromptResult, Result,
 };
 
 /// A clock that stands still until it is told.
@@ -24,9 +24,9 @@ impl Told {
     }
 }
 
-impl PromptClock for Told {
-    fn now(&self) -> SystemTime {
-        *self.0.lock().expect("nobody panicked")
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        Timestamp::from(*self.0.lock().expect("nobody panicked"))
     }
 }
 

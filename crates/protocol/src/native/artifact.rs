@@ -40,6 +40,39 @@ pub struct Artifact {
     pub approved_at: Option<Time>,
 }
 
+/// A version of an artifact of a campaign, without its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactSummary {
+    /// Its kind, such as `report`.
+    pub kind: String,
+    /// Its key, unique in its kind.
+    pub key: String,
+    /// Its version, from 1.
+    pub version: u64,
+    /// Who made it.
+    pub source: ArtifactSource,
+    /// The task that it belongs to; it belongs to all tasks while this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The size of its content.
+    pub bytes: u64,
+    /// The SHA-256 of its content, in lower-case hexadecimal: an approval names it.
+    pub digest: String,
+    /// Who has approved it, once somebody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+    /// When it was approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_at: Option<Time>,
+}
+
+/// The artifacts of a campaign, ordered by kind, key and version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactSummaryList {
+    /// The artifacts, 256 at most.
+    pub items: Vec<ArtifactSummary>,
+}
+
 /// The artifacts of a session, ordered by kind, key and version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactList {

@@ -7,6 +7,7 @@ mod agent;
 mod artifact;
 mod audit;
 mod blob;
+mod campaign;
 mod error;
 mod event;
 mod key;
@@ -26,9 +27,20 @@ mod whole;
 pub const ID_PATTERN: &str = r"^([ -~]{1,512}|[^\x00-\x1f\x7f-\x9f]{1,128})$";
 
 pub use agent::{Agent, AgentList};
-pub use artifact::{AddArtifact, ApproveArtifact, Artifact, ArtifactList, ArtifactSource};
+pub use artifact::{
+    AddArtifact, ApproveArtifact, Artifact, ArtifactList, ArtifactSource, ArtifactSummary,
+    ArtifactSummaryList,
+};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use blob::Blob;
+pub use campaign::{
+    AddSchedule, ApprovePlan, BudgetLimits, BudgetUsage, CallStage, CampaignCommand, CampaignDetail,
+    CampaignLogItem, CampaignLogKind, CampaignLogPage, CampaignLogQuery, CampaignPage, CampaignPageQuery,
+    CampaignPhase, CampaignPlan, CampaignStreamItem, CampaignSummary, CampaignTask, CampaignTaskPage,
+    CreateCampaign, EditPlan, ExactCall, FollowCampaign, MissedDueTimes, PauseCause, PendingDecision,
+    PlanSummary, ProofCheck, ProofRule, RejectPlan, ScheduleInfo, ScheduleInfoList, TaskDefinition,
+    TaskPageQuery, TaskState, TaskTally, TemplateInfo, TemplateList,
+};
 pub use error::{ApiError, ErrorBody, ErrorBucket};
 pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
 pub use key::{

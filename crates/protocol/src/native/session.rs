@@ -21,6 +21,15 @@ pub enum PromptPolicy {
 }
 
 impl PromptPolicy {
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Command => "command",
+        }
+    }
+
     fn is_conversation(&self) -> bool {
         *self == Self::Conversation
     }
@@ -44,6 +53,9 @@ pub struct Session {
     /// Where it was forked from, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ForkPoint>,
+    /// The campaign whose turns run in it, if it is the session of one. Nothing can be sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<String>,
 }
 
 /// Where a session was forked from.
@@ -105,9 +117,9 @@ pub struct CreateSession {
     /// The agent that answers in it; the first of the list otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Which texts reach the model.
-    #[serde(default)]
-    pub prompt_policy: PromptPolicy,
+    /// Which texts reach the model; as its agent has it otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_policy: Option<PromptPolicy>,
 }
 
 /// A fork that is made. `{}` is enough: all of the history, under an id that is drawn.

@@ -14,6 +14,7 @@ use crate::wire::Wire;
 pub struct HttpProviderBuilder {
     wire: Wire,
     model: String,
+    system: Option<String>,
     base_url: Option<String>,
     key: Option<Secret>,
     headers: Vec<(String, Secret)>,
@@ -26,7 +27,17 @@ impl HttpProviderBuilder {
     pub(super) fn new(wire: Wire, model: String, transport: Arc<dyn Transport>) -> Self {
         let capabilities = Capabilities::of(wire);
         let limits = HttpLimits::standard();
-        Self { wire, model, base_url: None, key: None, headers: Vec::new(), transport, capabilities, limits }
+        Self {
+            wire,
+            model,
+            system: None,
+            base_url: None,
+            key: None,
+            headers: Vec::new(),
+            transport,
+            capabilities,
+            limits,
+        }
     }
 
     /// Says where the server is: scheme, host, and perhaps the beginning of a path, with or without the version of
@@ -34,6 +45,14 @@ impl HttpProviderBuilder {
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = Some(base_url.into());
+        self
+    }
+
+    /// Names the system behind the wire, where it is not the vendor's own: `vllm`, `lm_studio`, `ollama` (spec:
+    /// observability §5.5.3).
+    #[must_use]
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
         self
     }
 
@@ -90,6 +109,7 @@ impl HttpProviderBuilder {
         Ok(HttpProvider {
             wire: self.wire,
             model: self.model,
+            system: self.system.unwrap_or_else(|| self.wire.system_name().to_owned()),
             endpoint,
             headers,
             transport: self.transport,

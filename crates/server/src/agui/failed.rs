@@ -65,15 +65,12 @@ impl From<&ErroredTurn> for AguiRunFailure {
     }
 }
 
-impl From<Box<ErroredTurn>> for AguiRunFailure {
-    fn from(turn: Box<ErroredTurn>) -> Self {
-        turn.as_ref().into()
-    }
-}
-
 impl From<singletree_harness::Error> for AguiRunFailure {
     fn from(error: singletree_harness::Error) -> Self {
-        RequestProblem::from_chat_error(&error).into()
+        match error {
+            singletree_harness::Error::Refused(turn) => turn.as_ref().into(),
+            other => RequestProblem::from_chat_error(&other).into(),
+        }
     }
 }
 

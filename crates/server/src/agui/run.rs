@@ -200,11 +200,11 @@ impl AguiRunHandler {
         else {
             return Err(AguiRunFailure::unknown_interrupt("there is no interrupt of this id"));
         };
-        let pending = self.chat.pending(Some(&session), 1).await?;
+        let pending = self.chat.session(&session).pending().await?;
         let wait = pending.into_iter().find(|it| named.is_same_wait(it));
         let Some(payload) = payload else {
             let Some(wait) = wait else { return Ok(InterruptResolution::Over) };
-            self.chat.cancel(&TurnId::new(wait.invocation, 0)).await?.outcome().await;
+            self.chat.cancel(&TurnId::new(wait.invocation.clone(), 0)).await?.outcome().await;
             return Ok(InterruptResolution::GivenUp);
         };
         let payload = payload_to_object(payload).ok_or_else(AguiRunFailure::payload_not_object)?;
@@ -248,7 +248,7 @@ impl AguiRunHandler {
                 Some(agent) => options.agent(agent),
                 None => options,
             };
-            let turn = self.chat.submit(&self.asked.thread, user.message.clone(), options).await?;
+            let turn = self.chat.session(&self.asked.thread).submit(user.message.clone(), options).await?;
             let failed = turn
                 .outcome()
                 .now_or_never()
@@ -273,7 +273,7 @@ impl AguiRunHandler {
     /// Handles a request without a new message: sends the transcript, and joins the running turn, if there is one.
     async fn sync_and_join_turn(&mut self) -> Result<AguiRunOutcome, AguiRunFailure> {
         self.caller.require_scope(Scope::Read)?;
-        let open = match self.chat.open_turns(&self.asked.thread).await {
+        let open = match self.chat.session(&self.asked.thread).open_turns().await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Vec::new(),
             open => open?,
         };
@@ -284,7 +284,7 @@ impl AguiRunHandler {
             }
         }
         self.sync_transcript(&[]).await?;
-        let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
+        let pending = self.chat.session(&self.asked.thread).pending().await?;
         if pending.is_empty() { Ok(AguiRunOutcome::Success) } else { self.end_with_pending_wait().await }
     }
 
@@ -294,7 +294,7 @@ impl AguiRunHandler {
             // The pending wait belongs to the action of another request.
             return Ok(AguiRunOutcome::Success);
         }
-        let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
+        let pending = self.chat.session(&self.asked.thread).pending().await?;
         match pending.first() {
             Some(wait) => Ok(AguiRunOutcome::Interrupt(vec![interrupt::interrupt_from_wait(wait)])),
             None => Ok(AguiRunOutcome::Success),

@@ -31,11 +31,11 @@ struct AguiTranscriptEntry {
 impl AguiTranscript {
     /// Reads the transcript. A session that does not exist has an empty one.
     pub(super) async fn read_session(chat: &Chat, session: &str) -> Result<Self> {
-        let len = match chat.session_info(session).await {
+        let len = match chat.session(session).info().await {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             info => info?.messages,
         };
-        let read = match chat.newest_messages(session, SHOWN).await {
+        let read = match chat.session(session).newest_messages(SHOWN).await {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             read => read?,
         };

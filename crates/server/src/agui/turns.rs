@@ -144,7 +144,7 @@ impl AguiRunHandler {
             TurnStartTiming::Before => &truth.last_event,
         };
         let (session, id) = (&self.asked.thread, turn.id().clone());
-        let events = self.chat.events(session, after.clone()).await?;
+        let events = self.chat.session(session).events().after(after.clone()).stream().await?;
         Ok(Box::pin(events.filter(move |event| {
             let ours = event.as_ref().map_or(true, |event| event.turn == id);
             std::future::ready(ours)
@@ -165,7 +165,7 @@ impl AguiRunHandler {
     }
 
     async fn read_message_count(&self) -> Result<u64, AguiRunFailure> {
-        match self.chat.session_info(&self.asked.thread).await {
+        match self.chat.session(&self.asked.thread).info().await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(0),
             info => Ok(info?.messages),
         }

@@ -39,7 +39,8 @@ impl FailedMessages {
         if held.message_ids().all(|id| truth.contains_message(id)) {
             return Ok(Self::default());
         }
-        let failed = match chat.failed_turns(session, truth.first_position()..u64::MAX, FAILED).await {
+        let failed = match chat.session(session).failed_turns(truth.first_position()..u64::MAX, FAILED).await
+        {
             Err(Error::SessionUnknown { .. }) => Vec::new(),
             failed => failed?,
         };
@@ -113,7 +114,7 @@ impl AguiRunHandler {
     ) -> Result<Option<(Turn, TurnStartTiming)>, AguiRunFailure> {
         let mut read = None;
         loop {
-            let newest = match self.chat.newest_turn(&self.asked.thread).await {
+            let newest = match self.chat.session(&self.asked.thread).newest_turn().await {
                 Err(Error::SessionUnknown { .. }) => None,
                 newest => newest?,
             };
@@ -166,7 +167,7 @@ impl AguiRunHandler {
                     return Ok(RetryAttempt::Decided(Some((turn, TurnStartTiming::Itself))));
                 }
                 Ok(turn) => return Ok(RetryAttempt::Decided(Some((turn, TurnStartTiming::Before)))),
-                Err(refused) if refused.error_category == "chat_retry_superseded" => {}
+                Err(refused) if refused.category() == "chat_retry_superseded" => {}
                 Err(refused) => return Err(refused.into()),
             }
         }
@@ -176,7 +177,7 @@ impl AguiRunHandler {
     /// Checks whether to send the message of a failed turn again could repeat something: the turn or a retry of it had
     /// effects, a retry has not failed, or the record of one of them is not among the newest ones.
     pub(super) async fn can_repeat_effects(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
-        let failed = self.chat.failed_turns(turn.session(), 0..u64::MAX, FAILED).await?;
+        let failed = self.chat.session(turn.session()).failed_turns(0..u64::MAX, FAILED).await?;
         let mut next = Some(turn.id().clone());
         // A retry comes after the turn that it retries.
         for failed in &failed {

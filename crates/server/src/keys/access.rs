@@ -17,8 +17,8 @@ use super::page_session::PageSessions;
 use super::token::{TokenPolicy, TokenVerifier};
 use crate::Result;
 use crate::caller::{Caller, Scope};
-use crate::entropy::Entropy;
 use crate::problem::{RequestProblem, RequestProblemKind};
+use singletree_env::RandomSource;
 
 /// The header in which a program names the user on whose behalf it asks.
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject");
@@ -55,7 +55,7 @@ impl RequestAuthenticator {
         policy: AccessPolicy,
         (keyring, page_sessions): (Arc<Keyring>, PageSessions),
         clock: Arc<dyn Clock>,
-        entropy: &dyn Entropy,
+        entropy: &dyn RandomSource,
     ) -> Result<Self> {
         let AccessPolicy { required, origins, tokens } = policy;
         let tokens = tokens.map(|it| TokenVerifier::from_policy(it, clock)).transpose()?;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 use singletree_http::Secret;
 
-use crate::entropy::Entropy;
+use singletree_env::RandomSource;
 
 /// How the texts of all keys begin: scanners of secrets know them by it.
 pub(super) const BEGIN: &str = "st_";
@@ -28,9 +28,9 @@ pub(super) struct GeneratedKey {
 }
 
 /// Draws a key.
-pub(super) fn generate_key(entropy: &dyn Entropy) -> GeneratedKey {
+pub(super) fn generate_key(entropy: &dyn RandomSource) -> GeneratedKey {
     let mut id = [0; ID_BYTES];
-    entropy.fill_random_bytes(&mut id);
+    entropy.fill_bytes(&mut id);
     let id = id.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a text takes what is written to it");
         text
@@ -39,18 +39,18 @@ pub(super) fn generate_key(entropy: &dyn Entropy) -> GeneratedKey {
 }
 
 /// Draws a secret for a key that has an id.
-pub(super) fn generate_secret(entropy: &dyn Entropy, id: &str) -> GeneratedKey {
+pub(super) fn generate_secret(entropy: &dyn RandomSource, id: &str) -> GeneratedKey {
     let mut secret = [0; SECRET_BYTES];
-    entropy.fill_random_bytes(&mut secret);
+    entropy.fill_bytes(&mut secret);
     let text = format!("{BEGIN}{id}_{}", encode_base32(&secret));
     let digest = digest_key_text(&text);
     GeneratedKey { id: id.to_owned(), text: Secret::new(text), digest }
 }
 
 /// Draws the token of a cookie: a secret without an id.
-pub(super) fn generate_token(entropy: &dyn Entropy) -> String {
+pub(super) fn generate_token(entropy: &dyn RandomSource) -> String {
     let mut secret = [0; SECRET_BYTES];
-    entropy.fill_random_bytes(&mut secret);
+    entropy.fill_bytes(&mut secret);
     encode_base32(&secret)
 }
 
@@ -86,7 +86,7 @@ fn encode_base32(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SystemEntropy;
+    use singletree_env::SystemRandomSource;
 
     #[test]
     fn bytes_are_written_as_the_standard_has_it() {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_key_names_its_id_and_is_never_drawn_twice() {
-        let (one, two) = (generate_key(&SystemEntropy), generate_key(&SystemEntropy));
+        let (one, two) = (generate_key(&SystemRandomSource), generate_key(&SystemRandomSource));
         assert_eq!(parse_key_id(one.text.expose()), Some(one.id.as_str()));
         assert_eq!(one.text.expose().len(), "st_".len() + 16 + 1 + 52);
         assert_ne!(one.text.expose(), two.text.expose());

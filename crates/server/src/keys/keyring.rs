@@ -20,9 +20,9 @@ use super::key_text::{GeneratedKey, digest_key_text, generate_key, generate_secr
 use super::record::StoredKeyRecord;
 use super::revocation::RevocationLog;
 use crate::caller::{Caller, operator_tenant};
-use crate::entropy::Entropy;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::{Error, Result};
+use singletree_env::RandomSource;
 
 /// The kind of a key's record, which is its tenant's.
 pub(super) const KIND: &str = "api_key";
@@ -80,7 +80,7 @@ struct CachedKeyRecord {
 pub struct Keyring {
     documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    entropy: Arc<dyn RandomSource>,
     audit: Arc<TenantAuditLog>,
     /// Those that were asked for. Only keys that exist are known, so that nobody fills it by guessing.
     known: Mutex<HashMap<String, CachedKeyRecord>>,
@@ -99,7 +99,7 @@ impl Keyring {
         documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdGenerator>,
-        entropy: Arc<dyn Entropy>,
+        entropy: Arc<dyn RandomSource>,
         audit_kept: Duration,
     ) -> Self {
         let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), ids, audit_kept));
@@ -109,7 +109,7 @@ impl Keyring {
     pub(crate) fn with_audit_log(
         documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
+        entropy: Arc<dyn RandomSource>,
         audit: Arc<TenantAuditLog>,
     ) -> Self {
         let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());

@@ -13,8 +13,8 @@ use singletree_engine::Clock;
 use super::key_text::{base32_digest, digest_key_text, generate_token, parse_key_id};
 use super::keyring::Keyring;
 use crate::caller::{Caller, operator_tenant};
-use crate::entropy::Entropy;
 use crate::problem::{RequestProblem, RequestProblemKind};
+use singletree_env::RandomSource;
 
 /// The kind of the document of a page session.
 pub(super) const KIND: &str = "page_session";
@@ -39,7 +39,7 @@ pub(crate) struct PageSessions {
     keyring: Arc<Keyring>,
     documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    entropy: Arc<dyn RandomSource>,
 }
 
 impl PageSessions {
@@ -47,7 +47,7 @@ impl PageSessions {
         keyring: Arc<Keyring>,
         documents: Arc<dyn DocumentStore>,
         clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
+        entropy: Arc<dyn RandomSource>,
     ) -> Self {
         Self { keyring, documents, clock, entropy }
     }

@@ -24,7 +24,8 @@ impl Default for NarrationLimits {
         Self {
             entries: 200,
             age: Duration::from_secs(24 * 3600),
-            content_bytes: 4 << 10,
+            // Arguments of 4 KiB within a sentence, their digest included.
+            content_bytes: 6 << 10,
             total_bytes: 16 << 20,
             waiting_bytes: 1 << 20,
             file_bytes: 8 << 20,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use singletree_agent::{ChatAgent, list_active_agents};
+use singletree_agent::{AgentProfile, list_active_agents};
 use singletree_protocol::native;
 
 use crate::caller::Scope;
@@ -27,15 +27,15 @@ const UNKNOWN: &str = "1970-01-01T00:00:00Z";
 
 async fn list_agents(State(shared): State<Arc<ServerState>>) -> Json<native::AgentList> {
     let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|agent| agent.id != *name));
-    let bare: Vec<_> = bare.map(|name| ChatAgent::new(name, name, UNKNOWN)).collect();
+    let bare: Vec<_> = bare.map(|name| AgentProfile::new(name, name, UNKNOWN)).collect();
     let items =
         list_active_agents(shared.agents.iter().chain(&bare)).into_iter().map(convert_agent).collect();
     Json(native::AgentList { items })
 }
 
 /// Returns the public fields of an agent.
-fn convert_agent(agent: &ChatAgent) -> native::Agent {
-    let ChatAgent {
+fn convert_agent(agent: &AgentProfile) -> native::Agent {
+    let AgentProfile {
         id,
         name,
         slug,

@@ -30,7 +30,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// The header with the idempotency key of a message.
-pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The header of an answer whose effect comes from an earlier request with the same key.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -72,7 +72,7 @@ impl HandlerContext {
     }
 
     /// Returns the id of the last event the client received. Browsers send it by themselves after a lost connection.
-    pub(super) fn last_event_id(&self) -> Option<String> {
+    pub(crate) fn last_event_id(&self) -> Option<String> {
         let seen = self.headers.get(LAST_EVENT_ID)?;
         Some(String::from_utf8_lossy(seen.as_bytes()).into_owned()).filter(|value| !value.is_empty())
     }
@@ -150,7 +150,8 @@ impl HandlerContext {
     async fn respond_with_accepted(&self, turn: &Turn) -> Result<Response, RequestProblem> {
         let info = self
             .caller_chat()
-            .turn_info(turn.session(), turn.id())
+            .session(turn.session())
+            .turn_info(turn.id())
             .await
             .map_err(|error| RequestProblem::from_chat_error(&error))?;
         let mut response = (StatusCode::ACCEPTED, Json(convert::convert_turn(&info))).into_response();
@@ -169,7 +170,12 @@ impl HandlerContext {
 
     /// Returns the conversion of events to frames.
     pub(super) fn event_framer(&self, view: ContentVisibility) -> NativeEventFramer {
-        NativeEventFramer { shared: self.shared.clone(), asked: self.asked.clone(), view }
+        NativeEventFramer { failures: self.failure_framer(), view }
+    }
+
+    /// Returns the conversion of the failure of a stream to its last frame.
+    pub(crate) fn failure_framer(&self) -> StreamFailureFramer {
+        StreamFailureFramer { shared: self.shared.clone(), asked: self.asked.clone() }
     }
 }
 
@@ -185,12 +191,13 @@ pub(crate) async fn load_visibility(
     chat: &Chat,
     session: &str,
 ) -> Result<ContentVisibility, RequestProblem> {
-    let shows =
-        |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|other| *other == true);
+    let shows = |it: &&singletree_agent::AgentProfile| {
+        it.other.get("showThinking").is_some_and(|other| *other == true)
+    };
     if shared.agents.iter().find(shows).is_none() {
         return Ok(ContentVisibility::default());
     }
-    match chat.session_info(session).await {
+    match chat.session(session).info().await {
         Ok(info) => {
             let thinking = shared.agents.iter().filter(shows).any(|agent| agent.id == info.agent);
             Ok(ContentVisibility { thinking })
@@ -212,9 +219,24 @@ pub(super) fn check_recorded(outcome: &ChatTurnOutcome) -> Result<(), RequestPro
 
 /// The conversion of events to frames.
 pub(super) struct NativeEventFramer {
+    failures: StreamFailureFramer,
+    view: ContentVisibility,
+}
+
+/// The conversion of the failure of a stream to its last frame.
+pub(crate) struct StreamFailureFramer {
     shared: Arc<ServerState>,
     asked: RequestContext,
-    view: ContentVisibility,
+}
+
+impl StreamFailureFramer {
+    /// Returns the last frame of a stream that failed.
+    pub(crate) fn frame_failure(&self, problem: &RequestProblem) -> ServerSentEvent {
+        let mut error = super::problem::convert_problem(problem, &self.asked);
+        // The request layer does not look into streams (INV-16).
+        error.message = self.shared.redactor.redact(&error.message).into_owned();
+        build_json_frame(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
+    }
 }
 
 impl NativeEventFramer {
@@ -224,13 +246,7 @@ impl NativeEventFramer {
                 id: event.id.as_ref().map(ToString::to_string),
                 ..build_json_frame(&self.view.convert_event(&event))
             },
-            Err(error) => {
-                let mut error =
-                    super::problem::convert_problem(&RequestProblem::from_chat_error(&error), &self.asked);
-                // The request layer does not look into streams (INV-16).
-                error.message = self.shared.redactor.redact(&error.message).into_owned();
-                build_json_frame(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
-            }
+            Err(error) => self.failures.frame_failure(&RequestProblem::from_chat_error(&error)),
         }
     }
 }
@@ -257,7 +273,7 @@ pub(super) fn frame_events(
     stream::once(std::future::ready(ServerSentEvent::from_comment("open"))).chain(frames)
 }
 
-pub(super) fn build_json_frame(shape: &impl serde::Serialize) -> ServerSentEvent {
+pub(crate) fn build_json_frame(shape: &impl serde::Serialize) -> ServerSentEvent {
     ServerSentEvent::from_data(
         serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"),
     )

@@ -62,13 +62,23 @@ impl SessionArtifacts {
     /// Checks that the session exists: artifacts of a missing session would never be deleted.
     async fn for_session(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
         let unknown = |it: &singletree_harness::Error| RequestProblem::from_chat_error(it);
-        telling.caller_chat().session_info(session).await.map_err(|error| unknown(&error))?;
+        telling.caller_chat().session(session).info().await.map_err(|error| unknown(&error))?;
         let parsed = SessionId::parse(session);
         let parsed = parsed
             .map_err(|error| unknown(&singletree_harness::Error::SessionId { why: error.to_string() }))?;
         let key = SessionKey::new(telling.caller.tenant.clone(), parsed);
         let artifacts = Artifacts::new(telling.shared.documents.clone(), telling.shared.clock.clone());
         Ok(Self { artifacts, key })
+    }
+
+    /// As [`SessionArtifacts::for_session`], for changes: the artifacts of a campaign are changed by its own routes, which
+    /// record the change in its log.
+    async fn for_changes(telling: &HandlerContext, session: &str) -> Result<Self, RequestProblem> {
+        if telling.shared.campaigns.is_some() && convert::campaign_of_session(session).is_some() {
+            let reserved = singletree_harness::Error::SessionReserved { session: session.to_owned() };
+            return Err(RequestProblem::from_chat_error(&reserved));
+        }
+        Self::for_session(telling, session).await
     }
 
     async fn list_artifacts(&self) -> Result<Vec<SessionArtifact>, RequestProblem> {
@@ -94,7 +104,7 @@ async fn add_artifact(
     Path(session): Path<String>,
     JsonPayload(sent): JsonPayload<native::AddArtifact>,
 ) -> Result<(StatusCode, Json<native::Artifact>), RequestProblem> {
-    let shelf = SessionArtifacts::for_session(&telling, &session).await?;
+    let shelf = SessionArtifacts::for_changes(&telling, &session).await?;
     let source = match sent.source {
         native::ArtifactSource::User => ArtifactOrigin::User,
         native::ArtifactSource::Agent => ArtifactOrigin::Agent,
@@ -109,7 +119,7 @@ async fn approve_artifact(
     Path(session): Path<String>,
     JsonPayload(sent): JsonPayload<native::ApproveArtifact>,
 ) -> Result<Json<native::Artifact>, RequestProblem> {
-    let shelf = SessionArtifacts::for_session(&telling, &session).await?;
+    let shelf = SessionArtifacts::for_changes(&telling, &session).await?;
     let name = ArtifactName { kind: sent.kind, key: sent.key, version: sent.version };
     let found = shelf.find_artifact(&name).await?;
     if found.digest != sent.digest {
@@ -142,8 +152,8 @@ fn artifact_problem(error: Error) -> RequestProblem {
 }
 
 /// Converts an artifact to its JSON form.
-fn convert_artifact(artifact: SessionArtifact) -> native::Artifact {
-    let SessionArtifact { name, source, content, digest, approved_by, approved_at } = artifact;
+pub(crate) fn convert_artifact(artifact: SessionArtifact) -> native::Artifact {
+    let SessionArtifact { name, source, content, digest, approved_by, approved_at, .. } = artifact;
     let source = match source {
         ArtifactOrigin::User => native::ArtifactSource::User,
         ArtifactOrigin::Agent => native::ArtifactSource::Agent,

@@ -67,7 +67,8 @@ async fn keep_blob(
         request.headers().get(CONTENT_TYPE).and_then(|header| header.to_str().ok()).map(str::to_owned);
     let bytes = read_blob_body(&chat, request).await?;
     let kept = chat
-        .keep_blob(&session, bytes, declared.as_deref())
+        .session(&session)
+        .keep_blob(bytes, declared.as_deref())
         .await
         .map_err(|error| keep_blob_problem(&error))?;
     drop(permit);
@@ -124,11 +125,12 @@ async fn show_blob(
     let chat = shared.chat_of_caller(&caller);
     let tag = format!("\"{digest}\"");
     if matches_etag(&headers, &tag) {
-        let known = chat.blob_info(&session, &digest).await.map_err(|error| show_blob_problem(&error))?;
+        let known =
+            chat.session(&session).blob_info(&digest).await.map_err(|error| show_blob_problem(&error))?;
         return Ok((StatusCode::NOT_MODIFIED, blob_headers(&known, tag)).into_response());
     }
     let permit = acquire_blob_permit(&shared)?;
-    let blob = chat.blob(&session, &digest).await.map_err(|error| show_blob_problem(&error))?;
+    let blob = chat.session(&session).blob(&digest).await.map_err(|error| show_blob_problem(&error))?;
     let about = BlobReference::from(blob.metadata());
     let whole = Bytes::from(blob.bytes);
     let pieces = (0..whole.len()).step_by(PIECE).map(move |at| {

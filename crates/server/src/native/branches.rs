@@ -81,9 +81,11 @@ async fn fork_session(
     }
     let made = telling
         .caller_chat()
-        .fork(&session, options)
+        .session(&session)
+        .fork(options)
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let made = made.info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let place = [(LOCATION, session_location(&made.session))];
     Ok((StatusCode::CREATED, place, Json(convert::convert_session(&made))).into_response())
 }
@@ -95,8 +97,12 @@ async fn edit_message(
 ) -> Result<Response, RequestProblem> {
     let at = parse_message_address(wanted.message).map_err(|error| error.with_field("message"))?;
     let message = telling.build_user_message(&session, wanted.content).await?;
-    let turn = telling.caller_chat().edit(&session, at, message, wanted.id.as_deref()).await;
-    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
+    let source = telling.caller_chat().session(&session);
+    let turn = match wanted.id {
+        Some(id) => source.edit_into(id, at, message).await,
+        None => source.edit(at, message).await,
+    };
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_chat_error(&error))?).await
 }
 
 async fn regenerate_reply(
@@ -108,8 +114,12 @@ async fn regenerate_reply(
     telling.caller.require_scope(Scope::Read)?;
     let reply =
         wanted.reply.map(parse_message_address).transpose().map_err(|error| error.with_field("reply"))?;
-    let turn = telling.caller_chat().regenerate(&session, reply, wanted.id.as_deref()).await;
-    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
+    let source = telling.caller_chat().session(&session);
+    let turn = match wanted.id {
+        Some(id) => source.regenerate_into(id, reply).await,
+        None => source.regenerate(reply).await,
+    };
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_chat_error(&error))?).await
 }
 
 /// Reads the position of a message.

@@ -292,6 +292,11 @@ pub(crate) fn convert_prompt_policy(policy: native::PromptPolicy) -> TurnPromptP
     }
 }
 
+/// Returns the id of the campaign whose turns run in a session, if it is the session of one.
+pub(crate) fn campaign_of_session(session: &str) -> Option<&str> {
+    session.strip_prefix("campaign:").filter(|id| id.starts_with("cmp_"))
+}
+
 /// Converts a session.
 pub(crate) fn convert_session(info: &SessionInfo) -> native::Session {
     native::Session {
@@ -302,6 +307,7 @@ pub(crate) fn convert_session(info: &SessionInfo) -> native::Session {
             TurnPromptPolicy::Command => native::PromptPolicy::Command,
         },
         messages: info.messages,
+        campaign: campaign_of_session(&info.session).map(str::to_owned),
         created_at: convert_time(info.created_at),
         updated_at: convert_time(info.updated_at),
         parent: info

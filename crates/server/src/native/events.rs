@@ -43,14 +43,19 @@ async fn follow_session_events(
 ) -> Result<Response, RequestProblem> {
     let chat = telling.caller_chat();
     // A stream of events of a session that does not exist would wait for ever.
-    chat.session_info(&session).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    chat.session(&session).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let after = telling.last_event_id().or(query.after).filter(|event_id| !event_id.is_empty());
     let after = after
         .map(|after| after.parse::<ChatEventId>())
         .transpose()
-        .map_err(|error| RequestProblem::from_chat_error(&error))?;
+        .map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
     let view = telling.load_visibility(&session).await?;
-    let events =
-        chat.events(&session, after).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let events = chat
+        .session(&session)
+        .events()
+        .after(after)
+        .stream()
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(sse::resumable_stream_response(&telling.shared, frame_events(events, telling.event_framer(view))))
 }

@@ -92,8 +92,8 @@ async fn send_message(
     JsonPayload(sent): JsonPayload<native::SendMessage>,
 ) -> Result<Response, RequestProblem> {
     let (message, options) = read_sent_message(&telling, &session, sent).await?;
-    let turn = telling.caller_chat().submit(&session, message, options).await;
-    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
+    let turn = telling.caller_chat().session(&session).submit(message, options).await;
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_chat_error(&error))?).await
 }
 
 async fn steer_running_turn(
@@ -102,8 +102,8 @@ async fn steer_running_turn(
     JsonPayload(sent): JsonPayload<native::SendMessage>,
 ) -> Result<Response, RequestProblem> {
     let (message, options) = read_sent_message(&telling, &session, sent).await?;
-    let turn = telling.caller_chat().steer(&session, message, options).await;
-    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
+    let turn = telling.caller_chat().session(&session).steer(message, options).await;
+    telling.respond_with_turn(&turn.map_err(|error| RequestProblem::from_chat_error(&error))?).await
 }
 
 /// The maximum number of failed turns on a page.
@@ -151,10 +151,11 @@ async fn list_messages(
     let limit = resolve_page_limit(query.limit)?;
     let (chat, from) = (telling.caller_chat(), query.from.unwrap_or_default());
     let part = chat
-        .transcript(&session, from, limit)
+        .session(&session)
+        .transcript(from, limit)
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
-    let failed = chat.failed_turns(&session, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
+    let failed = chat.session(&session).failed_turns(from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
     let failed = failed.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let view = telling.load_visibility(&session).await?;
     Ok(Json(native::MessageList {

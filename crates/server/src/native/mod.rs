@@ -23,13 +23,16 @@ mod tenant_events;
 mod turns;
 mod usage;
 
-pub(crate) use answering::{HandlerContext, load_visibility, mark_replayed};
+pub(crate) use answering::{
+    HandlerContext, IDEMPOTENCY_KEY, StreamFailureFramer, build_json_frame, load_visibility, mark_replayed,
+};
+pub(crate) use artifacts::convert_artifact;
 pub(crate) use ask::{StrictQuery, check_session_id, resolve_page_limit, wants_events};
 pub(crate) use convert::{
     ContentVisibility, convert_bucket, convert_pending_wait, convert_suspended_wait, convert_time,
 };
-pub(crate) use problem::render_problem;
-use problem::render_stream_failure;
+pub(crate) use place::campaign_location;
+pub(crate) use problem::{render_problem, render_stream_failure};
 
 use crate::section::ProtocolSection;
 

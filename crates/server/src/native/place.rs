@@ -5,6 +5,11 @@ pub(crate) fn session_location(session: &str) -> String {
     join_api_path(&["sessions", session])
 }
 
+/// Returns the path of a campaign.
+pub(crate) fn campaign_location(campaign: &str) -> String {
+    join_api_path(&["campaigns", campaign])
+}
+
 /// Returns the path of a turn.
 pub(crate) fn turn_location(session: &str, turn: &str) -> String {
     join_api_path(&["sessions", session, "turns", turn])

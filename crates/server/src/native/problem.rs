@@ -15,7 +15,7 @@ pub(crate) fn render_problem(problem: &RequestProblem, asked: &RequestContext) -
 }
 
 /// Returns the last frame of a stream that ends with a problem.
-pub(super) fn render_stream_failure(
+pub(crate) fn render_stream_failure(
     problem: &RequestProblem,
     asked: &RequestContext,
 ) -> Vec<ServerSentEvent> {

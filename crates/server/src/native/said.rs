@@ -11,7 +11,7 @@ impl HandlerContext {
     /// Makes a user's message from content. Pictures in `data:` addresses are stored with the session.
     ///
     /// # Errors
-    /// `server_request_invalid`; the categories of [`Chat::keep_blob`](singletree_harness::Chat::keep_blob).
+    /// `server_request_invalid`; the categories of [`Session::keep_blob`](singletree_harness::Session::keep_blob).
     pub(crate) async fn build_user_message(
         &self,
         session: &str,

@@ -80,7 +80,10 @@ async fn create_session(
     telling: HandlerContext,
     JsonPayload(wanted): JsonPayload<native::CreateSession>,
 ) -> Result<Response, RequestProblem> {
-    let mut options = CreateOptions::new().policy(convert::convert_prompt_policy(wanted.prompt_policy));
+    let mut options = CreateOptions::new();
+    if let Some(policy) = wanted.prompt_policy {
+        options = options.policy(convert::convert_prompt_policy(policy));
+    }
     if let Some(id) = wanted.id {
         options = options.session(id);
     }
@@ -118,7 +121,8 @@ async fn show_session(
 ) -> Result<Json<native::Session>, RequestProblem> {
     let info = telling
         .caller_chat()
-        .session_info(&session)
+        .session(&session)
+        .info()
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(Json(convert::convert_session(&info)))
@@ -130,7 +134,8 @@ async fn export_session(
 ) -> Result<Json<Value>, RequestProblem> {
     let export = telling
         .caller_chat()
-        .export_session(&session)
+        .session(&session)
+        .export()
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let view = telling.load_visibility(&session).await?;
@@ -145,7 +150,7 @@ async fn delete_session(
     telling: HandlerContext,
     Path(session): Path<String>,
 ) -> Result<StatusCode, RequestProblem> {
-    let deleted = telling.caller_chat().delete_session(&session, Some(&telling.caller.name)).await;
+    let deleted = telling.caller_chat().session(&session).delete(Some(&telling.caller.name)).await;
     deleted.map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -61,12 +61,12 @@ async fn list_pending_waits(
     Path(session): Path<String>,
 ) -> Result<Json<native::WaitList>, RequestProblem> {
     let chat = telling.caller_chat();
-    chat.session_info(&session).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
-    let waits = chat
-        .pending(Some(&session), u64::MAX)
-        .await
-        .map_err(|error| RequestProblem::from_chat_error(&error))?;
-    Ok(Json(native::WaitList { items: waits.iter().map(convert::convert_pending_wait).collect() }))
+    chat.session(&session).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let waits =
+        chat.session(&session).pending().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    Ok(Json(native::WaitList {
+        items: waits.iter().map(|wait| convert::convert_pending_wait(wait)).collect(),
+    }))
 }
 
 async fn list_all_pending_waits(
@@ -76,10 +76,12 @@ async fn list_all_pending_waits(
     let limit = resolve_page_limit(query.limit)?;
     let waits = telling
         .caller_chat()
-        .pending(None, limit)
+        .pending(limit)
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
-    Ok(Json(native::WaitList { items: waits.iter().map(convert::convert_pending_wait).collect() }))
+    Ok(Json(native::WaitList {
+        items: waits.iter().map(|wait| convert::convert_pending_wait(wait)).collect(),
+    }))
 }
 
 async fn answer_signal(
@@ -97,7 +99,7 @@ async fn answer_signal(
     };
     let address = SignalAddress::Session { session, signal: signal.clone() };
     let delivered = telling.caller_chat().signal(address, answer).await;
-    match delivered.map_err(|error| RequestProblem::from_errored_turn(&error))? {
+    match delivered.map_err(|error| RequestProblem::from_chat_error(&error))? {
         SignalDelivery::Resumed(turn) => telling.respond_with_turn(&turn).await,
         SignalDelivery::Kept { until } => {
             let kept = native::KeptSignal { signal, kept_until: convert::convert_time(until) };

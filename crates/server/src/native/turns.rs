@@ -79,7 +79,7 @@ async fn list_turns(
     StrictQuery(query): StrictQuery<native::TurnQuery>,
 ) -> Result<Json<native::TurnList>, RequestProblem> {
     let limit = resolve_page_limit(query.limit)?;
-    let page = telling.caller_chat().turns(&session, query.from.unwrap_or_default(), limit).await;
+    let page = telling.caller_chat().session(&session).turns(query.from.unwrap_or_default(), limit).await;
     let page = page.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let items = page.items.iter().map(convert::convert_turn).collect();
     Ok(Json(native::TurnList { items, next: page.next }))
@@ -144,7 +144,8 @@ async fn cancel_turn(
     check_recorded(&outcome)?;
     let info = telling
         .caller_chat()
-        .turn_info(&session, told.id())
+        .session(&session)
+        .turn_info(told.id())
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     if !telling.caller.can_read_messages() {
@@ -163,15 +164,16 @@ async fn retry_turn(
     let info = find_turn(&telling, &session, &turn).await?;
     let options = apply_send_headers(&telling, SendOptions::new())?;
     let retry = telling.caller_chat().retry(&info.id, options).await;
-    telling.respond_with_turn(&retry.map_err(|error| RequestProblem::from_errored_turn(&error))?).await
+    telling.respond_with_turn(&retry.map_err(|error| RequestProblem::from_chat_error(&error))?).await
 }
 
 /// Finds a turn of a session.
 async fn find_turn(telling: &HandlerContext, session: &str, turn: &str) -> Result<TurnInfo, RequestProblem> {
-    let id: TurnId = turn.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let id = turn.parse::<TurnId>().map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
     telling
         .caller_chat()
-        .turn_info(session, &id)
+        .session(session)
+        .turn_info(&id)
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))
 }

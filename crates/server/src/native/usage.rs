@@ -41,7 +41,8 @@ async fn show_session_usage(
 ) -> Result<Json<native::Usage>, RequestProblem> {
     let used = telling
         .caller_chat()
-        .usage(&session)
+        .session(&session)
+        .usage()
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(Json(convert_usage(used)))

@@ -36,10 +36,15 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct WebhookEndpoint {
     pub(super) webhook: Webhook,
-    transport: HttpClient,
+    transport: Arc<dyn Transport>,
 }
 
 impl WebhookEndpoint {
+    /// Makes an endpoint that is called through another client than its own.
+    pub(super) fn with_transport(webhook: Webhook, transport: Arc<dyn Transport>) -> Self {
+        Self { webhook, transport }
+    }
+
     /// Creates the HTTP client of an endpoint.
     ///
     /// # Errors
@@ -49,11 +54,11 @@ impl WebhookEndpoint {
         let limits = HttpLimits { connect: time, head: time, idle: time, ..HttpLimits::fetching() };
         let anywhere = webhook.private || is_this_machine(&webhook.url).unwrap_or(false);
         let client = if anywhere { HttpClient::new(limits) } else { HttpClient::public_only(limits) };
-        let transport = client.map_err(|error| {
+        let client = client.map_err(|error| {
             let (tenant, why) = (webhook.tenant.to_string(), error.to_string());
             Error::Webhook { tenant, why }
         })?;
-        Ok(Self { webhook, transport })
+        Ok(Self { webhook, transport: Arc::new(client) })
     }
 }
 
@@ -62,7 +67,7 @@ impl WebhookEndpoint {
 pub(super) struct WebhookDispatcher {
     pub(super) webhook: Webhook,
     shared: Arc<ServerState>,
-    transport: HttpClient,
+    transport: Arc<dyn Transport>,
     queue: Mutex<NoticeQueue>,
     /// Rung when there is something new.
     bell: Notify,
@@ -231,7 +236,7 @@ impl WebhookDispatcher {
         }
         let NoticeKind::Expiring(awaited) = &notice.what else { return Ok(true) };
         let chat = self.shared.chat_of_tenant(notice.tenant.clone());
-        let pending = chat.pending(Some(notice.session.as_str()), u64::MAX).await?;
+        let pending = chat.session(notice.session.as_str()).pending().await?;
         let waits = pending.iter().any(|it| it.wait.no == awaited.wait);
         Ok(waits && awaited.deadline.is_some_and(|deadline| deadline > now))
     }

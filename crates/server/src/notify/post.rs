@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree_durable::TenantId;
+use singletree_env::BoxFuture;
 use singletree_harness::{NoticeDelivery, NoticeKind};
+use singletree_http::Transport;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -30,21 +32,39 @@ impl WebhookService {
     ///
     /// # Errors
     /// `server_webhook_invalid` when a tenant has two, or no client can be made.
-    pub(crate) fn build_endpoints(webhooks: Vec<Webhook>) -> Result<Vec<WebhookEndpoint>> {
+    pub(crate) fn build_endpoints(
+        webhooks: Vec<Webhook>,
+        transport: Option<&Arc<dyn Transport>>,
+    ) -> Result<Vec<WebhookEndpoint>> {
         for (at, webhook) in webhooks.iter().enumerate() {
             if webhooks[..at].iter().any(|it| it.tenant == webhook.tenant) {
                 let (tenant, why) = (webhook.tenant.to_string(), "it has two endpoints".to_owned());
                 return Err(Error::Webhook { tenant, why });
             }
         }
-        webhooks.into_iter().map(WebhookEndpoint::from_webhook).collect()
+        let endpoint = |webhook| match transport {
+            Some(transport) => Ok(WebhookEndpoint::with_transport(webhook, transport.clone())),
+            None => WebhookEndpoint::from_webhook(webhook),
+        };
+        webhooks.into_iter().map(endpoint).collect()
     }
 
     /// Starts the couriers: they deliver the stored notices and those that are written from now on.
     pub(crate) fn start_dispatchers(shared: &Arc<ServerState>) -> Self {
         let (stop, mut work) = (watch::Sender::new(false), JoinSet::new());
+        for task in Self::delivery_tasks(shared, &stop) {
+            work.spawn(task);
+        }
+        Self { work, stop }
+    }
+
+    /// Returns the tasks that deliver the stored notices and those that are written from now on; none without endpoints.
+    pub(crate) fn delivery_tasks(
+        shared: &Arc<ServerState>,
+        stop: &watch::Sender<bool>,
+    ) -> Vec<BoxFuture<'static, ()>> {
         if shared.endpoints.is_empty() {
-            return Self { work, stop };
+            return Vec::new();
         }
         // Subscribe first: notices written from now on are received, and earlier ones are read from the store.
         let mut hearing = shared.chat.notices();
@@ -55,15 +75,16 @@ impl WebhookService {
             )
         });
         let couriers = Arc::new(couriers.collect::<WebhookDispatchers>());
-        for courier in couriers.values() {
-            work.spawn(courier.clone().deliver_until_stopped(stop.subscribe()));
-        }
+        let deliver = |courier: &Arc<WebhookDispatcher>| -> BoxFuture<'static, ()> {
+            Box::pin(courier.clone().deliver_until_stopped(stop.subscribe()))
+        };
+        let mut tasks: Vec<BoxFuture<'static, ()>> = couriers.values().map(deliver).collect();
         let bell = Arc::new(Notify::new());
         let watch =
             WaitExpiryWatcher { shared: shared.clone(), couriers: couriers.clone(), bell: bell.clone() };
-        work.spawn(watch.watch_until_stopped(stop.subscribe()));
+        tasks.push(Box::pin(watch.watch_until_stopped(stop.subscribe())));
         let mut stopped = stop.subscribe();
-        work.spawn(async move {
+        tasks.push(Box::pin(async move {
             loop {
                 tokio::select! {
                     biased;
@@ -74,8 +95,8 @@ impl WebhookService {
                     },
                 }
             }
-        });
-        Self { work, stop }
+        }));
+        tasks
     }
 
     /// Accepts no new notices, and lets running deliveries end until the deadline.

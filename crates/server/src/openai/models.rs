@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use singletree_agent::ChatAgent;
+use singletree_agent::AgentProfile;
 use singletree_protocol::openai::{Model, ModelList, ModelObject};
 
 use crate::caller::Scope;
@@ -46,7 +46,7 @@ pub(super) fn unknown_model_problem(model: &str) -> RequestProblem {
 fn list_selectable_models(shared: &ServerState) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
         let record = shared.agents.iter().find(|agent| agent.id == name);
-        let is_hidden = |it: &ChatAgent| it.is_archived == Some(true) || it.is_builtin == Some(true);
+        let is_hidden = |it: &AgentProfile| it.is_archived == Some(true) || it.is_builtin == Some(true);
         if record.is_some_and(is_hidden) {
             return None;
         }

@@ -88,7 +88,7 @@ pub(super) async fn begin_completion(
                 tools.iter().cloned().fold(Extensions::default().with_value(options), Extensions::with_value);
             let run = chat
                 .stateless(request.extensions(extensions))
-                .map_err(|error| RequestProblem::from_errored_turn(&error))?;
+                .map_err(|error| RequestProblem::from_chat_error(&error))?;
             let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
             (CompletionSource::Run(run, tools), shared.ids.generate_uuid(), model)
         }
@@ -105,13 +105,15 @@ pub(super) async fn begin_completion(
             let turn = match begun {
                 Some(turn) => turn,
                 None => chat
-                    .submit(&session, message, options)
+                    .session(&session)
+                    .submit(message, options)
                     .await
-                    .map_err(|errored| RequestProblem::from_errored_turn(&errored))?,
+                    .map_err(|error| RequestProblem::from_chat_error(&error))?,
             };
             // A session keeps its agent, even if a request names another one.
             let model = chat
-                .session_info(&session)
+                .session(&session)
+                .info()
                 .await
                 .map(|session| session.agent)
                 .map_err(|error| RequestProblem::from_chat_error(&error))?;
@@ -139,7 +141,7 @@ async fn find_retried_turn(
     (message, retry): (&ChatMessage, &SdkRetryAttempt),
     now: Timestamp,
 ) -> Result<Option<Turn>, RequestProblem> {
-    let newest = match chat.newest_turn(session).await {
+    let newest = match chat.session(session).newest_turn().await {
         Ok(newest) => newest,
         Err(Error::SessionUnknown { .. }) => None,
         Err(error) => return Err(RequestProblem::from_chat_error(&error)),

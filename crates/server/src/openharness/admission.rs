@@ -95,7 +95,7 @@ pub(super) fn admit_request(
 }
 
 /// Returns the message of a request that names a procedure and has no intent.
-fn start_procedure_text(sop: &str, business: Option<&str>) -> String {
+pub(super) fn start_procedure_text(sop: &str, business: Option<&str>) -> String {
     match business.filter(|key| !key.trim().is_empty()) {
         Some(key) => format!("Start the procedure `{sop}` for `{key}`."),
         None => format!("Start the procedure `{sop}`."),

@@ -168,7 +168,8 @@ pub(super) fn build_signal_directive(
     })
 }
 
-fn decision_label(decision: Decision) -> &'static str {
+/// Returns the word of a decision, for people.
+pub(super) fn decision_label(decision: Decision) -> &'static str {
     match decision {
         Decision::Approve => "Approve",
         Decision::Reject => "Reject",
@@ -185,7 +186,7 @@ fn risk_of_effect(effect: Option<&str>) -> RiskTier {
 }
 
 /// Returns the shown part of a text, and whether it is the whole text. Invisible characters are shown as escapes.
-fn cut_shown_text(text: &str) -> (String, bool) {
+pub(super) fn cut_shown_text(text: &str) -> (String, bool) {
     let text = visible_value(text);
     match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {
         Some(end) => (format!("{}\n(cut off: {} bytes in all)", &text[..end], text.len()), false),
@@ -193,7 +194,8 @@ fn cut_shown_text(text: &str) -> (String, bool) {
     }
 }
 
-fn format_arguments(arguments: &Value) -> String {
+/// Writes arguments for people: one line each.
+pub(super) fn format_arguments(arguments: &Value) -> String {
     match arguments {
         Value::Object(fields) => format_fields(fields),
         Value::Null => "(none)".to_owned(),

@@ -96,7 +96,7 @@ async fn find_upload(
     place: &AttachmentPosition,
 ) -> Result<ContentBlock, EngineErrorResponse> {
     let digest = name.strip_prefix(BLOB).unwrap_or(name);
-    let found = chat.blob_info(session, digest).await;
+    let found = chat.session(session).blob_info(digest).await;
     let blob = found
         .map_err(|_| place.unresolvable_error("nothing was uploaded to this session under that name"))?;
     convert_picture(&blob, place)
@@ -137,7 +137,7 @@ async fn fetch_and_store(
     if status != 200 {
         return Err(place.unresolvable_error("it cannot be fetched"));
     }
-    let kept = chat.keep_blob(session, bytes.to_vec(), None).await;
+    let kept = chat.session(session).keep_blob(bytes.to_vec(), None).await;
     let blob = kept.map_err(|error| place.unresolvable_error(&error.to_string()))?;
     convert_picture(&blob, place)
 }

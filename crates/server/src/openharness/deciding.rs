@@ -4,10 +4,10 @@ use serde_json::Map;
 use singletree_harness::{Answer, ChatTurnOutcome, SignalAddress};
 use singletree_protocol::openharness::{Decision, ErrorCode};
 
-use super::directives;
 use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
 use super::failure::EngineErrorResponse;
 use super::tokens::{self, ApprovalQuestion, ApprovalTokenClaim};
+use super::{campaigns, directives};
 use crate::caller::Scope;
 
 /// Uses a token and waits for the outcome of the turn that it resumes.
@@ -30,12 +30,17 @@ pub(super) async fn decide_by_token(
         ApprovalTokenClaim::Won(claimed) => claimed,
     };
     let question = &claimed.question;
+    if campaigns::is_campaign_question(question) {
+        let mut done = campaigns::decide_question(asking, question, claimed.decision).await?;
+        done.changes.push(claimed.build_result_change(asking, &done.payload));
+        return Ok(done);
+    }
     let address =
         SignalAddress::Session { session: question.session.clone(), signal: question.signal.clone() };
     let answered = asking.chat.answer(address, build_answer(asking, question, claimed.decision)).await;
-    let turn = answered.map_err(|errored| match errored.error_category.as_str() {
+    let turn = answered.map_err(|error| match error.category() {
         "chat_signal_conflict" | "harness_signal_correlation_failed" => tokens::decided_otherwise_error(),
-        _ => EngineErrorResponse::from_errored_turn(&errored),
+        _ => EngineErrorResponse::from_errored_turn(&error.into_errored_turn()),
     })?;
     let outcome = turn.outcome().await;
     let mut done = directives::convert_outcome(asking, &question.session, Vec::new(), &outcome);

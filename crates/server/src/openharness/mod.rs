@@ -16,6 +16,7 @@ mod admission;
 mod answer;
 mod approval;
 mod attachments;
+mod campaigns;
 mod capabilities;
 mod deciding;
 mod digest;

@@ -7,7 +7,7 @@ use singletree_protocol::openharness::{EnvironmentState, ResponsePayload};
 use super::admission::PersonMessageContent;
 use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
 use super::failure::EngineErrorResponse;
-use super::{attachments, digest, directives};
+use super::{attachments, campaigns, digest, directives};
 use crate::caller::Scope;
 
 /// Sends the person's message and waits for the outcome. The request's id is the key of the turn: the same request
@@ -20,6 +20,11 @@ pub(super) async fn send_person_message(
 ) -> Result<ExecutedRequest, EngineErrorResponse> {
     asking.caller.require_scope(Scope::Write)?;
     let mut options = SendOptions::new();
+    if let Some(sop) = &saying.sop_id
+        && let Some(controller) = campaigns::find_template(asking, sop)
+    {
+        return campaigns::begin_campaign(asking, (controller, sop), saying, request_id).await;
+    }
     if let Some(sop) = &saying.sop_id {
         check_procedure(asking, session, sop).await?;
         options = options.agent(sop).policy(TurnPromptPolicy::Command);
@@ -33,7 +38,8 @@ pub(super) async fn send_person_message(
     let _shown = environment.and_then(|state| {
         asking.shared.environments.make_state_visible(asking.caller.tenant.clone(), session, state)
     });
-    let turn = match asking.chat.submit(session, message, options).await {
+    let submitted = asking.chat.session(session).submit(message, options).await;
+    let turn = match submitted.map_err(singletree_harness::Error::into_errored_turn) {
         Ok(turn) => turn,
         // The turn may have been accepted: the same request finds out.
         Err(refused) if refused.turn.is_some() => {
@@ -82,7 +88,7 @@ async fn check_procedure(
     if !asking.chat.agents().any(|agent| agent == sop) {
         return Err(EngineErrorResponse::invalid_field(FIELD, "names no procedure of this engine"));
     }
-    match asking.chat.session_info(session).await {
+    match asking.chat.session(session).info().await {
         Ok(info) if info.agent != sop => {
             Err(EngineErrorResponse::invalid_field(FIELD, "the session follows another procedure"))
         }

@@ -10,15 +10,15 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use crate::entropy::Entropy;
+use singletree_env::RandomSource;
 
 const NONCE: usize = 16;
 const PROOF: usize = 16;
 
 /// Encrypts a text with a key.
-pub(super) fn seal_text(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String {
+pub(super) fn seal_text(key: &[u8; 32], text: &[u8], entropy: &dyn RandomSource) -> String {
     let mut nonce = [0; NONCE];
-    entropy.fill_random_bytes(&mut nonce);
+    entropy.fill_bytes(&mut nonce);
     let mut sealed = nonce.to_vec();
     sealed.extend_from_slice(text);
     apply_key_stream(key, &nonce, &mut sealed[NONCE..]);
@@ -67,14 +67,14 @@ fn compute_mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entropy::SystemEntropy;
+    use singletree_env::SystemRandomSource;
 
     #[test]
     fn who_has_the_key_gets_the_text_and_nobody_else() {
         let key = [7; 32];
         for length in [0, 1, 31, 32, 33, 1000] {
             let text: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
-            let sealed = seal_text(&key, &text, &SystemEntropy);
+            let sealed = seal_text(&key, &text, &SystemRandomSource);
             assert_eq!(unseal_text(&key, &sealed), Some(text.clone()));
             assert_eq!(unseal_text(&[8; 32], &sealed), None);
             let mut bytes = STANDARD_NO_PAD.decode(&sealed).unwrap();
@@ -87,7 +87,8 @@ mod tests {
             [unseal_text(&key, ""), unseal_text(&key, "AAAA"), unseal_text(&key, "?")],
             [None, None, None]
         );
-        let twice = [seal_text(&key, b"same", &SystemEntropy), seal_text(&key, b"same", &SystemEntropy)];
+        let twice =
+            [seal_text(&key, b"same", &SystemRandomSource), seal_text(&key, b"same", &SystemRandomSource)];
         assert_ne!(twice[0], twice[1]);
     }
 }

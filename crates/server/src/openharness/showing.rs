@@ -4,9 +4,9 @@ use singletree_durable::InvocationId;
 use singletree_harness::{ChatTurnOutcome, TurnId};
 
 use super::deciding::unknown_continuation_error;
-use super::directives;
 use super::engine::{ExecutedRequest, RequestReplayPolicy, ShellRequestContext};
 use super::failure::EngineErrorResponse;
+use super::{campaigns, directives};
 use crate::caller::Scope;
 
 /// Shows the last turn of a run; waits for a running one.
@@ -16,6 +16,11 @@ pub(super) async fn show_run_state(
     session: Option<&str>,
 ) -> Result<ExecutedRequest, EngineErrorResponse> {
     asking.caller.require_scope(Scope::Read)?;
+    if campaigns::is_campaign_id(run_id)
+        && let Some(shown) = campaigns::show_campaign(asking, run_id, session).await?
+    {
+        return Ok(shown);
+    }
     let invocation = InvocationId::parse(run_id).map_err(|_| unknown_continuation_error())?;
     let mut id = TurnId::new(invocation, 0);
     loop {

@@ -115,7 +115,7 @@ pub(super) fn issue_tokens(
 
 fn draw_token(asking: &ShellRequestContext<'_>) -> String {
     let mut bytes = [0; 32];
-    asking.shared.entropy.fill_random_bytes(&mut bytes);
+    asking.shared.entropy.fill_bytes(&mut bytes);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 

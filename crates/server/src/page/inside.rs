@@ -57,8 +57,8 @@ async fn show_timeline(
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Json<Timeline>, RequestProblem> {
     let chat = shared.chat_of_caller(&caller);
-    let turn: TurnId = turn.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let turn = turn.parse::<TurnId>().map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
     // A turn of another session is answered as one that is not there.
-    chat.turn_info(&session, &turn).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    chat.session(&session).turn_info(&turn).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     chat.timeline(&turn).await.map(Json).map_err(|error| RequestProblem::from_chat_error(&error))
 }

@@ -53,6 +53,11 @@ impl ApiRoute {
         Self::new(Method::POST, path, on(MethodFilter::POST, handler))
     }
 
+    /// Makes a route of a handler that replaces.
+    pub(crate) fn put<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<ServerState>>) -> Self {
+        Self::new(Method::PUT, path, on(MethodFilter::PUT, handler))
+    }
+
     /// Makes a route of a handler that removes.
     pub(crate) fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<ServerState>>) -> Self {
         Self::new(Method::DELETE, path, on(MethodFilter::DELETE, handler))

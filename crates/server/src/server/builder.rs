@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use singletree_agent::ChatAgent;
+use singletree_agent::AgentProfile;
+use singletree_controller::Controller;
 use singletree_durable::DocumentStore;
 use singletree_engine::{Clock, IdGenerator, RandomIds, SystemClock};
 use singletree_harness::Chat;
@@ -13,7 +14,6 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Server;
 use crate::Result;
-use crate::entropy::{Entropy, SystemEntropy};
 use crate::keys::{AccessPolicy, Keyring, PageSessions, RequestAuthenticator, RevocationLog, TenantAuditLog};
 use crate::narration::NarrationLog;
 use crate::notify::{Webhook, WebhookService};
@@ -25,17 +25,19 @@ use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 use singletree_engine::RuntimeTimer;
+use singletree_env::{RandomSource, SystemRandomSource};
 
 /// Collects the parts of a server.
 #[derive(Debug)]
 pub struct ServerBuilder {
     chat: Chat,
     documents: Arc<dyn DocumentStore>,
-    agents: Vec<ChatAgent>,
+    campaigns: Option<Controller>,
+    agents: Vec<AgentProfile>,
     limits: ServerLimits,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdGenerator>,
-    entropy: Arc<dyn Entropy>,
+    entropy: Arc<dyn RandomSource>,
     redactor: Redactor,
     narration: NarrationLog,
     access: AccessPolicy,
@@ -43,6 +45,7 @@ pub struct ServerBuilder {
     fetch: Option<Arc<dyn Transport>>,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
+    webhook_transport: Option<Arc<dyn Transport>>,
     pace: Arc<dyn Timer>,
     quotas: Quotas,
     descriptors: Option<u64>,
@@ -55,11 +58,12 @@ impl ServerBuilder {
         Self {
             chat,
             documents,
+            campaigns: None,
             agents: Vec::new(),
             limits: ServerLimits::default(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(SystemRandomSource),
             redactor: Redactor::default(),
             narration: NarrationLog::new_disabled(),
             access: AccessPolicy::default(),
@@ -67,6 +71,7 @@ impl ServerBuilder {
             fetch: None,
             environments: Arc::default(),
             webhooks: Vec::new(),
+            webhook_transport: None,
             pace: Arc::new(RuntimeTimer),
             quotas: Quotas::default(),
             descriptors: None,
@@ -82,9 +87,17 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves campaigns from this controller, which runs while the server serves. It has the server's chat and documents.
+    /// Without one the server has no campaigns.
+    #[must_use]
+    pub fn campaigns(mut self, controller: Controller) -> Self {
+        self.campaigns = Some(controller);
+        self
+    }
+
     /// Says how the agents are listed. One that is not described is listed by its name.
     #[must_use]
-    pub fn listed_agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
+    pub fn listed_agents(mut self, agents: impl IntoIterator<Item = AgentProfile>) -> Self {
         self.agents = agents.into_iter().collect();
         self
     }
@@ -126,7 +139,7 @@ impl ServerBuilder {
 
     /// Sets where secrets come from (INV-11).
     #[must_use]
-    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+    pub fn entropy(mut self, entropy: Arc<dyn RandomSource>) -> Self {
         self.entropy = entropy;
         self
     }
@@ -163,7 +176,7 @@ impl ServerBuilder {
 
     /// Sets the registry that holds the states of devices while their requests are answered. Agents that need these
     /// states must be given the same registry
-    /// ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    /// ([`Agent::snapshots`](singletree_agent::Agent::snapshots)).
     #[must_use]
     pub fn environments(mut self, environments: Arc<Environments>) -> Self {
         self.environments = environments;
@@ -176,6 +189,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn webhooks(mut self, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
         self.webhooks = webhooks.into_iter().collect();
+        self
+    }
+
+    /// Sets the client that delivers notices to the endpoints of webhooks. Otherwise each endpoint has one of its own, which
+    /// calls public addresses only.
+    #[must_use]
+    pub fn webhook_transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.webhook_transport = Some(transport);
         self
     }
 
@@ -206,7 +227,7 @@ impl ServerBuilder {
     /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two
     /// endpoints.
     pub fn build(self) -> Result<Server> {
-        let endpoints = WebhookService::build_endpoints(self.webhooks)?;
+        let endpoints = WebhookService::build_endpoints(self.webhooks, self.webhook_transport.as_ref())?;
         let kept = self.limits.audit_kept;
         let (documents, clock, entropy) = (self.documents, self.clock, self.entropy);
         let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
@@ -228,6 +249,7 @@ impl ServerBuilder {
         let (closing, _) = watch::channel(false);
         let shared = ServerState {
             chat: self.chat,
+            campaigns: self.campaigns,
             documents,
             agents: self.agents,
             blobs: Arc::new(Semaphore::new(self.limits.blobs)),

@@ -41,15 +41,21 @@ pub(super) async fn follow_events(
     let from = match seen.or(query.after).filter(|seen| !seen.is_empty()) {
         Some(seen) => ResumeId::decode_event_id(&seen)?,
         None => {
-            let now =
-                all.transcript(&chat, 0, 0).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+            let now = all
+                .session(&chat)
+                .transcript(0, 0)
+                .await
+                .map_err(|error| RequestProblem::from_chat_error(&error))?;
             ResumeId { event: now.last_event, within: ResumeOffset::default() }
         }
     };
     // A stream of events of a chat that does not exist would wait for ever.
-    all.session_info(&chat).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    all.session(&chat).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let events = all
-        .events(&chat, from.event.clone())
+        .session(&chat)
+        .events()
+        .after(from.event.clone())
+        .stream()
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let mut wire =

@@ -35,19 +35,23 @@ pub(super) async fn list_message_page(
     let limit = resolve_page_limit(query.limit)?;
     let from = query.from.unwrap_or_default();
     let all = telling.caller_chat();
-    let session = all.session_info(&chat).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
-    let part =
-        all.transcript(&chat, from, limit).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let session = all.session(&chat).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let part = all
+        .session(&chat)
+        .transcript(from, limit)
+        .await
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let mut projection = SteerableProjection::new(&chat, session.created_at);
     // The message before the page gives the time at which the page begins, at the earliest.
     if from > 0 {
         let before = all
-            .messages_before(&chat, from, 1)
+            .session(&chat)
+            .messages_before(from, 1)
             .await
             .map_err(|error| RequestProblem::from_chat_error(&error))?;
         before.items.iter().for_each(|item| drop(projection.convert_entry(item)));
     }
-    let failed = all.failed_turns(&chat, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
+    let failed = all.session(&chat).failed_turns(from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
     let failed = failed.map_err(|error| RequestProblem::from_chat_error(&error))?;
     // The history has the shown part of a cancelled turn, with a mark (D10).
     let mut failed = failed.into_iter().filter(|turn| !is_in_history(turn)).peekable();

@@ -58,7 +58,8 @@ impl ResumeId {
             Some((event, within)) => (event, Some(within)),
             None => (text, None),
         };
-        let event: ChatEventId = event.parse().map_err(|error| RequestProblem::from_chat_error(&error))?;
+        let event =
+            event.parse::<ChatEventId>().map_err(|error| RequestProblem::from_chat_error(&error.into()))?;
         let unknown = || {
             RequestProblem::from_chat_error(&singletree_harness::Error::EventUnknown {
                 event: text.to_owned(),

@@ -45,8 +45,8 @@ pub(super) async fn send_message(
         return Ok(stream_turn(&telling, &turn));
     }
     let SteerableInput { message, options } = read_sent_message(&telling, &chat, body).await?;
-    let turn = telling.caller_chat().submit(&chat, message, options.listen()).await;
-    let turn = turn.map_err(|errored| RequestProblem::from_errored_turn(&errored))?;
+    let turn = telling.caller_chat().session(&chat).submit(message, options.listen()).await;
+    let turn = turn.map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(telling.mark_if_replayed(&turn, stream_turn(&telling, &turn)))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn steer_running_turn(
     JsonPayload(body): JsonPayload<SendBody>,
 ) -> Result<Json<Value>, RequestProblem> {
     let all = telling.caller_chat();
-    let open = match all.open_turns(&chat).await {
+    let open = match all.session(&chat).open_turns().await {
         Ok(open) => open,
         // A chat without messages has no turn.
         Err(Error::SessionUnknown { .. }) => Vec::new(),
@@ -69,15 +69,17 @@ pub(super) async fn steer_running_turn(
     }
     let SteerableInput { message, options } = read_sent_message(&telling, &chat, body).await?;
     let turn = all
-        .steer(&chat, message, options)
+        .session(&chat)
+        .steer(message, options)
         .await
-        .map_err(|error| RequestProblem::from_errored_turn(&error))?;
+        .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(Json(json!({ "steered": true, "turnId": turn.id().to_string() })))
 }
 
 async fn find_newest_turn(telling: &HandlerContext, chat: &str) -> Result<Turn, RequestProblem> {
     let all = telling.caller_chat();
-    let newest = all.newest_turn(chat).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let newest =
+        all.session(chat).newest_turn().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let none = || RequestProblem::not_found("chat_turn_unknown", "there is no turn to resume");
     all.turn(&newest.ok_or_else(none)?.id).await.map_err(|error| RequestProblem::from_chat_error(&error))
 }

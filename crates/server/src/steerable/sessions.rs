@@ -44,7 +44,7 @@ pub(super) async fn list_sessions(
     let limit = usize::try_from(resolve_page_limit(query.limit)?).unwrap_or(usize::MAX);
     let chat = telling.caller_chat();
     if let Some(id) = &query.chat_id {
-        let found = match chat.session_info(id).await {
+        let found = match chat.session(id).info().await {
             Ok(info) => read_listed_session(&telling, &chat, &info, query.active_only).await?,
             Err(Error::SessionUnknown { .. }) => None,
             Err(error) => return Err(RequestProblem::from_chat_error(&error)),
@@ -91,7 +91,8 @@ pub(super) async fn show_session(
     Path(session): Path<String>,
 ) -> Result<Json<AgentSession>, RequestProblem> {
     let chat = telling.caller_chat();
-    let info = chat.session_info(&session).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+    let info =
+        chat.session(&session).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     read_session_record(&telling, &chat, &info)
         .await
         .map(Json)
@@ -115,7 +116,7 @@ pub(super) async fn create_session(
         (Ok(info), _) => (StatusCode::CREATED, info),
         (Err(Error::SessionExists { .. }), Some(id)) => (
             StatusCode::OK,
-            chat.session_info(id).await.map_err(|error| RequestProblem::from_chat_error(&error))?,
+            chat.session(id).info().await.map_err(|error| RequestProblem::from_chat_error(&error))?,
         ),
         (Err(error), _) => return Err(RequestProblem::from_chat_error(&error)),
     };
@@ -149,14 +150,15 @@ async fn read_session_record(
 
 /// Returns the stage of a session, and whether it takes turns: it does not after an error that ends it.
 async fn read_session_stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
-    if !chat.open_turns(session).await?.is_empty() {
+    if !chat.session(session).open_turns().await?.is_empty() {
         return Ok(("running".to_owned(), true));
     }
-    if let Some(wait) = chat.pending(Some(session), 1).await?.first() {
+    if let Some(wait) = chat.session(session).pending().await?.first() {
         return Ok((format!("suspended:{}", wait.descriptor.signal_id), true));
     }
     let newest = chat
-        .newest_turn(session)
+        .session(session)
+        .newest_turn()
         .await?
         .filter(|newest_turn| newest_turn.status == StoredTurnStatus::Errored);
     if let Some(newest) = newest {

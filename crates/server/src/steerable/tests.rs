@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use singletree_agent::{AgentLoop, ChatAgent};
+use singletree_agent::{Agent, AgentProfile};
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEvent, ChatEventKind};
 use singletree_llm::{Role, Script, ScriptedProvider};
@@ -20,10 +20,10 @@ use crate::shared::ServerState;
 /// Returns the shared state of a server that gets no requests.
 fn shared() -> Arc<ServerState> {
     let script = Script::from_json(r#"{ "model": "m", "rules": [] }"#).unwrap();
-    let agent = AgentLoop::builder(Arc::new(ScriptedProvider::new(script))).agent("a").unwrap();
+    let agent = Agent::new("a", ScriptedProvider::new(script)).build().unwrap();
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
-    let agents = [ChatAgent::new("x", "Ex", "2026-01-01T00:00:00Z")];
+    let agents = [AgentProfile::new("x", "Ex", "2026-01-01T00:00:00Z")];
     Server::builder(chat, Arc::new(store)).listed_agents(agents).build().unwrap().shared()
 }
 

@@ -23,7 +23,7 @@ pub(super) async fn find_newest_failed_turn(
     id: Option<&str>,
 ) -> Result<Option<NewestFailedTurn>, RequestProblem> {
     let read = async {
-        let newest = match chat.newest_turn(session).await {
+        let newest = match chat.session(session).newest_turn().await {
             Err(Error::SessionUnknown { .. }) => None,
             newest => newest?,
         };

@@ -82,7 +82,7 @@ async fn read_failed_turns(
     entries: &[TranscriptEntry],
 ) -> Result<Vec<FailedTurnEntry>, Error> {
     let first = entries.first().map_or(0, |entry| entry.seq);
-    match chat.failed_turns(session, first..u64::MAX, FAILED).await {
+    match chat.session(session).failed_turns(first..u64::MAX, FAILED).await {
         Err(Error::SessionUnknown { .. }) => Ok(Vec::new()),
         failed => failed,
     }
@@ -90,7 +90,7 @@ async fn read_failed_turns(
 
 /// Reads the turns that have not ended, with their messages.
 async fn read_open_turns(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Error> {
-    let turns = match chat.open_turns(session).await {
+    let turns = match chat.session(session).open_turns().await {
         Err(Error::SessionUnknown { .. }) => return Ok(Vec::new()),
         turns => turns?,
     };
@@ -107,7 +107,7 @@ async fn read_open_turns(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Er
 
 /// Reads the newest messages of a history.
 async fn read_newest_messages(chat: &Chat, session: &str, limit: u64) -> Result<Vec<TranscriptEntry>, Error> {
-    Ok(chat.newest_messages(session, limit).await?.items)
+    Ok(chat.session(session).newest_messages(limit).await?.items)
 }
 
 /// The maximum number of forks of forks through which the origins of messages are followed.
@@ -118,7 +118,7 @@ async fn find_fork_origins(chat: &Chat, session: &str) -> Result<MessageOrigins,
     let mut origins = MessageOrigins::from_session(session);
     let mut at = session.to_owned();
     for _ in 0..GENERATIONS {
-        let parent = match chat.session_info(&at).await {
+        let parent = match chat.session(&at).info().await {
             Ok(info) => info.parent,
             // The session was deleted; its messages keep its id.
             Err(Error::SessionUnknown { .. }) => None,
@@ -138,8 +138,8 @@ async fn read_history_waits(
     entries: &[TranscriptEntry],
 ) -> Result<HistoryWaits, Error> {
     let mut waits = HistoryWaits::default();
-    for wait in chat.pending(Some(session), 1).await? {
-        waits.pending.insert(wait.invocation.clone(), wait);
+    for wait in chat.session(session).pending().await? {
+        waits.pending.insert(wait.invocation.clone(), wait.wait().clone());
     }
     // Only turns of an invocation that was suspended resume.
     let turns = entries.iter().filter_map(|entry| entry.id.as_ref().map(|id| &id.turn));

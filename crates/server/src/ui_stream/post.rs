@@ -10,8 +10,7 @@ use futures_util::stream::unfold;
 use serde_json::Map;
 use singletree_durable::InvocationId;
 use singletree_harness::{
-    Answer, Chat, ChatEvent, Error, ErroredTurn, MessageAddress, MessageId, SendOptions, SignalAddress, Turn,
-    TurnId,
+    Answer, Chat, ChatEvent, Error, MessageAddress, MessageId, SendOptions, SignalAddress, Turn, TurnId,
 };
 use singletree_protocol::ui_stream::{GivenAnswer, HEADER, Posted, StreamPart, VERSION};
 
@@ -47,18 +46,18 @@ pub(super) async fn execute_page_request(
         UiOperation::Send(said) => {
             let key = said.id.as_ref().map(|id| format!("ui:{id}"));
             let options = key.into_iter().fold(build_send_options(&said, agent), SendOptions::key);
-            chat.submit(&session, said.message, options).await
+            chat.session(&session).submit(said.message, options).await
         }
         UiOperation::Again(said) => {
             let options = build_send_options(&said, agent);
-            chat.submit(&session, said.message, options).await
+            chat.session(&session).submit(said.message, options).await
         }
-        UiOperation::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
+        UiOperation::Otherwise(place, said) => chat.session(&session).edit(place, said.message).await,
         UiOperation::Retry(failed) => chat.retry(&failed, SendOptions::new().listen()).await,
         UiOperation::Regenerate(named) => {
             // The reply may belong to a message of another caller.
             telling.caller.require_scope(Scope::Read)?;
-            chat.regenerate(&session, resolve_message_target(named)?, None).await
+            chat.session(&session).regenerate(resolve_message_target(named)?).await
         }
         UiOperation::Answer(given) => {
             return answer_pending_wait(&telling, &session, given, disconnect).await;
@@ -89,7 +88,7 @@ async fn select_pending_answer(
     mut given: Vec<GivenApproval>,
 ) -> Result<GivenAnswer, RequestProblem> {
     let pending =
-        chat.pending(Some(session), 1).await.map_err(|error| RequestProblem::from_chat_error(&error))?;
+        chat.session(session).pending().await.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let is_pending = |approval: &GivenApproval| pending.iter().any(|wait| approval.named.is_same_wait(wait));
     let at = given.iter().position(is_pending).unwrap_or(given.len().saturating_sub(1));
     let GivenApproval { named, approved, reason } = given.swap_remove(at);
@@ -99,8 +98,8 @@ async fn select_pending_answer(
     Ok(GivenAnswer { signal, payload, wait: Some(wait), action: Some(action) })
 }
 
-fn problem_from_refusal(errored: Box<ErroredTurn>) -> RequestProblem {
-    RequestProblem::from_errored_turn(&errored)
+fn problem_from_refusal(error: singletree_harness::Error) -> RequestProblem {
+    RequestProblem::from_chat_error(&error)
 }
 
 fn build_send_options(said: &UiUserMessage, agent: Option<String>) -> SendOptions {

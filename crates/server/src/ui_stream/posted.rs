@@ -156,7 +156,7 @@ fn read_approval(part: &GivenPart) -> Option<GivenApproval> {
 
 /// Finds a user's message of the history by its id in the page.
 async fn find_user_message(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, RequestProblem> {
-    let len = match chat.session_info(session).await {
+    let len = match chat.session(session).info().await {
         Ok(info) => info.messages,
         Err(Error::SessionUnknown { .. }) => 0,
         Err(error) => return Err(RequestProblem::from_chat_error(&error)),
@@ -164,7 +164,8 @@ async fn find_user_message(chat: &Chat, session: &str, id: &str) -> Result<Optio
     let mut to = len;
     while to > len.saturating_sub(LOOKED_AT) {
         let part = chat
-            .messages_before(session, to, WINDOW)
+            .session(session)
+            .messages_before(to, WINDOW)
             .await
             .map_err(|error| RequestProblem::from_chat_error(&error))?;
         let from = part.items.first().map_or(0, |items| items.seq);

@@ -53,9 +53,9 @@ async fn find_turn_to_resume(
     last: bool,
 ) -> Result<Option<TurnInfo>, Error> {
     let chat = telling.caller_chat();
-    let open = chat.open_turns(session).await?.pop();
+    let open = chat.session(session).open_turns().await?.pop();
     match open {
-        None if last => chat.newest_turn(session).await,
+        None if last => chat.session(session).newest_turn().await,
         open => Ok(open),
     }
 }

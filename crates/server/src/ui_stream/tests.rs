@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEvent, ChatEventKind};
 use singletree_llm::{Role, Script, ScriptedProvider};
@@ -18,7 +18,7 @@ use crate::shared::ServerState;
 
 fn shared() -> Arc<ServerState> {
     let script = Script::from_json(r#"{ "model": "m", "rules": [] }"#).unwrap();
-    let agent = AgentLoop::builder(Arc::new(ScriptedProvider::new(script))).agent("a").unwrap();
+    let agent = Agent::new("a", ScriptedProvider::new(script)).build().unwrap();
     let store = MemoryStore::new();
     let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
     Server::builder(chat, Arc::new(store)).build().unwrap().shared()

@@ -143,7 +143,7 @@ async fn the_client_of_ag_ui_holds_the_transcript(package: &str) {
     let halfway = told["halfway"][1]["content"].as_str().unwrap();
     let whole = told["reconnectMessages"][1]["content"].as_str().unwrap();
     assert!(whole.starts_with(halfway) && halfway.len() < whole.len(), "{halfway:?} {whole:?}");
-    assert_eq!(rig.chat.turns("reconnect", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("reconnect").turns(0, 9).await.unwrap().items.len(), 1);
     rig.stop().await;
 }
 
@@ -181,7 +181,7 @@ async fn openais_own_client_for_node_is_answered_as_it_expects() {
     let suspended = error("ConflictError", json!(409), "chat_session_suspended", invalid, Value::Null);
     assert_eq!(told["suspended"], suspended);
     assert_eq!((content(&told["once"]), &told["tries"]), (&json!("You said: once"), &json!(2)));
-    assert_eq!(rig.chat.turns("once", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("once").turns(0, 9).await.unwrap().items.len(), 1);
 
     let errors = json!({
         "retryable": error("InternalServerError", json!(503), "provider_unavailable", "server_error", Value::Null),

@@ -55,8 +55,8 @@ impl World {
         let rig = Rig::builder().start_on(store.clone()).await;
         let chat = &rig.chat;
         let ChatTurnOutcome::Completed(first) = send(chat, SESSION, "say hello").await else { panic!() };
-        let png = chat.keep_blob(SESSION, b"\x89PNG\r\n\x1a\n".to_vec(), None).await.unwrap();
-        let last_event = chat.transcript(SESSION, 0, 0).await.unwrap().last_event.unwrap();
+        let png = chat.session(SESSION).keep_blob(b"\x89PNG\r\n\x1a\n".to_vec(), None).await.unwrap();
+        let last_event = chat.session(SESSION).transcript(0, 0).await.unwrap().last_event.unwrap();
         let key = rig.operator().post("/v1/keys", &json!({})).await.json()["key"]["id"].clone();
         let (mut waiting, mut turn) = (Vec::new(), first.turn.to_string());
         let (mut signal, mut action) = ("nothing".to_owned(), "0".repeat(32));
@@ -68,7 +68,8 @@ impl World {
             }
             Doing::Runs => {
                 for text in ["slow one", "slow two"] {
-                    let accepted = chat.submit(SESSION, ChatMessage::user(text), SendOptions::new()).await;
+                    let accepted =
+                        chat.session(SESSION).submit(ChatMessage::user(text), SendOptions::new()).await;
                     waiting.push(accepted.unwrap());
                 }
                 turn = waiting[0].id().to_string();
@@ -121,7 +122,7 @@ impl World {
         assert!(matches!(&again, ChatTurnOutcome::Completed(_)), "{at}: {again:?}");
         for info in chat.sessions(None, 100).await.unwrap().items {
             in_time(settled(chat, &info.session), at, "what was accepted elsewhere ends").await;
-            let turns = chat.turns(&info.session, 0, 100).await.unwrap();
+            let turns = chat.session(&info.session).turns(0, 100).await.unwrap();
             assert!(turns.items.iter().all(|it| it.status.is_ended()), "{at}: {turns:?}");
         }
         let store = Arc::new(self.store.clone());
@@ -132,17 +133,17 @@ impl World {
 }
 
 async fn send(chat: &Chat, session: &str, text: &str) -> ChatTurnOutcome {
-    chat.send(session, ChatMessage::user(text)).await
+    chat.session(session).send(ChatMessage::user(text)).await
 }
 
 /// Waits until no turn of a session is open and nothing is pending: pending approvals are denied.
 async fn settled(chat: &Chat, session: &str) {
     loop {
-        let open = match chat.open_turns(session).await {
+        let open = match chat.session(session).open_turns().await {
             Err(Error::SessionUnknown { .. }) => return,
             open => open.unwrap(),
         };
-        let pending = chat.pending(Some(session), 1).await.unwrap();
+        let pending = chat.session(session).pending().await.unwrap();
         match (open.is_empty(), pending.first()) {
             (true, None) => return,
             (true, Some(wait)) => {

@@ -50,7 +50,7 @@ async fn come_and_go(rig: &Rig, client: &Client, (path, body): (&str, Value)) {
 /// Waits until nobody follows the session.
 async fn alone(rig: &Rig) {
     within(async {
-        while rig.chat.followers("s").unwrap() > 0 {
+        while rig.chat.session("s").followers().unwrap() > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -58,7 +58,7 @@ async fn alone(rig: &Rig) {
 }
 
 async fn status(rig: &Rig) -> StoredTurnStatus {
-    rig.chat.newest_turn("s").await.unwrap().unwrap().status
+    rig.chat.session("s").newest_turn().await.unwrap().unwrap().status
 }
 
 /// Lets time pass until the turn is cancelled.
@@ -70,7 +70,7 @@ async fn is_cancelled(rig: &Rig) {
         }
     })
     .await;
-    let turn = rig.chat.newest_turn("s").await.unwrap().unwrap();
+    let turn = rig.chat.session("s").newest_turn().await.unwrap().unwrap();
     let outcome = rig.chat.turn(&turn.id).await.unwrap().outcome().await;
     assert!(format!("{outcome:?}").contains("chat_turn_cancelled"), "{outcome:?}");
 }
@@ -147,7 +147,7 @@ async fn a_turn_that_somebody_else_follows_is_cancelled_when_that_one_is_gone_to
     within(second.json()).await.unwrap();
     drop(first);
     within(async {
-        while rig.chat.followers("s").unwrap() > 1 {
+        while rig.chat.session("s").followers().unwrap() > 1 {
             tokio::task::yield_now().await;
         }
     })
@@ -171,7 +171,7 @@ async fn who_waits_for_the_outcome_alone_and_hangs_up_has_the_turn_cancelled() {
     let (path, body) = native();
     let waiting = tokio::spawn(async move { client.post(path, &body).await });
     within(async {
-        while rig.chat.followers("s").unwrap() == 0 {
+        while rig.chat.session("s").followers().unwrap() == 0 {
             tokio::task::yield_now().await;
         }
     })

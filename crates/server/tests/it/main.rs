@@ -7,6 +7,7 @@ mod administration;
 mod agui;
 mod bad_input;
 mod blobs;
+mod campaigns;
 mod canary;
 mod clients;
 mod closed_connections;

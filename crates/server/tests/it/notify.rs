@@ -48,7 +48,7 @@ fn telling_at(receiver: &Receiver) -> RigBuilder {
 }
 
 async fn outcome(chat: &Chat, session: &str, text: &str) -> Arc<ChatTurnOutcome> {
-    let turn = chat.submit(session, ChatMessage::user(text), SendOptions::new()).await.unwrap();
+    let turn = chat.session(session).submit(ChatMessage::user(text), SendOptions::new()).await.unwrap();
     within(turn.outcome()).await
 }
 
@@ -57,10 +57,11 @@ async fn suspend(chat: &Chat, session: &str) {
 }
 
 async fn approve(chat: &Chat, session: &str) {
-    let pending = chat.pending(Some(session), 9).await.unwrap().remove(0);
+    let pending = chat.session(session).pending().await.unwrap().remove(0);
     let payload = json!({ "approved": true }).as_object().unwrap().clone();
-    let answer = Answer::new(payload).to(pending.wait.no, pending.wait.action.unwrap()).from("ann");
-    let address = SignalAddress::Session { session: session.into(), signal: pending.descriptor.signal_id };
+    let answer = Answer::new(payload).to(pending.wait.no, pending.wait.action.clone().unwrap()).from("ann");
+    let address =
+        SignalAddress::Session { session: session.into(), signal: pending.descriptor.signal_id.clone() };
     within(chat.answer(address, answer).await.unwrap().outcome()).await;
 }
 
@@ -94,7 +95,7 @@ async fn what_waits_what_came_of_it_and_what_failed_is_told_signed_and_without_c
     let link = "https://chat.example.com/{tenant}/{session}#{signal}";
     let rig = telling(vec![webhook("default", receiver.url()).link_template(link)]).start().await;
     suspend(&rig.chat, "a b").await;
-    let wait = rig.chat.pending(Some("a b"), 9).await.unwrap().remove(0);
+    let wait = rig.chat.session("a b").pending().await.unwrap().remove(0);
     let told = receiver.next().await;
     check_signature(&told);
     assert_eq!(told.header("content-type"), "application/json");
@@ -297,7 +298,7 @@ async fn dying(store: &MemoryStore, n: u64, land: FailedWriteEffect, receiver: &
     let rig = telling_at(receiver).start_on(failing).await;
     // The server's writes at its start come before the turn, so that none falls between the turn's end and the removal.
     settle().await;
-    let suspended = match rig.chat.submit("s", ChatMessage::user("send"), SendOptions::new()).await {
+    let suspended = match rig.chat.session("s").submit(ChatMessage::user("send"), SendOptions::new()).await {
         Ok(turn) => within(turn.outcome()).await.as_str() == "suspended",
         Err(_) => false,
     };
@@ -373,7 +374,7 @@ fn hasty(webhook: Webhook) -> RigBuilder {
 
 async fn hurry(chat: &Chat, session: &str) {
     let options = SendOptions::new().agent("hasty");
-    let turn = chat.submit(session, ChatMessage::user("send"), options).await.unwrap();
+    let turn = chat.session(session).submit(ChatMessage::user("send"), options).await.unwrap();
     assert_eq!(within(turn.outcome()).await.as_str(), "suspended");
 }
 
@@ -442,7 +443,7 @@ async fn nobody_is_told_of_a_session_that_was_deleted() {
     suspend(&rig.chat, "s").await;
     receiver.next().await;
     stored(&rig, "default", 1).await;
-    rig.chat.delete_session("s", None).await.unwrap();
+    rig.chat.session("s").delete(None).await.unwrap();
     for _ in 0..100 {
         rig.clock.advance(SECOND);
         settle().await;

@@ -35,7 +35,7 @@ async fn telling(url: String) -> Rig {
 }
 
 async fn suspend(rig: &Rig) {
-    let turn = rig.chat.submit("s", ChatMessage::user("send"), SendOptions::new()).await.unwrap();
+    let turn = rig.chat.session("s").submit(ChatMessage::user("send"), SendOptions::new()).await.unwrap();
     assert_eq!(within(turn.outcome()).await.as_str(), "suspended");
 }
 

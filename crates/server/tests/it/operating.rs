@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use hyper::Method;
 use serde_json::{Value, json};
+use singletree_env::RandomSource;
 use singletree_http::{Redactor, Secret};
-use singletree_server::{AccessPolicy, Entropy, LogSink, Telemetry};
+use singletree_server::{AccessPolicy, LogSink, Telemetry};
 
 use crate::support::agents::CANARY;
 use crate::support::rig::within;
@@ -220,8 +221,8 @@ async fn pages_of_elsewhere_may_ask_where_they_are_named() {
 #[derive(Debug)]
 struct Dry;
 
-impl Entropy for Dry {
-    fn fill_random_bytes(&self, bytes: &mut [u8]) {
+impl RandomSource for Dry {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
         // The operator's key is drawn while the server is built: 32 bytes; an id has 8.
         assert!(bytes.len() == 32, "there is none, says {CANARY}");
     }

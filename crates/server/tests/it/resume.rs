@@ -247,9 +247,9 @@ fn gist_of(event: &Value) -> Value {
 
 /// Reads the durable log.
 async fn log(chat: &Chat) -> Vec<Value> {
-    let mut events = Box::pin(chat.events("s", None).await.unwrap());
+    let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
     let mut log = Vec::new();
-    let length = chat.transcript("s", 0, 0).await.unwrap().last_event.unwrap().seq + 1;
+    let length = chat.session("s").transcript(0, 0).await.unwrap().last_event.unwrap().seq + 1;
     while (log.len() as u64) < length {
         log.push(gist(&events.next().await.unwrap().unwrap()));
     }

@@ -17,7 +17,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_durable::{SessionId, SessionKey, StoredBlob, TenantId};
+use singletree_server::AccessPolicy;
 
+use crate::campaigns::story_plan;
 use crate::support::rig::within;
 use crate::support::{Answer, Client, Rig};
 use table::{Entry, TABLE};
@@ -32,11 +34,12 @@ pub(crate) struct Names {
     pub(crate) digest: String,
     pub(crate) key: String,
     pub(crate) event: String,
+    pub(crate) campaign: String,
 }
 
 impl Names {
     /// Returns each id with the name of its placeholder in paths.
-    fn all(&self) -> [(&'static str, &str); 7] {
+    fn all(&self) -> [(&'static str, &str); 8] {
         [
             ("session", &self.session),
             ("turn", &self.turn),
@@ -45,6 +48,7 @@ impl Names {
             ("digest", &self.digest),
             ("key", &self.key),
             ("event", &self.event),
+            ("campaign", &self.campaign),
         ]
     }
 
@@ -84,6 +88,7 @@ impl Names {
             digest: other(&self.digest),
             key: other(&self.key),
             event: format!("{epoch}.{seq}"),
+            campaign: format!("cmp_{}", other(&self.campaign["cmp_".len()..])),
         }
     }
 }
@@ -100,7 +105,9 @@ const EVERYTHING: [&str; 4] = ["read", "write", "approve", "admin"];
 
 impl World {
     async fn new() -> Self {
-        let rig = Rig::asking().await;
+        let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
+        let rig = Rig::builder().campaigns(story_plan());
+        let rig = rig.server(|it| it.access_policy(policy)).start().await;
         rig.pace.run_free();
         let (key, a) = client_of(&rig, "a").await;
         let (_, b) = client_of(&rig, "b").await;
@@ -117,6 +124,9 @@ impl World {
         };
         rig.documents.keep_blob(&session, blob).await.unwrap();
         let text = |it: &Value| it.as_str().unwrap().to_owned();
+        // With a plan that waits for its approval: nothing happens in it by itself.
+        let begun = json!({ "goal": "Send the letters.", "tasks": story_plan() });
+        let campaign = a.post("/v1/campaigns", &begun).await.json()["id"].clone();
         let names = Names {
             session: "mine".into(),
             turn: text(&turn),
@@ -125,6 +135,7 @@ impl World {
             digest,
             key,
             event: text(&page["last_event"]),
+            campaign: text(&campaign),
         };
         Self { rig, a, b, names }
     }

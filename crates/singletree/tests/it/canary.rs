@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use singletree::agent::AgentLoop;
 
 use singletree::http::{HttpClient, HttpLimits, Secret};
 use singletree::narration::{NarrationMessage, NarrationOwner, NarrationSink};
 use singletree::providers::{HttpProvider, Wire};
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, SqliteStore};
+use singletree::{Agent, Chat, ChatMessage, ChatTurnOutcome, SendOptions, SqliteStore};
 
 const KEY: &str = "canary-7Qx2mV9aLr4tWk8ZpB3n";
 /// Half a key is a leak, too.
@@ -99,7 +98,7 @@ fn chat(store: SqliteStore, address: SocketAddr, told: Arc<Told>) -> Chat {
         .key(Secret::new(KEY))
         .build()
         .unwrap();
-    let agent = AgentLoop::builder(Arc::new(provider)).agent("asker").unwrap();
+    let agent = Agent::new("asker", provider).build().unwrap();
     Chat::builder().agent(agent).narration(told).open(store).unwrap()
 }
 
@@ -116,7 +115,8 @@ async fn nothing_that_a_chat_tells_or_stores_of_a_failed_call_holds_the_key() {
         let told = Arc::new(Told::default());
         let store = SqliteStore::open(folder.path().join("x.db")).await.unwrap();
         let chat = chat(store, serve(answer), told.clone());
-        let turn = chat.submit("s", ChatMessage::user("Hello"), SendOptions::new().listen()).await.unwrap();
+        let turn =
+            chat.session("s").submit(ChatMessage::user("Hello"), SendOptions::new().listen()).await.unwrap();
         let mut shown: Vec<String> = Vec::new();
         let mut events = std::pin::pin!(turn.events());
         while let Some(event) = events.next().await {

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree::agent::{AgentLoop, Approve};
+use singletree::agent::ApprovalPolicy;
 use singletree::durable::{Journal, JournalMaintenance};
-use singletree::harness::Agent;
+use singletree::harness::GraphAgent;
 use singletree::llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result as Asked, ToolDefinition,
 };
 use singletree::tools::{Effect, Invocation, Output, Recovery, Result as Called, Tool, ToolLimits, Toolbox};
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore, SendOptions};
+use singletree::{Agent, Chat, ChatMessage, ChatTurnOutcome, MemoryStore, SendOptions};
 use singletree_providers::{HttpProvider, Wire};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
@@ -91,15 +91,15 @@ impl Provider for Limited {
     }
 }
 
-fn agent(server: &Arc<Server>) -> Agent {
+fn agent(server: &Arc<Server>) -> GraphAgent {
     let provider = HttpProvider::builder(server.wire, "m", server.clone()).build().unwrap();
     let tools = vec![Does::shared("look", Effect::Read), Does::shared("act", Effect::SafeWrite)];
     let limits = ToolLimits { time: Duration::from_secs(5), output_bytes: 1000 };
-    AgentLoop::builder(Arc::new(Limited(provider)))
-        .system("Be brief.")
+    Agent::new("a", Limited(provider))
+        .instructions("Be brief.")
         .toolbox(Toolbox::new(tools, limits).unwrap())
-        .approve(Approve::default())
-        .agent("a")
+        .ask_before(ApprovalPolicy::default())
+        .build()
         .unwrap()
 }
 
@@ -121,8 +121,11 @@ fn assert_accepted(server: &Server, place: &str) {
 
 /// Goes on after whatever happened; the reply shows that the server took the history.
 async fn go_on(chat: &Chat, server: &Server, place: &str) {
-    let outcome =
-        tokio::time::timeout(Duration::from_secs(20), chat.send(SESSION, ChatMessage::user("Go on."))).await;
+    let outcome = tokio::time::timeout(
+        Duration::from_secs(20),
+        chat.session(SESSION).send(ChatMessage::user("Go on.")),
+    )
+    .await;
     let ChatTurnOutcome::Completed(turn) = outcome.unwrap() else { panic!("{:?}, {place}", server.wire) };
     assert_eq!(turn.replies.last().unwrap().text(), "All done.", "{place}");
     assert_accepted(server, place);
@@ -133,7 +136,7 @@ async fn dies(wire: Wire, n: u64, land: FailedWriteEffect) -> bool {
     let (server, store) = (Server::new(wire), MemoryStore::new());
     let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = open(&server, dying.clone());
-    let asked = first.submit(SESSION, ChatMessage::user("Go."), SendOptions::new().key("k")).await;
+    let asked = first.session(SESSION).submit(ChatMessage::user("Go."), SendOptions::new().key("k")).await;
     if let Ok(turn) = asked {
         drop(turn.outcome().await);
     }
@@ -167,7 +170,7 @@ async fn a_process_that_dies_at_any_write_of_a_tool_loop_leaves_a_history_that_t
 async fn cancelled(wire: Wire, pieces: usize) -> bool {
     let server = Server::gated(wire, pieces);
     let chat = open(&server, MemoryStore::new());
-    let turn = chat.submit(SESSION, ChatMessage::user("Go."), SendOptions::new()).await.unwrap();
+    let turn = chat.session(SESSION).submit(ChatMessage::user("Go."), SendOptions::new()).await.unwrap();
     tokio::select! {
         outcome = turn.outcome() => {
             assert!(matches!(*outcome, ChatTurnOutcome::Completed(_)), "{outcome:?}");

@@ -1,6 +1,6 @@
 //! The preconditions of a batch, looked up in the transaction that writes it.
 
-use singletree_durable::{BatchPrecondition, Counters, FencingToken, StoredTurnStatus, StoredWaitStatus};
+use singletree_durable::{BatchPrecondition, Counters, StoredTurnStatus, StoredWaitStatus};
 
 use super::{TargetSession, fork, session};
 use crate::column;
@@ -8,14 +8,6 @@ use crate::error::{BatchFailure, refuse_batch};
 use crate::meter::{BoundValue, WriteTransaction};
 use crate::number::pack_row_key;
 use crate::word::ColumnKeyword;
-
-/// Checks that the writer's fence is the store's.
-pub(super) fn check_fence(scribe: &WriteTransaction<'_>, fence: FencingToken) -> Result<(), BatchFailure> {
-    if scribe.fence == fence {
-        return Ok(());
-    }
-    refuse_batch(format!("the fence is {} (it is {})", fence.0, scribe.fence.0))
-}
 
 /// Checks one requirement.
 pub(super) fn check_requirement(

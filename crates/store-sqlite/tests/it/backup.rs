@@ -58,7 +58,7 @@ async fn a_backup_under_load_is_one_moment_of_the_database_and_opens() {
 async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_ownerless() {
     let (scratch, store) = store().await;
     let open = RowMutation::Turn(singletree_durable::TurnRow {
-        fence: store.fence(),
+        fence: store.read_newest_fence().await.unwrap(),
         ..turn(0, StoredTurnStatus::Accepted)
     });
     store.apply(batch(&store, "s", [RowMutation::Head(head(1)), open])).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_backup_is_another_log_each_time_it_is_put_back_and_its_turns_are_owne
     for path in [&first, &second, &third] {
         let copy = SqliteStore::open(path).await.unwrap();
         assert_eq!(copy.read_ownerless_turns(None, 9).await.unwrap().len(), 1);
-        assert!(copy.fence() > store.fence());
+        assert!(copy.read_newest_fence().await.unwrap() > store.read_newest_fence().await.unwrap());
         epochs.push(copy.log_epoch().to_owned());
         copy.close().await;
         assert_eq!(SqliteStore::open(path).await.unwrap().log_epoch(), epochs[epochs.len() - 1]);

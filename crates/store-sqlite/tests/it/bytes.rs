@@ -9,8 +9,9 @@ use singletree_durable::{
     RowMutation, SessionHead, StoredTurnStatus, StoredWaitStatus, Timestamp, TurnRow, WaitRow,
 };
 use singletree_store_sqlite::{CommitDurability, SqliteStore};
+use singletree_store_testing::acquire_blocking;
 
-use crate::made::{Scratch, at, batch, event, head, invocation, item, json, place, turn, wait};
+use crate::made::{Scratch, at, batch, event, head, invocation, item, json, key, place, turn, wait};
 
 /// Returns an id as random as ids are: their index is not filled in order.
 fn id(no: u64) -> String {
@@ -47,7 +48,7 @@ impl Talk {
         TurnRow {
             invocation: invocation(&id(invocation_no)),
             accepted_at: Self::now(no),
-            fence: self.store.fence(),
+            fence: acquire_blocking(&self.store, &key("s")).unwrap(),
             ..turn(no, StoredTurnStatus::Accepted)
         }
     }

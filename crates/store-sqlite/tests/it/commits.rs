@@ -38,7 +38,8 @@ fn break_commits(path: &Path) -> Connection {
 }
 
 fn mend_commits(shell: &Connection) {
-    shell.execute_batch("DROP TRIGGER breaks; DROP TABLE part; DROP TABLE whole;").unwrap();
+    // Not by a change of the schema, after which a reader would prepare its statements again.
+    shell.execute_batch("INSERT INTO whole VALUES (1)").unwrap();
 }
 
 fn all() -> ItemRange {

@@ -28,11 +28,15 @@ impl Files {
     async fn stores(&self) -> Result<ContractStores> {
         let store = SqliteStore::open(self.path()).await?;
         self.last.lock().unwrap().1 = Some(store.clone());
+        Ok(Self::handles(store))
+    }
+
+    fn handles(store: SqliteStore) -> ContractStores {
         let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
         let (upkeep, paused, checkpoints) = (journal.clone(), journal.clone(), journal.clone());
         let documents = journal.clone();
-        Ok(ContractStores { sessions, upkeep, paused, checkpoints, documents, journal })
+        ContractStores { sessions, upkeep, paused, checkpoints, documents, journal }
     }
 }
 
@@ -50,6 +54,13 @@ impl StoreFactory for Files {
                 store.close().await;
             }
             self.stores().await
+        })
+    }
+
+    fn open_beside(&self) -> BoxFuture<'_, Result<ContractStores>> {
+        Box::pin(async {
+            let first = self.last.lock().unwrap().1.clone().expect("a store was opened");
+            Ok(Self::handles(first.open_beside().await?))
         })
     }
 

@@ -73,7 +73,7 @@ async fn a_killed_writer_frees_the_lock_and_every_answered_batch_is_there() {
         }
 
         let store = SqliteStore::open(&scratch.path).await.unwrap();
-        assert_eq!(store.fence(), FencingToken(2));
+        assert_eq!(store.read_newest_fence().await.unwrap(), FencingToken(2));
         let all = ItemRange::Numbers { from: 0, to: u64::MAX };
         let found = store.read_items(&key("s"), &all).await.unwrap();
         let landed = found.len() as u64;

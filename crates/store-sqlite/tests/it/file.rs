@@ -64,7 +64,7 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
         "store_format_unsupported"
     );
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    assert_eq!((store.fence().0, store.log_epoch().len()), (1, 16));
+    assert_eq!((store.read_newest_fence().await.unwrap().0, store.log_epoch().len()), (1, 16));
     let file = Connection::open(&scratch.path).unwrap();
     let pragma = |name: &str| -> String {
         file.query_row(&format!("SELECT \"{name}\" || '' FROM pragma_{name}"), [], |it| it.get(0)).unwrap()

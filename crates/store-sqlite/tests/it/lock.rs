@@ -2,8 +2,9 @@
 
 use singletree_durable::{Error, FencingToken, Journal, PausedStore, RowMutation};
 use singletree_store_sqlite::{CommitDurability, SqliteStore};
+use singletree_store_testing::acquire_blocking;
 
-use crate::made::{batch, head, invocation, key, scratch, store, tenant};
+use crate::made::{batch, batch_under, head, invocation, key, scratch, store, tenant};
 
 #[tokio::test]
 async fn a_second_writer_is_refused_with_pid_and_command_until_the_first_closes() {
@@ -20,14 +21,16 @@ async fn a_second_writer_is_refused_with_pid_and_command_until_the_first_closes(
     store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
 
     let clone = store.clone();
+    let before = acquire_blocking(&store, &key("s")).unwrap();
     store.close().await;
-    assert!(matches!(clone.apply(batch(&clone, "s", [])).await, Err(Error::Closed)));
+    assert!(matches!(clone.apply(batch_under(before, &key("s"), [])).await, Err(Error::Closed)));
+    assert!(matches!(clone.acquire(&key("s")).await, Err(Error::Closed)));
     assert!(matches!(clone.read_session(&key("s")).await, Err(Error::Closed)));
     let again =
         SqliteStore::options(&scratch.path).durability(CommitDurability::Normal).open().await.unwrap();
-    assert_eq!(again.fence(), FencingToken(store.fence().0 + 1));
-    let stale = again.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await;
-    assert!(matches!(stale, Err(Error::Refused { .. })), "{stale:?}");
+    assert_eq!(acquire_blocking(&again, &key("s")).unwrap(), FencingToken(before.0 + 1));
+    let stale = again.apply(batch_under(before, &key("s"), [RowMutation::Head(head(2))])).await;
+    assert!(matches!(stale, Err(Error::LeaseLost { .. })), "{stale:?}");
 }
 
 #[tokio::test]
@@ -50,10 +53,13 @@ async fn a_reader_works_beside_a_writer_and_alone_and_writes_nothing() {
     let (scratch, store) = store().await;
     store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap();
     let reader = SqliteStore::open_read_only(&scratch.path).await.unwrap();
-    assert_eq!((reader.fence(), reader.log_epoch()), (store.fence(), store.log_epoch()));
+    let fence = store.read_newest_fence().await.unwrap();
+    assert_eq!((reader.read_newest_fence().await.unwrap(), reader.log_epoch()), (fence, store.log_epoch()));
     store.apply(batch(&store, "s", [RowMutation::Head(head(2))])).await.unwrap();
     assert_eq!(reader.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
-    assert!(matches!(reader.apply(batch(&reader, "s", [RowMutation::Delete])).await, Err(Error::Closed)));
+    assert!(matches!(reader.acquire(&key("s")).await, Err(Error::Closed)));
+    let written = reader.apply(batch_under(fence, &key("s"), [RowMutation::Delete])).await;
+    assert!(matches!(written, Err(Error::Closed)), "{written:?}");
     let claim = reader.claim(&tenant("default"), &invocation("i")).await;
     assert!(matches!(claim, Err(Error::Closed)), "{claim:?}");
     reader.close().await;
@@ -62,7 +68,7 @@ async fn a_reader_works_beside_a_writer_and_alone_and_writes_nothing() {
 
     let alone = SqliteStore::open_read_only(&scratch.path).await.unwrap();
     assert_eq!(alone.read_session(&key("s")).await.unwrap().unwrap().head, head(2));
-    assert_eq!(alone.fence(), store.fence());
+    assert_eq!(alone.read_newest_fence().await.unwrap(), fence);
 }
 
 #[test]

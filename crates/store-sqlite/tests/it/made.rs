@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use singletree_durable::{
-    Batch, Counters, EventRow, InvocationId, ItemPlacement, Journal, JsonDocument, ListItemRow, RowMutation,
-    SessionHead, SessionId, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus, TenantId,
-    Timestamp, TurnRow, WaitRow,
+    Batch, Counters, EventRow, FencingToken, InvocationId, ItemPlacement, JsonDocument, ListItemRow,
+    RowMutation, SessionHead, SessionId, SessionKey, StoredTurnKind, StoredTurnStatus, StoredWaitStatus,
+    TenantId, Timestamp, TurnRow, WaitRow,
 };
 use singletree_store_sqlite::SqliteStore;
+use singletree_store_testing::acquire_blocking;
 
 /// A scratch folder and the database's name in it.
 pub(crate) struct Scratch {
@@ -64,7 +65,15 @@ pub(crate) fn batch_for(
     key: &SessionKey,
     puts: impl IntoIterator<Item = RowMutation>,
 ) -> Batch {
-    let mut batch = Batch::new(key.clone(), store.fence());
+    batch_under(acquire_blocking(store, key).unwrap(), key, puts)
+}
+
+pub(crate) fn batch_under(
+    fence: FencingToken,
+    key: &SessionKey,
+    puts: impl IntoIterator<Item = RowMutation>,
+) -> Batch {
+    let mut batch = Batch::new(key.clone(), fence);
     batch.puts.extend(puts);
     batch
 }

@@ -99,13 +99,14 @@ async fn requirements_see_the_state_before_the_batch_and_puts_see_those_before_t
 }
 
 #[tokio::test]
-async fn another_fence_is_refused_whatever_else_the_batch_says() {
+async fn another_fence_is_refused_as_lost_whatever_else_the_batch_says() {
     // ruling D4
     let (_scratch, store) = store().await;
-    for fence in [FencingToken(store.fence().0 - 1), FencingToken(store.fence().0 + 1)] {
+    let own = store.acquire(&key("s")).await.unwrap().fence;
+    for fence in [FencingToken(own.0 - 1), FencingToken(own.0 + 1)] {
         let mut stale = Batch::new(key("s"), fence);
         stale.put(RowMutation::Head(head(1)));
-        assert!(matches!(store.apply(stale).await, Err(Error::Refused { .. })), "{fence:?}");
+        assert!(matches!(store.apply(stale).await, Err(Error::LeaseLost { .. })), "{fence:?}");
     }
     assert_eq!(store.read_session(&key("s")).await.unwrap(), None);
 }

@@ -277,13 +277,13 @@ async fn same(steps: Vec<Step>) {
                 let puts = fork(&from, &names);
                 let mut batch = batch_for(&file, &key, puts);
                 let one = verdict(file.apply(batch.clone()).await);
-                batch.fence = memory.fence();
+                batch.fence = memory.acquire(&key).await.unwrap().fence;
                 (one, verdict(memory.apply(batch).await))
             }
             Step::Delete(key) => {
                 let mut batch = batch_for(&file, &key, [RowMutation::Delete]);
                 let one = verdict(file.apply(batch.clone()).await);
-                batch.fence = memory.fence();
+                batch.fence = memory.acquire(&key).await.unwrap().fence;
                 (one, verdict(memory.apply(batch).await))
             }
             Step::Reopen => {

@@ -11,6 +11,7 @@ use singletree_durable::{
     WaitRow, WaitRowQuery,
 };
 use singletree_store_sqlite::{CommitDurability, SqliteStore};
+use singletree_store_testing::acquire_blocking;
 
 use crate::made::{Scratch, at, event, head, invocation, item, key_of, scratch, turn, wait};
 
@@ -301,11 +302,14 @@ fn fenced((batch, fencing): &(Batch, Fencing), own: FencingToken) -> Batch {
 
 /// Hands batches over one after the other, and waits for all.
 async fn apply(journal: &dyn Journal, batches: &[(Batch, Fencing)]) -> Vec<Result<(), &'static str>> {
-    let landing: Vec<_> = batches.iter().map(|it| journal.apply(fenced(it, journal.fence()))).collect();
+    let own: Vec<_> =
+        batches.iter().map(|(batch, _)| acquire_blocking(journal, &batch.key).unwrap()).collect();
+    let landing: Vec<_> = batches.iter().zip(own).map(|(it, own)| journal.apply(fenced(it, own))).collect();
     let mut answers = Vec::new();
     for landing in landing {
         answers.push(landing.await.map_err(|it| match it {
             Error::Refused { .. } => "refused",
+            Error::LeaseLost { .. } => "lost",
             other => panic!("{other}"),
         }));
     }
@@ -325,7 +329,8 @@ impl Twins {
                 assert_eq!(file, memory, "{batches:?}");
             }
         }
-        assert_eq!(self.file.fence(), self.memory.fence());
+        let (file, memory) = (self.file.read_newest_fence().await, self.memory.read_newest_fence().await);
+        assert_eq!(file.unwrap(), memory.unwrap());
     }
 
     async fn compare(&self) {

@@ -12,7 +12,7 @@ use crate::made::{at, batch_for, head, key_of, store, turn, wait};
 async fn ownerless_turns_are_those_without_outcome_of_an_earlier_fence_in_order() {
     // ruling D4
     let (scratch, store) = store().await;
-    let fence = store.fence();
+    let fence = store.read_newest_fence().await.unwrap();
     let open = |no| TurnRow { fence, ..turn(no, StoredTurnStatus::Accepted) };
     for (tenant, session) in [("b", "a"), ("a", "z"), ("a", "b")] {
         let done = TurnRow { fence, ..turn(1, StoredTurnStatus::Completed) };
@@ -27,7 +27,7 @@ async fn ownerless_turns_are_those_without_outcome_of_an_earlier_fence_in_order(
     assert_eq!(store.read_ownerless_turns(None, 99).await.unwrap(), []);
     store.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let claimed = TurnRow { fence: store.fence(), ..open(0) };
+    let claimed = TurnRow { fence: store.read_newest_fence().await.unwrap(), ..open(0) };
     store.apply(batch_for(&store, &key_of("a", "z"), [RowMutation::Turn(claimed)])).await.unwrap();
 
     let expected = [("a", "b", 0), ("a", "b", 2), ("a", "z", 2), ("b", "a", 0), ("b", "a", 2)]
@@ -36,7 +36,7 @@ async fn ownerless_turns_are_those_without_outcome_of_an_earlier_fence_in_order(
     assert_eq!(store.read_ownerless_turns(None, 2).await.unwrap(), expected[..2]);
     let past = (key_of("a", "b"), 2);
     assert_eq!(store.read_ownerless_turns(Some(&past), 2).await.unwrap(), expected[2..4]);
-    assert_eq!(store.fence(), FencingToken(fence.0 + 1));
+    assert_eq!(store.read_newest_fence().await.unwrap(), FencingToken(fence.0 + 1));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use singletree_durable::{DocumentStore, ItemRange, Journal, RowMutation};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::crash::{child, say};
-use crate::made::{batch, head, item, key, scratch};
+use crate::made::{batch, batch_under, head, item, key, scratch};
 
 /// A small disk in memory, unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
@@ -158,7 +158,7 @@ async fn a_file_that_may_only_be_read_is_told_by_category() {
 async fn a_probe_commits_and_leaves_the_file_as_it_was() {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
-    let (commits, fence) = (store.commit_count(), store.fence());
+    let (commits, fence) = (store.commit_count(), store.read_newest_fence().await.unwrap());
     store.probe_write().await.unwrap();
     assert_eq!(store.commit_count(), commits + 1);
     // Each probe writes a page: nothing less shows that the disk takes one.
@@ -168,7 +168,8 @@ async fn a_probe_commits_and_leaves_the_file_as_it_was() {
     assert_ne!(std::fs::read(&log).unwrap(), before);
     store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
     store.close().await;
-    assert_eq!(SqliteStore::open_read_only(&scratch.path).await.unwrap().fence(), fence);
+    let reader = SqliteStore::open_read_only(&scratch.path).await.unwrap();
+    assert_eq!(reader.read_newest_fence().await.unwrap(), fence);
 }
 
 // Finding C11
@@ -179,11 +180,14 @@ async fn a_probe_tells_a_writer_that_another_one_has_taken_over() {
     store.probe_write().await.unwrap();
     // As a second process does whose lock does not work.
     let shell = rusqlite::Connection::open(&scratch.path).unwrap();
+    let own = store.acquire(&key("s")).await.unwrap().fence;
     shell.execute("UPDATE meta SET fence = fence + 1", []).unwrap();
+    let lost = store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap_err();
+    assert_eq!(lost.category(), "store_fenced", "{lost:?}");
     let fenced = store.probe_write().await.unwrap_err();
     assert_eq!(fenced.category(), "store_fenced", "{fenced:?}");
     let found: i64 = shell.query_row("SELECT fence FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(u64::try_from(found).unwrap(), store.fence().0 + 1, "the probe has changed nothing");
+    assert_eq!(u64::try_from(found).unwrap(), own.0 + 1, "the probe has changed nothing");
 }
 
 // Finding S9
@@ -194,13 +198,15 @@ async fn nothing_is_written_to_a_file_that_is_not_at_its_path_until_it_is_back()
     let elsewhere = scratch.dir.path().join("elsewhere.db");
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     store.apply(batch(&store, "s", [RowMutation::Head(head(0))])).await.unwrap();
+    let fence = store.acquire(&key("s")).await.unwrap().fence;
     for replaced in [false, true] {
         std::fs::rename(&scratch.path, &elsewhere).unwrap();
         if replaced {
             std::fs::write(&scratch.path, "another file").unwrap();
         }
         assert_eq!(store.probe_write().await.unwrap_err().category(), "store_displaced", "{replaced}");
-        let refused = store.apply(batch(&store, "s", [RowMutation::Head(head(1))])).await.unwrap_err();
+        let late = batch_under(fence, &key("s"), [RowMutation::Head(head(1))]);
+        let refused = store.apply(late).await.unwrap_err();
         assert_eq!(refused.category(), "store_displaced", "{replaced}");
         std::fs::rename(&elsewhere, &scratch.path).unwrap();
         store.probe_write().await.unwrap();

@@ -35,6 +35,10 @@ pub trait StoreFactory: fmt::Debug + Send + Sync {
     /// Drops `old`, as if its process died, and opens the same store again, as the next process would.
     fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>>;
 
+    /// Opens another handle on the store that was opened last, beside the first one: another owner, to whom sessions go
+    /// when it acquires them, as if the lease of the first had ended without its knowledge.
+    fn open_beside(&self) -> BoxFuture<'_, Result<ContractStores>>;
+
     /// Reads all audit rows of the store that was opened last. The store traits have no such method.
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>>;
 }
@@ -76,6 +80,12 @@ pub(super) fn ensure_that(holds: bool, what: impl FnOnce() -> String) -> Verdict
 pub(super) fn ensure_refused<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
     let is_refused = matches!(answer, Err(Error::Refused { .. }));
     ensure_that(is_refused, || format!("{what}: expected store_refused, found {answer:?}"))
+}
+
+/// Fails unless the store refused the call because the session is not held under its fence.
+pub(super) fn ensure_lease_lost<T: fmt::Debug>(what: &str, answer: &Result<T>) -> Verdict {
+    let is_lost = matches!(answer, Err(Error::LeaseLost { .. }));
+    ensure_that(is_lost, || format!("{what}: expected store_lease_lost, found {answer:?}"))
 }
 
 /// Fails unless the call ended with a write conflict.

@@ -2,8 +2,8 @@
 
 use super::bench::StoreFactory;
 use super::{
-    ContractViolation, blobs, checkpoints, documents, dossier, forks, numbers, pages, paused, promises,
-    reads, requires, retain, saves, sessions, upkeep, usage, waits, writes,
+    ContractViolation, blobs, checkpoints, documents, dossier, forks, leases, numbers, pages, paused,
+    promises, reads, requires, retain, saves, sessions, upkeep, usage, waits, writes,
 };
 
 /// Generates the enum, its texts and the dispatch from one table, so that no clause is missing in any of them.
@@ -57,15 +57,25 @@ clauses! {
     // Journal: the promises of `apply`.
     BatchWhole, promises::check_batch_whole, "Every put of a batch is written.";
     RefusedWritesNothing, promises::check_refused_writes_nothing, "A refused batch writes nothing.";
-    Ordered, promises::check_apply_order, "Batches land in the order in which `apply` was called.";
+    Ordered, promises::check_apply_order, "Batches of a session land in the order in which `apply` was called.";
     Durable, promises::check_durability, "What was answered is there after the store is opened again.";
-    Fenced, promises::check_fencing, "A batch whose fence is not the store's is refused.";
-    FenceRises, promises::check_fence_rises, "A handle opened later has a higher fence.";
     EpochStays, promises::check_epoch_stays, "Opening a store again does not change its epoch.";
     DecidedOnce, promises::check_decided_once, "Of concurrent batches with the same requirement exactly one lands.";
     NeverDropped, promises::check_never_dropped, "Dropping the future of `apply` cancels nothing.";
     ReadYourWrites, promises::check_read_your_writes, "A read that begins after an answer sees that batch.";
     TenantsApart, promises::check_tenants_apart, "No read or write touches another tenant's rows.";
+    // Journal: who may write.
+    FenceRises, leases::check_fence_rises, "A session's fence rises with every other owner that acquires it.";
+    Fenced, leases::check_fencing, "A batch under another fence than its session's is refused as lost.";
+    NeverAcquired, leases::check_never_acquired, "A batch of a session that was not acquired is refused as lost.";
+    LeaseTaken, leases::check_lease_taken, "Batches of an owner are refused as lost once another has acquired.";
+    LeaseKept, leases::check_lease_kept, "An owner that acquires a session again keeps its fence.";
+    LeaseReleased, leases::check_lease_released, "Batches of a released session are refused as lost.";
+    LeaseCounted, leases::check_lease_counted, "A session is held until released as often as acquired.";
+    AcquireReads, leases::check_acquire_reads, "What is acquired is told as the single reads tell it.";
+    AcquireSeesLast, leases::check_acquire_sees_last, "A former owner's last batch is in what is acquired, or lost.";
+    ReadingAcquiresNothing, leases::check_reading_acquires_nothing, "Reading takes a session from nobody.";
+    NewestFence, leases::check_newest_fence, "The newest fence is not lower than any that was given out.";
     // Journal: requirements.
     RequireSessionAbsent, requires::check_require_session_absent, "`SessionAbsent` holds while there is no session.";
     RequireSessionVersion, requires::check_require_session_version, "`SessionVersion` holds at exactly that version.";

@@ -3,17 +3,17 @@
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use singletree_durable::{
-    BatchPrecondition, DocumentKey, FencingToken, Result, RowMutation, SessionKey, StoredTurnStatus,
-    StoredWaitStatus, TurnRowQuery, UsageRowQuery, WaitRowQuery,
+    BatchPrecondition, DocumentKey, Result, RowMutation, SessionKey, StoredTurnStatus, StoredWaitStatus,
+    TurnRowQuery, UsageRowQuery, WaitRowQuery,
 };
 
 use super::ContractStores;
-use super::bench::{StoreFactory, Verdict, ensure_equal, ensure_refused, ensure_that};
+use super::bench::{StoreFactory, Verdict, ensure_equal, ensure_refused};
 use super::rows::{
-    apply_mutations, build_batch, create_session, invocation_named, json_document, make_counters,
-    read_all_events, read_all_items, read_session, read_turn_by_number, sample_consumed_wait,
-    sample_early_signal, sample_ended_turn, sample_event, sample_field, sample_head, sample_item,
-    sample_position, sample_record, sample_turn, sample_usage, sample_wait, session_key,
+    acquire_fence, apply_mutations, batch_under, build_batch, create_session, invocation_named,
+    json_document, make_counters, read_all_events, read_all_items, read_session, read_turn_by_number,
+    sample_consumed_wait, sample_early_signal, sample_ended_turn, sample_event, sample_field, sample_head,
+    sample_item, sample_position, sample_record, sample_turn, sample_usage, sample_wait, session_key,
     session_key_in_tenant, tenant_named,
 };
 
@@ -82,6 +82,7 @@ pub(super) async fn check_refused_writes_nothing(bench: &dyn StoreFactory) -> Ve
         },
     ];
     let unmet = build_batch(&stores, &s, rows.clone())
+        .await?
         .require(BatchPrecondition::SessionAbsent)
         .require(BatchPrecondition::Turn { no: 7, status: StoredTurnStatus::Accepted });
     ensure_refused("unmet requirements", &stores.journal.apply(unmet).await)?;
@@ -102,8 +103,9 @@ const BATCHES: u64 = 100;
 pub(super) async fn check_apply_order(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, session_key("s"));
     create_session(&stores, &s, []).await?;
+    let fence = acquire_fence(&stores, &s).await?;
     let step = |version: u64| {
-        build_batch(&stores, &s, [RowMutation::Head(sample_head(version + 1))])
+        batch_under(fence, &s, [RowMutation::Head(sample_head(version + 1))])
             .require(BatchPrecondition::SessionVersion(version))
     };
     let calls: Vec<_> = (1..=BATCHES).map(|version| stores.journal.apply(step(version))).collect();
@@ -125,36 +127,6 @@ pub(super) async fn check_durability(bench: &dyn StoreFactory) -> Verdict {
     ensure_all_rows(&stores, &s).await
 }
 
-pub(super) async fn check_fencing(bench: &dyn StoreFactory) -> Verdict {
-    let mut stores = bench.open().await?;
-    for _ in 0..2 {
-        stores = bench.reopen(stores).await?;
-    }
-    let s = session_key("s");
-    create_session(&stores, &s, []).await?;
-    let fence = stores.journal.fence();
-    let with = |fence| {
-        let mut it = build_batch(&stores, &s, [RowMutation::Record(sample_record(1, "a", "1"))]);
-        it.fence = fence;
-        it
-    };
-    for other in [fence.0.checked_sub(1), fence.0.checked_add(1)].into_iter().flatten() {
-        ensure_refused("another fence", &stores.journal.apply(with(FencingToken(other))).await)?;
-    }
-    Ok(stores.journal.apply(with(fence)).await?)
-}
-
-pub(super) async fn check_fence_rises(bench: &dyn StoreFactory) -> Verdict {
-    let mut stores = bench.open().await?;
-    for _ in 0..3 {
-        let before = stores.journal.fence();
-        stores = bench.reopen(stores).await?;
-        let after = stores.journal.fence();
-        ensure_that(after > before, || format!("fence {} after {}", after.0, before.0))?;
-    }
-    Ok(())
-}
-
 pub(super) async fn check_epoch_stays(bench: &dyn StoreFactory) -> Verdict {
     let stores = bench.open().await?;
     let before = stores.journal.log_epoch().to_owned();
@@ -166,9 +138,10 @@ pub(super) async fn check_decided_once(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, session_key("s"));
     create_session(&stores, &s, [RowMutation::Turn(sample_turn(1)), RowMutation::Wait(sample_wait(1))])
         .await?;
+    let fence = acquire_fence(&stores, &s).await?;
     let claim = || {
-        build_batch(
-            &stores,
+        batch_under(
+            fence,
             &s,
             [RowMutation::Turn(sample_ended_turn(1)), RowMutation::Wait(sample_consumed_wait(1))],
         )
@@ -184,7 +157,8 @@ pub(super) async fn check_decided_once(bench: &dyn StoreFactory) -> Verdict {
 pub(super) async fn check_never_dropped(bench: &dyn StoreFactory) -> Verdict {
     let (stores, s) = (bench.open().await?, session_key("s"));
     create_session(&stores, &s, []).await?;
-    let put = |name: &str| build_batch(&stores, &s, [RowMutation::Record(sample_record(1, name, "1"))]);
+    let fence = acquire_fence(&stores, &s).await?;
+    let put = |name: &str| batch_under(fence, &s, [RowMutation::Record(sample_record(1, name, "1"))]);
     drop(stores.journal.apply(put("a")));
     let mut polled = stores.journal.apply(put("b"));
     drop((&mut polled).now_or_never());

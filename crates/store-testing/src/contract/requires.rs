@@ -218,6 +218,7 @@ pub(super) async fn check_requires_come_first(bench: &dyn StoreFactory) -> Verdi
     // A requirement that would hold only after the batch is refused.
     let ahead =
         build_batch(&stores, &s, [RowMutation::Turn(sample_turn(1)), RowMutation::Wait(sample_wait(1))])
+            .await?
             .require(BatchPrecondition::Turn { no: 1, status: StoredTurnStatus::Accepted })
             .require(BatchPrecondition::Wait { no: 1, status: StoredWaitStatus::Pending });
     ensure_refused("rows that the batch itself puts", &stores.journal.apply(ahead).await)?;
@@ -227,6 +228,7 @@ pub(super) async fn check_requires_come_first(bench: &dyn StoreFactory) -> Verdi
     let idempotency = Some("key".to_owned());
     let keyed = TurnRow { key: idempotency, digest: Some("digest".to_owned()), ..sample_turn(2) };
     let claim = build_batch(&stores, &other, [RowMutation::Turn(keyed)])
+        .await?
         .require(BatchPrecondition::KeyFree("key".to_owned()))
         .require(BatchPrecondition::Idle);
     Ok(stores.journal.apply(claim).await?)

@@ -172,15 +172,25 @@ pub(super) fn sample_event(seq: u64) -> EventRow {
     }
 }
 
-/// Returns a batch under the journal's fence.
-pub(super) fn build_batch(
+/// Acquires a session and returns its fence.
+pub(super) async fn acquire_fence(stores: &ContractStores, key: &SessionKey) -> Result<FencingToken> {
+    Ok(stores.journal.acquire(key).await?.fence)
+}
+
+/// Returns a batch under a fence.
+pub(super) fn batch_under(fence: FencingToken, key: &SessionKey, puts: impl Into<Vec<RowMutation>>) -> Batch {
+    let mut batch = Batch::new(key.clone(), fence);
+    batch.puts = puts.into();
+    batch
+}
+
+/// Acquires a session and returns a batch of it.
+pub(super) async fn build_batch(
     stores: &ContractStores,
     key: &SessionKey,
     puts: impl Into<Vec<RowMutation>>,
-) -> Batch {
-    let mut batch = Batch::new(key.clone(), stores.journal.fence());
-    batch.puts = puts.into();
-    batch
+) -> Result<Batch> {
+    Ok(batch_under(acquire_fence(stores, key).await?, key, puts))
 }
 
 /// Applies puts.
@@ -189,7 +199,7 @@ pub(super) async fn apply_mutations(
     key: &SessionKey,
     puts: impl Into<Vec<RowMutation>>,
 ) -> Result<()> {
-    stores.journal.apply(build_batch(stores, key, puts)).await
+    stores.journal.apply(build_batch(stores, key, puts).await?).await
 }
 
 /// Applies puts if a requirement holds.
@@ -199,7 +209,7 @@ pub(super) async fn apply_mutations_if(
     require: BatchPrecondition,
     puts: impl Into<Vec<RowMutation>>,
 ) -> Result<()> {
-    stores.journal.apply(build_batch(stores, key, puts).require(require)).await
+    stores.journal.apply(build_batch(stores, key, puts).await?.require(require)).await
 }
 
 /// Creates a session with these rows.

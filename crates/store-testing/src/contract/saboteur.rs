@@ -4,8 +4,10 @@ mod batches;
 mod checkpoints;
 mod documents;
 mod journal;
+mod leases;
 mod paused;
 mod sessions;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +40,7 @@ impl FaultyStoreFactory {
         Self { bench, broken, memo: Arc::default() }
     }
 
-    fn wrap_stores(&self, stores: ContractStores, before: Option<FencingToken>) -> ContractStores {
+    fn wrap_stores(&self, stores: ContractStores, is_reopened: bool) -> ContractStores {
         let trick = ClauseFault { broken: self.broken, memo: self.memo.clone() };
         ContractStores {
             upkeep: Arc::new(FaultyMaintenance { inner: stores.upkeep, trick: trick.clone() }),
@@ -56,17 +58,17 @@ impl FaultyStoreFactory {
                 inner: stores.documents,
                 trick: trick.clone(),
             }),
-            journal: Arc::new(journal::FaultyJournal::new(stores.journal, trick, before)),
+            journal: Arc::new(journal::FaultyJournal::new(stores.journal, trick, is_reopened)),
         }
     }
 
     async fn reopen_stores(&self, old: ContractStores) -> Result<ContractStores> {
-        let fence = old.journal.fence();
         let stores = self.bench.reopen(old).await?;
         let made = std::mem::take(&mut lock_unpoisoned(&self.memo).made);
         if self.broken == Some(ContractClause::Durable) {
             for key in made {
-                let mut loss = Batch::new(key, stores.journal.fence());
+                let fence = stores.journal.acquire(&key).await?.fence;
+                let mut loss = Batch::new(key, fence);
                 loss.put(RowMutation::Delete);
                 stores.journal.apply(loss).await?;
             }
@@ -77,18 +79,22 @@ impl FaultyStoreFactory {
             stores.documents.change_documents(documents.map(lose).collect()).await?;
         }
         lock_unpoisoned(&self.memo).is_reopened = true;
-        Ok(self.wrap_stores(stores, Some(fence)))
+        Ok(self.wrap_stores(stores, true))
     }
 }
 
 impl StoreFactory for FaultyStoreFactory {
     fn open(&self) -> BoxFuture<'_, Result<ContractStores>> {
         *lock_unpoisoned(&self.memo) = StoreCallHistory::default();
-        Box::pin(async { Ok(self.wrap_stores(self.bench.open().await?, None)) })
+        Box::pin(async { Ok(self.wrap_stores(self.bench.open().await?, false)) })
     }
 
     fn reopen(&self, old: ContractStores) -> BoxFuture<'_, Result<ContractStores>> {
         Box::pin(self.reopen_stores(old))
+    }
+
+    fn open_beside(&self) -> BoxFuture<'_, Result<ContractStores>> {
+        Box::pin(async { Ok(self.wrap_stores(self.bench.open_beside().await?, false)) })
     }
 
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
@@ -190,6 +196,14 @@ struct StoreCallHistory {
     fails: bool,
     /// The number of calls in flight.
     in_flight: usize,
+    /// The fences that were given out for each session, in order.
+    fences: BTreeMap<SessionKey, Vec<FencingToken>>,
+    /// Batches that wait for their future or for an acquisition, with the numbers of their calls.
+    waiting: BTreeMap<u64, Batch>,
+    /// The answers to such batches that were not fetched.
+    landed: BTreeMap<u64, Result<()>>,
+    /// The number of such calls so far.
+    late_calls: u64,
 }
 
 /// The calls across tenants, with the fault.

@@ -7,8 +7,8 @@ use singletree_durable::{
 use super::ContractStores;
 use super::bench::{StoreFactory, Verdict, ensure_equal};
 use super::rows::{
-    apply_mutations, create_session, sample_consumed_wait, sample_ended_turn, sample_turn, sample_wait,
-    session_key, session_key_in_tenant, time_at_millis,
+    acquire_fence, apply_mutations, create_session, sample_consumed_wait, sample_ended_turn, sample_turn,
+    sample_wait, session_key, session_key_in_tenant, time_at_millis,
 };
 
 type Places = Vec<(SessionKey, u64)>;
@@ -19,19 +19,20 @@ async fn open_with_abandoned_turns(bench: &dyn StoreFactory) -> Result<(Contract
     let stores = bench.open().await?;
     // Opened again, so that a lower fence exists.
     let stores = bench.reopen(stores).await?;
-    let fence = stores.journal.fence();
+    let (a, b, c) = (session_key("a"), session_key("b"), session_key_in_tenant("tenant-b", "a"));
+    let fence = acquire_fence(&stores, &b).await?;
     let lower =
         |row: TurnRow| RowMutation::Turn(TurnRow { fence: FencingToken(fence.0.saturating_sub(1)), ..row });
-    let owned = RowMutation::Turn(TurnRow { fence, ..sample_turn(4) });
-    let (a, b, c) = (session_key("a"), session_key("b"), session_key_in_tenant("tenant-b", "a"));
+    let owned = |fence| RowMutation::Turn(TurnRow { fence, ..sample_turn(4) });
     create_session(
         &stores,
         &b,
-        [lower(sample_turn(3)), lower(sample_turn(1)), lower(sample_ended_turn(2)), owned.clone()],
+        [lower(sample_turn(3)), lower(sample_turn(1)), lower(sample_ended_turn(2)), owned(fence)],
     )
     .await?;
     create_session(&stores, &c, [lower(sample_turn(1))]).await?;
-    create_session(&stores, &a, [owned, lower(sample_turn(5))]).await?;
+    let own = owned(acquire_fence(&stores, &a).await?);
+    create_session(&stores, &a, [own, lower(sample_turn(5))]).await?;
     Ok((stores, vec![(a, 5), (b.clone(), 1), (b, 3), (c, 1)]))
 }
 

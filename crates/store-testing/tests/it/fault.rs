@@ -8,7 +8,7 @@ use singletree_durable::{
     RowMutation, SessionHead, SessionId, SessionKey, SessionRecord, SessionStore, StoredBlob, TenantId,
     Timestamp,
 };
-use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore, acquire_blocking};
 
 fn key() -> SessionKey {
     SessionKey::new(TenantId::parse("t").unwrap(), SessionId::parse("s").unwrap())
@@ -37,7 +37,7 @@ fn head(version: u64) -> SessionHead {
 }
 
 fn batch(journal: &dyn Journal, puts: impl Into<Vec<RowMutation>>) -> Batch {
-    let mut batch = Batch::new(key(), journal.fence());
+    let mut batch = Batch::new(key(), acquire_blocking(journal, &key()).unwrap());
     batch.puts = puts.into();
     batch
 }

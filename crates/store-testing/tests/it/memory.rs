@@ -36,6 +36,10 @@ impl StoreFactory for MemoryStores {
         Box::pin(async { Ok(self.set(self.store().reopen())) })
     }
 
+    fn open_beside(&self) -> BoxFuture<'_, Result<ContractStores>> {
+        Box::pin(async { Ok(self.set(self.store().open_beside())) })
+    }
+
     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
         Box::pin(async { Ok(self.store().audit()) })
     }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use singletree_env::RuntimeTimer;
+use singletree_env::{Clock, RuntimeTimer, Timestamp};
 use singletree_llm::{BoxFuture, Schema};
 use singletree_tools::{
     Calculator, CallOrigin, ClockTool, Effect, HttpGet, IdempotencyKey, NoteStore, Notes, OutboxMessage,
@@ -50,10 +49,19 @@ impl OutboxStore for MemoryToolStore {
     }
 }
 
+#[derive(Debug)]
+struct StoppedClock(Timestamp);
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
 fn toolbox_over<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>, seconds: u64) -> Toolbox {
-    let now = move || UNIX_EPOCH + Duration::from_secs(seconds);
+    let clock = Arc::new(StoppedClock(Timestamp::from_millis(i64::try_from(seconds * 1000).expect("fits"))));
     let mut tools: Vec<Arc<dyn Tool>> = vec![
-        Arc::new(ClockTool::new(now).expect("valid")),
+        Arc::new(ClockTool::new(clock).expect("valid")),
         Arc::new(Calculator::new().expect("valid")),
         Arc::new(HttpGet::new().expect("valid")),
         Arc::new(OutboxTool::new(store.clone()).expect("valid")),

@@ -7,7 +7,7 @@ use singletree_engine::{
     Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, NodeResult, Reducer, Signal, Snapshot,
     StateMigrations, StateSchema, StateUpdate,
 };
-use singletree_harness::{Agent, Durability, MESSAGE_SHAPE};
+use singletree_harness::{Durability, GraphAgent, MESSAGE_SHAPE};
 
 /// Its name; sessions whose id begins with `o` are its own.
 pub(super) const OFFICE: &str = "office";
@@ -52,7 +52,7 @@ async fn run_gate_node(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
 }
 
 /// Makes the agent of a release. Each release migrates the state of every earlier release to its own version.
-pub(super) fn build_agent(release: u32) -> Result<Agent, singletree_engine::Error> {
+pub(super) fn build_agent(release: u32) -> Result<GraphAgent, singletree_engine::Error> {
     let tell = move |cx: Ctx<Snapshot>| async move {
         let text = message_text(cx.state());
         let said = json!([{ "role": "assistant", "content": format!("Noted: {text}.") }]);
@@ -75,5 +75,5 @@ pub(super) fn build_agent(release: u32) -> Result<Agent, singletree_engine::Erro
             Ok(state)
         })
     });
-    Ok(Agent::new(OFFICE, &graph).durability(Durability::Step).session_migrations(migrations))
+    Ok(GraphAgent::new(OFFICE, &graph).durability(Durability::Step).session_migrations(migrations))
 }

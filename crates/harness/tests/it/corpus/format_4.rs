@@ -14,7 +14,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Ctx, END, Graph, Item, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, AuditRecord, Chat, Durability, ErasureScope, ForkOptions, Messages, Notice, NoticeSettings,
+    AuditRecord, Chat, Durability, ErasureScope, ForkOptions, GraphAgent, Messages, Notice, NoticeSettings,
     NoticeType, SendOptions, TurnContext, TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
@@ -104,10 +104,10 @@ pub(super) fn chat(store: &SqliteStore, door: &Door) -> Chat {
         ("recording", recording(door)),
     ];
     let builder = agents.iter().fold(super::builder(), |builder, (agent, graph)| {
-        builder.agent(Agent::new(*agent, graph).durability(Durability::Step))
+        builder.agent(GraphAgent::new(*agent, graph).durability(Durability::Step))
     });
     builder
-        .agent(Agent::new("commanded", &commanded()))
+        .agent(GraphAgent::new("commanded", &commanded()))
         .audit(Duration::from_secs(3600))
         .notices(NoticeSettings::new().with_tenant_types(TenantId::single(), NoticeType::ALL))
         .open(store.clone())
@@ -170,20 +170,20 @@ pub(super) async fn add(path: &Path) {
     chat.sweep().await.unwrap();
     waits(&chat).await;
     let command = to("commanded").policy(TurnPromptPolicy::Command);
-    assert_eq!(chat.send_with("commanded", user("do it"), command).await.as_str(), "completed");
-    let outcome = chat.submit("retried", user("try"), to("failing")).await.unwrap();
+    assert_eq!(chat.session("commanded").send_with(user("do it"), command).await.as_str(), "completed");
+    let outcome = chat.session("retried").submit(user("try"), to("failing")).await.unwrap();
     assert_eq!(category(outcome.outcome().await), "provider_unavailable");
     let again = chat.retry(outcome.id(), SendOptions::new().key("again")).await.unwrap();
     assert_eq!(line(again.outcome().await.as_ref()), "completed 3.1 [a:better]");
 
     let fork = ForkOptions::new().at(2).session("branch");
-    chat.fork("talk", fork).await.unwrap();
-    chat.on_behalf_of(subject("ann")).send_with("owned", user("mine"), to("plain")).await;
-    chat.on_behalf_of(subject("bob")).send_with("erased", user("forget me"), to("plain")).await;
+    chat.session("talk").fork(fork).await.unwrap();
+    chat.on_behalf_of(subject("ann")).session("owned").send_with(user("mine"), to("plain")).await;
+    chat.on_behalf_of(subject("bob")).session("erased").send_with(user("forget me"), to("plain")).await;
     assert_eq!(chat.erase(&ErasureScope::Subject(subject("bob")), Some("operator")).await.unwrap(), 1);
     let revoked = ErasedName::Key(TenantId::single(), "key-1".into());
     store.list_erased(vec![revoked], Timestamp::from_millis(5)).await.unwrap();
-    chat.of(other()).send_with("talk", user("elsewhere"), to("plain")).await;
+    chat.of(other()).session("talk").send_with(user("elsewhere"), to("plain")).await;
 
     store.keep_blob_for(&name("owned"), blob(), Some("key-2")).await.unwrap();
     for (invocation, record) in STATUSES.map(paused) {
@@ -199,15 +199,15 @@ pub(super) async fn add(path: &Path) {
 async fn waits(chat: &Chat) {
     for session in ["answered", "given up", "waiting"] {
         let note = to("approving").note("client_id", session);
-        assert_eq!(chat.send_with(session, user("may I?"), note).await.as_str(), "suspended");
+        assert_eq!(chat.session(session).send_with(user("may I?"), note).await.as_str(), "suspended");
     }
     let answer = approve(true).to(0, "digest").from("ann");
     let answered = chat.answer(at("answered", "ok"), answer).await.unwrap();
     assert_eq!(line(answered.outcome().await.as_ref()), "completed 3.3 [a:done]");
-    let suspended = chat.newest_turn("given up").await.unwrap().unwrap();
+    let suspended = chat.session("given up").newest_turn().await.unwrap().unwrap();
     chat.cancel(&suspended.id).await.unwrap();
-    chat.send_with("expired", user("too late"), to("lapsing")).await;
-    while !chat.pending(Some("expired"), 9).await.unwrap().is_empty() {
+    chat.session("expired").send_with(user("too late"), to("lapsing")).await;
+    while !chat.session("expired").pending().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
 }
@@ -219,8 +219,8 @@ async fn taken_over_turn(path: &Path) {
         let store = SqliteStore::open(path).await.unwrap();
         let chat = chat(&store, &door);
         chat.sweep().await.unwrap();
-        if chat.newest_turn("left").await.is_err() {
-            chat.submit("left", user("go on"), to("recording")).await.unwrap();
+        if chat.session("left").newest_turn().await.is_err() {
+            chat.session("left").submit(user("go on"), to("recording")).await.unwrap();
         }
         door.somebody().await;
         // The store is closed first: nothing marks the turn as left.
@@ -258,13 +258,13 @@ pub(super) async fn check(corpus: &Path, store: &SqliteStore, chat: &Chat) {
 }
 
 async fn sessions(chat: &Chat, store: &SqliteStore) {
-    let turn = chat.newest_turn("left").await.unwrap().unwrap();
+    let turn = chat.session("left").newest_turn().await.unwrap().unwrap();
     let row =
         store.read_turns(&name("left"), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap().remove(0);
     assert_eq!(row.deaths, 2, "the two processes that made the file");
     let outcome = chat.turn(&turn.id).await.unwrap().outcome().await;
     assert_eq!(line(outcome.as_ref()), "completed 3.1 [a:begun, a:ended]");
-    let spoken = chat.history("left", 1, 1).await.unwrap();
+    let spoken = chat.session("left").history(1..2).await.unwrap();
     assert_eq!(spoken[0].side, Some(json!({ "speaker": "first" })));
 
     assert_eq!(history(chat, "branch").await, ["u:one", "a:hello"]);
@@ -273,8 +273,8 @@ async fn sessions(chat: &Chat, store: &SqliteStore) {
     assert!(history(chat, "erased").await.is_empty());
     let owned = store.read_session(&name("owned")).await.unwrap().unwrap();
     assert_eq!(owned.head.subject, Some(subject("ann")));
-    let retried = chat.newest_turn("retried").await.unwrap().unwrap();
-    let failed = chat.failed_turns("retried", 0..9, 9).await.unwrap();
+    let retried = chat.session("retried").newest_turn().await.unwrap().unwrap();
+    let failed = chat.session("retried").failed_turns(0..9, 9).await.unwrap();
     assert_eq!(failed[0].retried_by, Some(retried.id));
 
     let mut ends = Vec::new();
@@ -284,7 +284,7 @@ async fn sessions(chat: &Chat, store: &SqliteStore) {
         ends.extend(store.read_waits(&waits).await.unwrap().into_iter().map(|(_, wait)| wait.status));
     }
     assert_eq!(ends, [StoredWaitStatus::Consumed, StoredWaitStatus::Cancelled, StoredWaitStatus::Expired]);
-    let refused = chat.answer(at("waiting", "ok"), approve(true)).await.unwrap_err();
+    let refused = chat.answer(at("waiting", "ok"), approve(true)).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "chat_signal_mismatch");
     let turn = chat.answer(at("waiting", "ok"), approve(true).to(0, "digest")).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");

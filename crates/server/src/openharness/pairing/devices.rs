@@ -232,7 +232,7 @@ fn draw_pairing_code(shared: &ServerState) -> String {
     let mut code = String::with_capacity(CODE_LETTERS);
     while code.len() < CODE_LETTERS {
         let mut bytes = [0; 16];
-        shared.entropy.fill_random_bytes(&mut bytes);
+        shared.entropy.fill_bytes(&mut bytes);
         // Bytes beyond the last whole round of letters would make the first letters more likely.
         let even =
             bytes.iter().filter(|byte| **byte < 252).map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()]);
@@ -243,7 +243,7 @@ fn draw_pairing_code(shared: &ServerState) -> String {
 
 fn draw_pairing_id(shared: &ServerState) -> String {
     let mut bytes = [0; 32];
-    shared.entropy.fill_random_bytes(&mut bytes);
+    shared.entropy.fill_bytes(&mut bytes);
     format!("pair_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 

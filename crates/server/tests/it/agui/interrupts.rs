@@ -66,7 +66,7 @@ async fn an_answer_that_is_unknown_stale_or_of_another_form_consumes_nothing() {
         let mut input = front.input(&format!("check-{code}"));
         input["resume"] = json!([{ "interruptId": id, "status": "resolved", "payload": payload }]);
         assert_eq!(front.post(input).await.end(), code);
-        assert_eq!(rig.chat.pending(Some("t"), 9).await.unwrap().len(), 1);
+        assert_eq!(rig.chat.session("t").pending().await.unwrap().len(), 1);
     };
     let unknown = "harness_signal_correlation_failed";
     check(&front, json!("int_bm90aGluZw"), yes(), unknown).await;

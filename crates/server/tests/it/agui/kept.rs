@@ -40,7 +40,7 @@ async fn a_stream_that_breaks_off_stops_nothing_and_the_same_run_again_finds_its
     assert_eq!(ran.end(), "success");
     assert_eq!(front.messages[1]["content"], "You said: one two three four");
     in_step(&front, &rig.chat).await;
-    assert_eq!(rig.chat.turns("t", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("t").turns(0, 9).await.unwrap().items.len(), 1);
     // And once more, when all is over.
     let over = front.clone();
     assert_eq!(front.post(front.input("r")).await.end(), "success");
@@ -79,7 +79,7 @@ async fn what_others_said_meanwhile_is_told_in_its_place() {
     let rig = Rig::start().await;
     let mut front = Front::new(rig.client(), "t");
     front.send("u1", "say a").await;
-    rig.chat.send("t", singletree_llm::ChatMessage::user("say b")).await;
+    rig.chat.session("t").send(singletree_llm::ChatMessage::user("say b")).await;
     let ran = front.send("u2", "say c").await;
     assert_eq!(ran.types().iter().filter(|it| **it == "MESSAGES_SNAPSHOT").count(), 2);
     in_step(&front, &rig.chat).await;
@@ -94,12 +94,8 @@ async fn what_others_said_meanwhile_is_told_in_its_place() {
 #[tokio::test]
 async fn what_another_turn_says_before_ones_own_is_there_in_the_end() {
     let rig = Rig::start().await;
-    let slow = rig.chat.submit(
-        "t",
-        singletree_llm::ChatMessage::user("slow one"),
-        singletree_harness::SendOptions::new(),
-    );
-    let slow = slow.await.unwrap();
+    let slow =
+        rig.chat.session("t").submit("slow one", singletree_harness::SendOptions::new()).await.unwrap();
     let mut front = Front::new(rig.client(), "t");
     front.says("u1", "say a");
     let mut events = front.open(&front.input("r")).await;
@@ -130,7 +126,7 @@ async fn a_turn_that_somebody_cancels_ends_cancelled_with_what_was_shown() {
         pieces += usize::from(event["type"] == "TEXT_MESSAGE_CONTENT");
         reader.take(&mut front, &event);
     }
-    let turn = rig.chat.open_turns("t").await.unwrap()[0].id.clone();
+    let turn = rig.chat.session("t").open_turns().await.unwrap()[0].id.clone();
     rig.chat.cancel(&turn).await.unwrap();
     let mut last = json!(null);
     while !reader.over {
@@ -142,7 +138,7 @@ async fn a_turn_that_somebody_cancels_ends_cancelled_with_what_was_shown() {
     assert_eq!(front.messages.len(), 2);
     // The same message is known now: it is not said again.
     assert_eq!(front.run().await.end(), "success");
-    assert_eq!(rig.chat.turns("t", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("t").turns(0, 9).await.unwrap().items.len(), 1);
     rig.stop().await;
 }
 
@@ -204,6 +200,6 @@ async fn a_message_that_the_session_keeps_behind_a_wait_is_answered_after_it_onc
     assert_eq!(ran.end(), "success");
     in_step(&front, &rig.chat).await;
     assert_eq!(front.messages.last().unwrap()["content"], "You said: later");
-    assert_eq!(rig.chat.turns("t", 0, 9).await.unwrap().items.len(), 3);
+    assert_eq!(rig.chat.session("t").turns(0, 9).await.unwrap().items.len(), 3);
     rig.stop().await;
 }

@@ -16,7 +16,7 @@ pub(crate) use front::{Front, Reader};
 
 /// Returns a session's transcript from the harness, in the form that front ends hold.
 async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
-    let Ok(read) = chat.transcript(session, 0, 1000).await else { return Vec::new() };
+    let Ok(read) = chat.session(session).transcript(0, 1000).await else { return Vec::new() };
     let entries = read.items.iter().filter(|it| it.message.role != Role::System).map(|it| {
         let mut message = json!({ "role": it.message.role });
         let theirs = it.side.as_ref().and_then(|it| it["client_id"].as_str().map(str::to_owned));
@@ -50,7 +50,7 @@ async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
 /// Returns a session's transcript with those messages of failed turns that a front end holds, in their places.
 async fn transcript_with_failed(chat: &Chat, front: &Front) -> Vec<Value> {
     let mut messages = transcript(chat, &front.thread).await;
-    let failed = chat.failed_turns(&front.thread, 0..u64::MAX, 100).await.unwrap_or_default();
+    let failed = chat.session(&front.thread).failed_turns(0..u64::MAX, 100).await.unwrap_or_default();
     for failed in failed.iter().rev() {
         let Some((message, side)) = &failed.message else { continue };
         let theirs = side.as_ref().and_then(|side| side["client_id"].as_str().map(str::to_owned));

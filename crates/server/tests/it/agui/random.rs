@@ -94,7 +94,7 @@ async fn carry_out(rig: &Rig, front: &mut Front, step: Step, n: usize) {
             front.run().await
         }
         Step::Other(text) => {
-            rig.chat.send(&front.thread, ChatMessage::user(text)).await;
+            rig.chat.session(&front.thread).send(ChatMessage::user(text)).await;
             return;
         }
         Step::Forget(from) => {

@@ -56,14 +56,14 @@ async fn the_agent_is_named_by_the_path_or_by_what_is_passed_through() {
     let mut front = Front::new(rig.client(), "by-path");
     front.path = "/v1/agui/brief".into();
     front.send("u1", "say a").await;
-    assert_eq!(rig.chat.session_info("by-path").await.unwrap().agent, "brief");
+    assert_eq!(rig.chat.session("by-path").info().await.unwrap().agent, "brief");
 
     let mut front = Front::new(rig.client(), "by-props");
     front.says("u1", "say a");
     let mut input = front.input("r");
     input["forwardedProps"] = json!({ "agent": "brief", "other": 1 });
     assert_eq!(front.post(input).await.end(), "success");
-    assert_eq!(rig.chat.session_info("by-props").await.unwrap().agent, "brief");
+    assert_eq!(rig.chat.session("by-props").info().await.unwrap().agent, "brief");
 
     let mut front = Front::new(rig.client(), "nobody");
     front.path = "/v1/agui/nobody".into();
@@ -119,7 +119,7 @@ async fn what_failed_for_good_is_told_again_to_the_same_run_and_tried_again_with
     assert_ne!(second, first);
     assert_eq!(turn("r2").await, second);
     assert_eq!(turn("r1").await, first);
-    assert_eq!(rig.chat.turns("t", 0, 10).await.unwrap().items.len(), 2);
+    assert_eq!(rig.chat.session("t").turns(0, 10).await.unwrap().items.len(), 2);
     rig.stop().await;
 }
 
@@ -176,12 +176,12 @@ async fn a_picture_in_a_message_is_kept_by_its_digest_and_stays_the_clients_own_
     let content = json!([{ "type": "text", "text": "say see" }, { "type": "image", "source": source }]);
     front.messages.push(json!({ "id": "u1", "role": "user", "content": content }));
     assert_eq!(front.run().await.end(), "success");
-    let kept = rig.chat.history("t", 0, 1).await.unwrap();
+    let kept = rig.chat.session("t").history(0..1).await.unwrap();
     let image = serde_json::to_value(&kept[0].message.content).unwrap()[1].clone();
     assert!(image["source"]["url"].as_str().unwrap().starts_with("blob:"), "{image}");
     // The client keeps its messages, also when it gets a snapshot.
     assert!(!front.send("u2", "say a").await.types().contains(&"MESSAGES_SNAPSHOT"));
-    rig.chat.send("t", singletree_llm::ChatMessage::user("say b")).await;
+    rig.chat.session("t").send(singletree_llm::ChatMessage::user("say b")).await;
     assert!(front.send("u3", "say c").await.types().contains(&"MESSAGES_SNAPSHOT"));
     assert_eq!(front.messages[0]["content"], content);
     // Who was not there is told by its name.

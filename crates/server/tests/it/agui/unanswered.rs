@@ -12,7 +12,7 @@ use super::{Front, in_step, transcript, transcript_with_failed};
 use crate::support::Rig;
 
 async fn turns(rig: &Rig) -> Vec<TurnInfo> {
-    rig.chat.turns("t", 0, 20).await.unwrap().items
+    rig.chat.session("t").turns(0, 20).await.unwrap().items
 }
 
 fn ids(front: &Front) -> Vec<&str> {
@@ -37,7 +37,7 @@ async fn a_failed_message_that_a_front_end_holds_stays_in_its_place() {
     assert_eq!((held[2], held[3], held[4], held.len()), ("u2", "u3", "u4", 6));
     assert_eq!(turns(&rig).await.len(), 4);
     // Where the transcript is told anew, it keeps its place.
-    rig.chat.send("t", ChatMessage::user("say c")).await;
+    rig.chat.session("t").send(ChatMessage::user("say c")).await;
     let ran = front.send("u5", "say d").await;
     assert!(snapshots(&ran) > 0);
     assert_eq!(front.messages, transcript_with_failed(&rig.chat, &front).await);
@@ -122,7 +122,7 @@ async fn a_key_that_may_only_write_repeats_no_answer() {
     let mut front = Front::new(rig.client().bearer(made.json()["secret"].as_str().unwrap()), "t");
     front.path = format!("/v1/agui/{}", crate::support::agents::RECOVERING);
     let chat = rig.chat.of(TenantId::parse("a").unwrap());
-    let turns = async || chat.turns("t", 0, 9).await.unwrap().items;
+    let turns = async || chat.session("t").turns(0, 9).await.unwrap().items;
     assert_eq!(front.send("u1", "fail once").await.end(), "provider_invalid_request");
     let failed = turns().await[0].id.clone();
     let retried = chat.retry(&failed, SendOptions::new()).await.unwrap();

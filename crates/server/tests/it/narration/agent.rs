@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, Artifacts, SnapshotSource};
+use singletree_agent::{Agent, Artifacts, SnapshotSource};
 use singletree_durable::{MemoryStore, SessionKey};
-use singletree_engine::SystemClock;
-use singletree_harness::{Agent, BucketTable, FailureBucket};
+use singletree_engine::{RuntimeTimer, SystemClock};
+use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
     BoxError, BoxFuture, BoxStream, ChatMessage, Error, ModelRetryPolicy, Provider, ProviderErrorDetail,
     Request, Response, ResponseDelta, Result, RetryBackoff, Script, ScriptedProvider, Timer,
@@ -41,29 +41,29 @@ impl SnapshotSource for Done {
 }
 
 /// Makes the agent of a story.
-pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
+pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> GraphAgent {
     let model = Model { script: ScriptedProvider::new(script()), parts: parts.clone() };
     let tools = [("look", Effect::Read), ("act", Effect::SafeWrite), ("send", Effect::Destructive)];
     let tools = tools.map(|(name, effect)| tool(name, effect, parts)).to_vec();
     let again = ModelRetryPolicy::new()
         .max_attempts(2)
-        .backoff(RetryBackoff::from_function(|it| Duration::from_millis(100 << it)));
+        .backoff(RetryBackoff::from_function(|attempt| FIRST_PAUSE * (1 << attempt)));
     let buckets =
         BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
-    AgentLoop::builder(Arc::new(model))
-        .system("Do as you are told.")
+    Agent::new("a", model)
+        .instructions("Do as you are told.")
         .toolbox(Toolbox::new(tools, ToolLimits::standard()).unwrap())
         .snapshots(Arc::new(parts.done.clone()))
         .artifacts(artifacts)
-        .retry(again, Arc::new(Noted(parts.record.clone())), || 0.5)
+        .retry(again)
         .max_model_calls(4)
-        .agent("a")
+        .build()
         .unwrap()
         .buckets(buckets)
 }
 
 /// Makes the same agent for a server: its requests and effects are recorded.
-pub(crate) fn alone(record: &Record) -> Agent {
+pub(crate) fn alone(record: &Record) -> GraphAgent {
     let (done, failures) = Default::default();
     let (points, record, mutant) = (Points::new(None), record.clone(), Mutant::None);
     let artifacts = Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
@@ -132,12 +132,18 @@ fn tool(name: &'static str, effect: Effect, parts: &Parts) -> Arc<dyn Tool> {
     Arc::new(TypedTool::new(name, "Does something.", effect, function).unwrap())
 }
 
-/// A pace that lets no time pass and notes how much it should have been.
-#[derive(Debug)]
-struct Noted(Record);
+/// The first pause between two calls of the model; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-impl Timer for Noted {
+/// A timer that notes the pauses between two calls of the model, and lets no time pass for them. Everything else waits.
+#[derive(Debug)]
+pub(crate) struct NotedPauses(pub(crate) Record);
+
+impl Timer for NotedPauses {
     fn sleep_for(&self, length: Duration) -> BoxFuture<'_, ()> {
+        if ![FIRST_PAUSE, FIRST_PAUSE * 2].contains(&length) {
+            return RuntimeTimer.sleep_for(length);
+        }
         self.0.note(Seen::Deed(format!("pause {length:?}")));
         Box::pin(async {})
     }

@@ -46,9 +46,12 @@ async fn what_was_said_is_read_with_its_time_and_from_any_point_on() {
     let told = client.get(PATH).await.json();
     let contents: Vec<_> = told["items"].as_array().unwrap().iter().map(line).collect();
     let pending = client.get("/v1/sessions/s/pending").await.json();
+    // The arguments are those of the wait (finding F5).
+    let wait = &pending["items"][0];
     let ask = format!(
-        "system ask: Approval is needed to use send ({}).",
-        pending["items"][0]["signal"].as_str().unwrap()
+        "system ask: Approval is needed to use send ({}): {}",
+        wait["signal"].as_str().unwrap(),
+        wait["metadata"]["arguments"]
     );
     let rest = ["user status: send", "system progress: The agent asks for send.", &ask];
     assert_eq!(contents, [SAID.as_slice(), &rest].concat());
@@ -178,7 +181,7 @@ async fn where_it_is_off_there_is_none_and_turns_are_as_ever() {
 }
 
 async fn chat_len(chat: &Chat) -> usize {
-    chat.history("s", 0, 99).await.unwrap().len()
+    chat.session("s").history(0..99).await.unwrap().len()
 }
 
 // INV-16

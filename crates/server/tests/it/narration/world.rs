@@ -10,10 +10,11 @@ use singletree_durable::{
     TenantId, Timestamp, WaitRowQuery,
 };
 use singletree_engine::{Clock, IdGenerator};
+use singletree_env::Env;
 use singletree_harness::{Answer, Chat, HISTORY, SendOptions, SignalAddress, TurnPromptPolicy};
 use singletree_llm::{ChatMessage, canonical_json};
 
-use super::agent::{self, Parts};
+use super::agent::{self, NotedPauses, Parts};
 use super::points::{Deed, Pointed, Points};
 use super::seen::{self, Record, Seen};
 use super::sinks::{Fate, Tap};
@@ -124,6 +125,7 @@ impl World {
         let agent = agent::agent(&self.parts, artifacts.clone());
         let chat = Chat::builder()
             .agent(agent)
+            .env(Env { timer: Arc::new(NotedPauses(self.record.clone())), ..Env::from_system() })
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(self.tap.clone())
@@ -158,9 +160,9 @@ impl World {
             }
             Step::Decide(approved) => self.decide(chat, approved).await,
             Step::Cancel => {
-                let last = chat.pending(Some(SESSION), 9).await.unwrap();
+                let last = chat.session(SESSION).pending().await.unwrap();
                 for wait in last {
-                    let turn = singletree_harness::TurnId::new(wait.invocation, 0);
+                    let turn = singletree_harness::TurnId::new(wait.invocation.clone(), 0);
                     let ended = chat.cancel(&turn).await.unwrap();
                     self.record.note(seen::outcome(ended.outcome().await.as_ref()));
                 }
@@ -178,25 +180,25 @@ impl World {
 
     async fn say(&self, chat: &Chat, text: &str) -> Seen {
         let options = SendOptions::new().policy(self.play.policy);
-        seen::outcome(&chat.send_with(SESSION, ChatMessage::user(text), options).await)
+        seen::outcome(&chat.session(SESSION).send_with(ChatMessage::user(text), options).await)
     }
 
     /// Answers the pending waits, if there are any.
     async fn decide(&self, chat: &Chat, approved: bool) {
-        for wait in chat.pending(Some(SESSION), 9).await.unwrap() {
+        for wait in chat.session(SESSION).pending().await.unwrap() {
             let payload = Map::from_iter([("approved".to_owned(), json!(approved))]);
             let answer = Answer::new(payload).from("ann");
             let answer = answer.to(wait.wait.no, wait.wait.action.clone().unwrap_or_default());
-            let (session, signal) = (SESSION.to_owned(), wait.descriptor.signal_id);
+            let (session, signal) = (SESSION.to_owned(), wait.descriptor.signal_id.clone());
             match chat.answer(SignalAddress::Session { session, signal }, answer).await {
                 Ok(turn) => self.record.note(seen::outcome(turn.outcome().await.as_ref())),
-                Err(refused) => self.record.note(Seen::Fact(refused.error_category.clone())),
+                Err(refused) => self.record.note(Seen::Fact(refused.category().to_owned())),
             }
         }
     }
 
     async fn note_state(&self, chat: &Chat) {
-        let Ok(export) = chat.export_session(SESSION).await else { return };
+        let Ok(export) = chat.session(SESSION).export().await else { return };
         let mut export = serde_json::to_value(export).unwrap();
         let messages = export["lists"][HISTORY].take();
         let [messages, rest] = [messages, export].map(|it: Value| canonical_json(&it));
@@ -211,7 +213,8 @@ async fn empty(store: &MemoryStore) {
     if !store.read_waits(&WaitRowQuery::Pending(key.clone())).await.unwrap().is_empty() {
         return;
     }
-    let mut batch = Batch::new(key, store.fence());
+    let fence = store.acquire(&key).await.unwrap().fence;
+    let mut batch = Batch::new(key, fence);
     for field in session.fields.iter().filter(|it| it.name == HISTORY) {
         let FieldValue::List { .. } = field.value else { continue };
         // A list that is rewritten begins its next generation with the version that writes it.

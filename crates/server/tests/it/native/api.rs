@@ -50,6 +50,10 @@ impl Api {
         self.checked("post", path, self.client.post(path, &body).await)
     }
 
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        self.checked("put", path, self.client.send(hyper::Method::PUT, path, Some(&body)).await)
+    }
+
     /// Sends a message and returns how its turn ended.
     pub(crate) async fn send(&self, session: &str, text: &str) -> Value {
         let answer = self.post(&format!("/v1/sessions/{session}/messages"), json!({ "content": text })).await;

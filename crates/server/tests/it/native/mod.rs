@@ -1,6 +1,6 @@
 //! The native API over its wire. Every answer is checked against the document that the server serves.
 
-mod api;
+pub(crate) mod api;
 mod artifacts;
 mod docs;
 mod events;

@@ -12,7 +12,7 @@ fn in_session(rig: &Rig, session: &str) -> Client {
 }
 
 async fn texts(rig: &Rig, session: &str) -> Vec<String> {
-    let history = rig.chat.history(session, 0, 100).await.unwrap_or_default();
+    let history = rig.chat.session(session).history(0..100).await.unwrap_or_default();
     history.iter().map(|it| format!("{}: {}", it.message.role, it.message.text())).collect()
 }
 
@@ -129,7 +129,7 @@ async fn a_key_makes_it_one_turn() {
 #[tokio::test]
 async fn a_session_keeps_its_agent_and_two_names_are_one_too_many() {
     let rig = Rig::start().await;
-    rig.chat.send("s", ChatMessage::user("say a")).await;
+    rig.chat.session("s").send(ChatMessage::user("say a")).await;
     let mut body = says("say b");
     body["model"] = "brief".into();
     assert_eq!(ask(&in_session(&rig, "s"), &body).await.json()["model"], "scripted");
@@ -170,7 +170,7 @@ async fn a_stream_that_breaks_off_does_not_end_the_turn() {
         seen = within(events.json()).await.unwrap();
     }
     drop(events);
-    let turn = rig.chat.open_turns("s").await.unwrap()[0].id.clone();
+    let turn = rig.chat.session("s").open_turns().await.unwrap()[0].id.clone();
     rig.pace.run_free();
     within(rig.chat.turn(&turn).await.unwrap().outcome()).await;
     assert_eq!(texts(&rig, "s").await, ["user: slow one two", "assistant: You said: one two"]);
@@ -185,7 +185,7 @@ async fn a_picture_in_a_message_is_kept_by_its_digest() {
     body["messages"][0]["content"] = json!([
         { "type": "text", "text": "say see" }, { "type": "image_url", "image_url": { "url": picture } } ]);
     assert_eq!(message(&ask(&in_session(&rig, "s"), &body).await)["content"], "You said: see");
-    let kept = rig.chat.history("s", 0, 1).await.unwrap();
+    let kept = rig.chat.session("s").history(0..1).await.unwrap();
     let image = serde_json::to_value(&kept[0].message.content).unwrap()[1].clone();
     assert!(image["source"]["url"].as_str().unwrap().starts_with("blob:"), "{image}");
     // In no session it is in the request, as it came.

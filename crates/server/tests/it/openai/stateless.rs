@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, ChatAgent};
+use singletree_agent::{Agent, AgentProfile};
 use singletree_llm::ScriptedProvider;
 
 use super::{PATH, ask, both, message, says, stream};
@@ -235,8 +235,8 @@ async fn a_key_that_the_vendor_refuses_is_no_mistake_of_the_caller() {
 #[tokio::test]
 async fn agents_that_people_do_not_pick_are_no_models() {
     let made = "2026-01-01T00:00:00Z";
-    let scripted = ChatAgent::new("scripted", "Scripted", made);
-    let hidden = ChatAgent { is_builtin: Some(true), ..ChatAgent::new("brief", "Brief", made) };
+    let scripted = AgentProfile::new("scripted", "Scripted", made);
+    let hidden = AgentProfile { is_builtin: Some(true), ..AgentProfile::new("brief", "Brief", made) };
     let rig = Rig::builder().server(|server| server.listed_agents([scripted, hidden])).start().await;
     let list = rig.client().get("/v1/models").await.json();
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
@@ -251,7 +251,7 @@ async fn what_the_model_thinks_is_told_where_its_agent_shows_it_and_nowhere_else
     let thinker = |rig: RigBuilder| {
         rig.also(|pace| {
             let model = Arc::new(ScriptedProvider::new(script()).with_pace(pace.clone()));
-            AgentLoop::builder(model).show_thinking(true).agent("thinker").unwrap()
+            Agent::new("thinker", model).show_thinking(true).build().unwrap()
         })
     };
     let rig = thinker(Rig::builder()).start().await;

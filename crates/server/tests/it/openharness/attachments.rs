@@ -68,7 +68,7 @@ fn with(attachments: Value) -> Value {
 
 /// The addresses of the pictures that the session's messages name.
 async fn pictures(rig: &Rig) -> Vec<String> {
-    let history = rig.chat.history("s", 0, 10).await.unwrap();
+    let history = rig.chat.session("s").history(0..10).await.unwrap();
     let blocks = history.iter().flat_map(|it| it.message.content.blocks().to_vec());
     let named = blocks.filter_map(|it| match it {
         ContentBlock::Image { source: ImageContentSource::Url { url }, .. } => Some(url),
@@ -143,7 +143,7 @@ async fn where_a_reference_must_not_lead_nobody_goes() {
     missed("https://large.example/").await;
     missed("no address").await;
     check(json!({"ref_id": "x", "size_bytes": 1001}), "attachment_unresolvable").await;
-    assert!(rig.chat.session_info("s").await.is_err(), "nothing was accepted");
+    assert!(rig.chat.session("s").info().await.is_err(), "nothing was accepted");
     assert!(!net.asked.lock().unwrap().iter().any(|it| it.starts_with("http:")));
     rig.stop().await;
 }

@@ -173,10 +173,11 @@ async fn a_question_that_was_answered_elsewhere_tells_the_same_to_who_decides_th
     let rig = Rig::start().await;
     let shell = Shell::of(&rig);
     let waiting = shell.say("s", "send").await;
-    let pending = rig.chat.pending(Some("s"), 10).await.unwrap().remove(0);
-    let address = SignalAddress::Session { session: "s".into(), signal: pending.descriptor.signal_id };
+    let pending = rig.chat.session("s").pending().await.unwrap().remove(0);
+    let address =
+        SignalAddress::Session { session: "s".into(), signal: pending.descriptor.signal_id.clone() };
     let approved = json!({"approved": true}).as_object().cloned().unwrap();
-    let answer = Answer::new(approved).to(pending.wait.no, pending.wait.action.unwrap());
+    let answer = Answer::new(approved).to(pending.wait.no, pending.wait.action.clone().unwrap());
     rig.chat.answer(address, answer).await.unwrap().outcome().await;
     assert_eq!(texts(&shell.decide(&option(&waiting, "approve")).await), ["All done."]);
     let other = shell.decide(&option(&waiting, "reject")).await;
@@ -239,7 +240,7 @@ async fn no_token_is_in_the_store_and_none_outlives_its_session() {
         let DocumentKey { id, .. } = &document.key;
         assert!(!document.body.as_str().contains(&secret[5..]) && !id.contains(&secret[5..]), "{document:?}");
     }
-    rig.chat.delete_session("s", None).await.unwrap();
+    rig.chat.session("s").delete(None).await.unwrap();
     assert!(kept().await.is_empty());
     assert_eq!(code(&shell.decide(&approve).await), "continuation_invalid");
     rig.stop().await;

@@ -5,6 +5,7 @@ mod asking;
 mod schema;
 
 mod attachments;
+mod campaigns;
 mod capabilities;
 mod deciding;
 mod goldens;

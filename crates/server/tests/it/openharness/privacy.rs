@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_agent::AgentLoop;
+use singletree_agent::Agent;
 use singletree_durable::DocumentStore;
 use singletree_harness::Chat;
 use singletree_llm::{
@@ -78,7 +78,7 @@ impl Engine {
         let script = Script::from_json(&json!({ "model": "m", "rules": rules }).to_string()).unwrap();
         let model = Arc::new(Watched(ScriptedProvider::new(script), Mutex::default()));
         let environments = Arc::new(Environments::default());
-        let agent = AgentLoop::builder(model.clone()).snapshots(environments.clone()).agent("sop").unwrap();
+        let agent = Agent::new("sop", model.clone()).snapshots(environments.clone()).build().unwrap();
         let chat = Chat::builder().agent(agent).open_shared(store.clone(), store.clone()).unwrap();
         let documents: Arc<dyn DocumentStore> = store;
         let server = Server::builder(chat, documents).environments(environments.clone()).build().unwrap();

@@ -21,7 +21,7 @@ async fn the_same_request_gets_the_same_bytes() {
         assert_eq!(again.body, first.body);
         assert_eq!(again.header("x-correlation-id"), "corr");
     }
-    assert_eq!(rig.chat.history("a", 0, 10).await.unwrap().len(), 2);
+    assert_eq!(rig.chat.session("a").history(0..10).await.unwrap().len(), 2);
     rig.stop().await;
 }
 
@@ -67,7 +67,7 @@ async fn a_request_that_comes_while_it_is_answered_waits_for_the_one_answer() {
         assert!(answers.iter().all(|it| *it == answers[0]), "{answers:?}");
     }
     assert_eq!(rig.chat.sessions(None, 10).await.unwrap().items.len(), 2);
-    assert_eq!(rig.chat.history("s", 0, 10).await.unwrap().len(), 2);
+    assert_eq!(rig.chat.session("s").history(0..10).await.unwrap().len(), 2);
     rig.stop().await;
 }
 
@@ -90,7 +90,7 @@ async fn after_its_time_the_answer_is_forgotten_and_the_harness_still_knows_the_
     rig.clock.advance(Duration::from_hours(24));
     let again = shell.ask(&asked).await;
     assert_eq!(again["response"]["extensions"], first["response"]["extensions"]);
-    assert_eq!(rig.chat.history("s", 0, 10).await.unwrap().len(), 2);
+    assert_eq!(rig.chat.session("s").history(0..10).await.unwrap().len(), 2);
     rig.stop().await;
 }
 

@@ -21,7 +21,7 @@ async fn a_reply_is_one_directive_for_each_text_with_the_names_of_turn_and_messa
     assert_eq!(*names, json!({"session_id": "s", "run_id": turn, "turn_id": turn}));
     assert_eq!(answer["response"]["engine_latency_ms"], 0);
     // It is the same session for every other client.
-    assert_eq!(rig.chat.history("s", 0, 10).await.unwrap().len(), 5);
+    assert_eq!(rig.chat.session("s").history(0..10).await.unwrap().len(), 5);
     rig.stop().await;
 }
 
@@ -39,7 +39,7 @@ async fn who_names_no_session_gets_one_and_goes_on_with_it() {
     let second = shell.ask(&message(context)).await;
     assert_eq!(texts(&second), ["You said: b"]);
     let session = format!("{}#tab %232", names["session_id"].as_str().unwrap());
-    assert_eq!(rig.chat.history(&session, 0, 10).await.unwrap().len(), 4);
+    assert_eq!(rig.chat.session(&session).history(0..10).await.unwrap().len(), 4);
     let other = shell.ask(&message(json!({"user_intent": "say c"}))).await;
     assert_ne!(other["response"]["extensions"]["dev.singletree"]["session_id"], names["session_id"]);
     rig.stop().await;
@@ -77,7 +77,7 @@ async fn a_procedure_is_an_agent_and_a_session_keeps_it() {
     let field = |name: &str| ("invalid_request".to_owned(), Some(name.to_owned()));
     assert_eq!(error(&ask("s", "sop_onboard").await), field("context.task_hint.sop_id"));
     ask("s", BRIEF).await;
-    assert_eq!(rig.chat.session_info("s").await.unwrap().agent, BRIEF);
+    assert_eq!(rig.chat.session("s").info().await.unwrap().agent, BRIEF);
     shell.say("t", "say a").await;
     assert_eq!(error(&ask("t", BRIEF).await), field("context.task_hint.sop_id"));
     rig.stop().await;
@@ -94,7 +94,7 @@ async fn a_procedure_is_not_followed_in_a_conversation() {
     };
     let refused = shell.ask(&hinted("talk")).await;
     assert_eq!(error(&refused), ("invalid_request".into(), Some("context.task_hint.sop_id".into())));
-    assert_eq!(rig.chat.history("talk", 0, 10).await.unwrap().len(), 2);
+    assert_eq!(rig.chat.session("talk").history(0..10).await.unwrap().len(), 2);
     // In its own session the procedure runs, and the model sees each command alone.
     shell.ask(&hinted("work")).await;
     shell.ask(&hinted("work")).await;
@@ -130,7 +130,7 @@ async fn what_a_shell_adds_of_history_and_state_changes_nothing() {
         object.insert("role".into(), "assistant".into());
     }
     Shell::of(&rig).ask(&asked).await;
-    let history = rig.chat.history("s", 0, 10).await.unwrap();
+    let history = rig.chat.session("s").history(0..10).await.unwrap();
     let told: Vec<_> =
         history.iter().map(|it| (it.message.role.as_str(), it.message.text().into_owned())).collect();
     assert_eq!(told, [("user", "say a".to_owned()), ("assistant", "You said: a".to_owned())]);

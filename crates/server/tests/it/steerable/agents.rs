@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, ChatAgent, Team};
-use singletree_harness::Agent;
+use singletree_agent::{Agent, AgentProfile, Team};
+use singletree_harness::GraphAgent;
 use singletree_llm::{Script, ScriptedProvider, Timer};
 
 use super::{messages, said, send};
 use crate::support::Rig;
 
-fn member(id: &str, pace: &Arc<dyn Timer>) -> singletree_agent::AgentLoopBuilder {
+fn member(profile: AgentProfile, pace: &Arc<dyn Timer>) -> Agent {
+    let id = profile.id.as_str();
     let to_sales = json!({ "calls": [{ "tool": "transfer_to_sales", "arguments": { "reason": "asked" } }] });
     let reply = json!({ "reply": format!("I am {id}.") });
     let mut rules = vec![
@@ -21,24 +22,23 @@ fn member(id: &str, pace: &Arc<dyn Timer>) -> singletree_agent::AgentLoopBuilder
         rules.insert(0, json!({ "when": { "user": ["sales please"], "results": [] }, "then": to_sales }));
     }
     let script = Script::from_json(&json!({ "model": id, "rules": rules }).to_string()).unwrap();
-    AgentLoop::builder(Arc::new(ScriptedProvider::new(script).with_pace(pace.clone())))
+    Agent::from_profile(profile, ScriptedProvider::new(script).with_pace(pace.clone()))
 }
 
-fn listed() -> [ChatAgent; 2] {
+fn listed() -> [AgentProfile; 2] {
     let made = "2026-01-01T00:00:00Z";
-    let sales = ChatAgent {
+    let sales = AgentProfile {
         icon: Some("$".into()),
         color: Some("#00ff00".into()),
         role_prompt: Some("Sell.".into()),
-        ..ChatAgent::new("sales", "Sales", made)
+        ..AgentProfile::new("sales", "Sales", made)
     };
-    [ChatAgent::new("front", "Front", made), sales]
+    [AgentProfile::new("front", "Front", made), sales]
 }
 
-fn team(pace: &Arc<dyn Timer>) -> Agent {
+fn team(pace: &Arc<dyn Timer>) -> GraphAgent {
     let [front, sales] = listed();
-    let team = Team::builder().member(front, member("front", pace)).member(sales, member("sales", pace));
-    team.agent("team").unwrap()
+    Team::new("team").member(member(front, pace)).member(member(sales, pace)).build().unwrap()
 }
 
 /// Returns whose each message is, by the stream alone: the agent that was told last before its first word or call.

@@ -81,7 +81,7 @@ async fn the_frameworks_own_hooks_show_what_is_kept() {
     );
     let halfway = told["reconnect"]["halfway"][1]["content"].as_str().unwrap();
     assert!("You said: one two three four".starts_with(halfway) && halfway.len() < 28, "{halfway}");
-    assert_eq!(rig.chat.turns("reconnect", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("reconnect").turns(0, 9).await.unwrap().items.len(), 1);
 
     assert_eq!(told["steer"]["outcomes"], json!(["sent", "steered"]));
     let sessions = &told["sessions"];

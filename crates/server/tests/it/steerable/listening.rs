@@ -35,7 +35,7 @@ async fn all_turns_are_told_to_who_listens_whoever_speaks() {
     assert_eq!(events.status, 200);
     assert_eq!(events.block().await.unwrap().data, None);
     for text in ["look", "fail retryable"] {
-        rig.chat.send("s", ChatMessage::user(text)).await;
+        rig.chat.session("s").send(ChatMessage::user(text)).await;
     }
     let heard = told(&listen(&mut events, 2).await);
     assert_eq!(heard[0]["payload"]["message"]["content"], "look");
@@ -56,8 +56,12 @@ async fn a_stream_that_is_lost_anywhere_goes_on_there() {
     client.post("/v1/agent-sessions", &json!({ "chatId": "s" })).await;
     let mut events = client.events("/v1/chats/s/events", None).await;
     events.block().await.unwrap();
-    let slow =
-        rig.chat.submit("s", ChatMessage::user("slow one two three four"), SendOptions::new()).await.unwrap();
+    let slow = rig
+        .chat
+        .session("s")
+        .submit(ChatMessage::user("slow one two three four"), SendOptions::new())
+        .await
+        .unwrap();
     let mut live = Vec::new();
     // Some of it is lost while it happens: each piece shows one word more.
     let mut whole = Vec::new();
@@ -74,7 +78,7 @@ async fn a_stream_that_is_lost_anywhere_goes_on_there() {
     }
     rig.pace.run_free();
     slow.outcome().await;
-    rig.chat.send("s", ChatMessage::user("both")).await;
+    rig.chat.session("s").send(ChatMessage::user("both")).await;
     whole.extend(listen(&mut events, 2).await);
     let expected = said(&told(&whole));
     for (at, (seen, mut events)) in lost.into_iter().enumerate() {
@@ -135,7 +139,7 @@ async fn what_cannot_be_listened_to_is_told() {
     // A session that is deleted ends its streams.
     let mut events = rig.client().events("/v1/chats/s/events", None).await;
     events.block().await.unwrap();
-    rig.chat.delete_session("s", None).await.unwrap();
+    rig.chat.session("s").delete(None).await.unwrap();
     let last: Vec<Value> = within(events.rest()).await.iter().map(|it| it.json()).collect();
     assert_eq!(last[0]["code"], "chat_session_unknown");
     assert_eq!(last[1]["type"], "done");

@@ -64,7 +64,8 @@ async fn a_message_is_taken_in_every_form_that_clients_send() {
     check(json!({ "content": "say hi", "metadata": { "mentions": ["a"], "agentId": "scripted" } })).await;
     let kept = messages(&rig.client(), "s").await;
     assert_eq!(kept[8]["metadata"], json!({ "mentions": ["a"], "agentId": "scripted" }));
-    let sides: Vec<_> = rig.chat.history("s", 0, 10).await.unwrap().into_iter().map(|it| it.side).collect();
+    let sides: Vec<_> =
+        rig.chat.session("s").history(0..10).await.unwrap().into_iter().map(|it| it.side).collect();
     assert_eq!(sides[4], Some(json!({ "client_id": "mine" })));
     // A page of them.
     let page = rig.client().get("/v1/chats/s/messages?from=3&limit=2").await.json();
@@ -158,7 +159,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_what_was_shown_and_its_er
     let client = rig.client();
     send(&client, "s", "say one").await;
     send(&client, "s", "fail halfway").await;
-    let failed = rig.chat.newest_turn("s").await.unwrap().unwrap().id;
+    let failed = rig.chat.session("s").newest_turn().await.unwrap().unwrap().id;
     send(&client, "s", "say two").await;
     let brief =
         |message: &Value| (message["role"].clone(), message["content"].clone(), message["failed"] == true);
@@ -303,8 +304,10 @@ async fn a_message_steers_only_a_turn_that_runs() {
 #[tokio::test]
 async fn a_message_that_waited_its_place_is_not_older_than_what_it_waited_for() {
     let rig = Rig::start().await;
-    let first = rig.chat.submit("s", ChatMessage::user("slow one"), SendOptions::new()).await.unwrap();
-    let second = rig.chat.submit("s", ChatMessage::user("say two"), SendOptions::new()).await.unwrap();
+    let first =
+        rig.chat.session("s").submit(ChatMessage::user("slow one"), SendOptions::new()).await.unwrap();
+    let second =
+        rig.chat.session("s").submit(ChatMessage::user("say two"), SendOptions::new()).await.unwrap();
     rig.clock.advance(Duration::from_secs(60));
     rig.pace.run_free();
     first.outcome().await;

@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_agent::{AgentLoop, ChatAgent};
-use singletree_harness::{Agent, BucketTable, FailureBucket};
+use singletree_agent::{Agent, AgentProfile};
+use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider, Timer,
 };
@@ -93,7 +93,7 @@ struct Arguments {
     what: String,
 }
 
-fn tool(name: &'static str, effect: Effect, world: &World) -> Arc<dyn Tool> {
+pub(super) fn tool(name: &'static str, effect: Effect, world: &World) -> Arc<dyn Tool> {
     let world = world.clone();
     let function = move |arguments: Arguments, _| {
         let world = world.clone();
@@ -158,7 +158,7 @@ pub(crate) fn script() -> Script {
 }
 
 /// Makes the agents.
-pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<Agent> {
+pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<GraphAgent> {
     let provider = Arc::new(Model(ScriptedProvider::new(script()).with_pace(pace.clone()), world.clone()));
     let tools = vec![
         tool("look", Effect::Read, world),
@@ -168,37 +168,34 @@ pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<Agent> {
     let toolbox = Toolbox::new(tools, ToolLimits::standard()).unwrap();
     let buckets =
         BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
-    let scripted = AgentLoop::builder(provider.clone()).system("Do as you are told.").toolbox(toolbox);
-    let brief = AgentLoop::builder(provider).system("Be brief.");
-    vec![
-        scripted.agent(SCRIPTED).unwrap().buckets(buckets.clone()),
-        brief.agent(BRIEF).unwrap().buckets(buckets),
-    ]
+    let scripted =
+        Agent::new(SCRIPTED, provider.clone()).instructions("Do as you are told.").toolbox(toolbox);
+    let brief = Agent::new(BRIEF, provider).instructions("Be brief.");
+    vec![scripted.build().unwrap().buckets(buckets.clone()), brief.build().unwrap().buckets(buckets)]
 }
 
 /// Returns how the agents are listed.
-pub(crate) fn listed() -> Vec<ChatAgent> {
+pub(crate) fn listed() -> Vec<AgentProfile> {
     let made = "2026-01-01T00:00:00Z";
-    let scripted = ChatAgent {
+    let scripted = AgentProfile {
         description: Some("Does as it is told.".into()),
         role_prompt: Some("Do as you are told.".into()),
-        ..ChatAgent::new(SCRIPTED, "Scripted", made)
+        ..AgentProfile::new(SCRIPTED, "Scripted", made)
     };
-    vec![scripted, ChatAgent::new(BRIEF, "Brief", made)]
+    vec![scripted, AgentProfile::new(BRIEF, "Brief", made)]
 }
 
 /// The name of the agent whose model's thinking people see.
 pub(crate) const THINKER: &str = "thinker";
 
 /// Makes the agent whose model's thinking people see; it has to be listed by [`listed_thinking`], too.
-pub(crate) fn thinker() -> Agent {
-    let thinker = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
-    thinker.show_thinking(true).agent(THINKER).unwrap()
+pub(crate) fn thinker() -> GraphAgent {
+    Agent::new(THINKER, ScriptedProvider::new(script())).show_thinking(true).build().unwrap()
 }
 
 /// Returns how the agents are listed with that one.
-pub(crate) fn listed_thinking() -> Vec<ChatAgent> {
-    let mut thinker = ChatAgent::new(THINKER, "Thinker", "2026-01-01T00:00:00Z");
+pub(crate) fn listed_thinking() -> Vec<AgentProfile> {
+    let mut thinker = AgentProfile::new(THINKER, "Thinker", "2026-01-01T00:00:00Z");
     thinker.other.insert("showThinking".into(), json!(true));
     let mut listed = listed();
     listed.push(thinker);
@@ -206,11 +203,11 @@ pub(crate) fn listed_thinking() -> Vec<ChatAgent> {
 }
 
 /// Makes an agent whose approvals expire.
-pub(crate) fn hasty(name: &str, expires_in: Duration) -> Agent {
+pub(crate) fn hasty(name: &str, expires_in: Duration) -> GraphAgent {
     let toolbox =
         Toolbox::new(vec![tool("send", Effect::Destructive, &World::default())], ToolLimits::standard());
-    let hasty = AgentLoop::builder(Arc::new(ScriptedProvider::new(script()))).toolbox(toolbox.unwrap());
-    hasty.approval_expires_in(expires_in).agent(name).unwrap()
+    let hasty = Agent::new(name, ScriptedProvider::new(script())).toolbox(toolbox.unwrap());
+    hasty.approval_expires_in(expires_in).build().unwrap()
 }
 
 /// The name of the agent whose model fails once.
@@ -252,12 +249,12 @@ impl Provider for FailsOnce {
 }
 
 /// Makes an agent that answers `fail once` with a failure, and then with `Recovered.`.
-pub(crate) fn recovering() -> Agent {
+pub(crate) fn recovering() -> GraphAgent {
     recovering_from("provider_unavailable", json!({ "reply": "Recovered." }), None)
 }
 
 /// Makes an agent that answers `fail once` with a failure of this category, and then with this.
-pub(crate) fn recovering_from(category: &str, then: Value, pace: Option<&Arc<dyn Timer>>) -> Agent {
+pub(crate) fn recovering_from(category: &str, then: Value, pace: Option<&Arc<dyn Timer>>) -> GraphAgent {
     let script = |then: Value| {
         let rules = json!([rule("fail once", then)]);
         let script = json!({ "model": "scripted-model", "rules": rules }).to_string();
@@ -266,5 +263,5 @@ pub(crate) fn recovering_from(category: &str, then: Value, pace: Option<&Arc<dyn
     let failing = script(failing(category));
     let sound = pace.into_iter().fold(script(then), |sound, pace| sound.with_pace(pace.clone()));
     let model = FailsOnce { failing, sound, has_failed: AtomicBool::new(false) };
-    AgentLoop::builder(Arc::new(model)).agent(RECOVERING).unwrap()
+    Agent::new(RECOVERING, model).build().unwrap()
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use singletree_durable::Timestamp;
 use singletree_engine::{Clock, IdGenerator};
+use singletree_env::RandomSource;
 use singletree_llm::{BoxFuture, Timer};
-use singletree_server::Entropy;
 use tokio::sync::{Notify, Semaphore};
 
 /// 2026-01-01T00:00:00Z.
@@ -72,8 +72,8 @@ impl IdGenerator for CountingIds {
 #[derive(Debug, Default)]
 pub(crate) struct CountingEntropy(AtomicU64);
 
-impl Entropy for CountingEntropy {
-    fn fill_random_bytes(&self, bytes: &mut [u8]) {
+impl RandomSource for CountingEntropy {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
         let n = self.0.fetch_add(1, Ordering::SeqCst);
         for (at, byte) in (0_u64..).zip(bytes) {
             *byte = (n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(at as u32) ^ at) as u8;

@@ -4,6 +4,7 @@
 //! Not every test uses every part.
 
 pub(crate) mod agents;
+pub(crate) mod campaigns;
 pub(crate) mod client;
 pub(crate) mod inputs;
 pub(crate) mod installed;

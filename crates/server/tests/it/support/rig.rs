@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+use singletree_controller::ControllerParts;
 use singletree_durable::{DocumentStore, Journal, JournalMaintenance, MemoryStore};
 use singletree_engine::{Clock, SystemClock};
-use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
+use singletree_harness::{BlobLimits, Blobs, Chat, ChatBuilder, GraphAgent, Limits, Redact};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Timer;
 use singletree_server::{
@@ -18,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::agents::{self, CANARY, World};
+use super::campaigns;
 use super::client::Client;
 use super::inputs::{ClockPace, CountingEntropy, CountingIds, HandClock, HandPace};
 
@@ -55,14 +58,15 @@ pub(crate) struct RigBuilder {
     at: SocketAddr,
     narration: Option<NarrationLog>,
     agents: Vec<MakeAgent>,
+    campaigns: Option<Value>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
     telemetry: Telemetry,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
-    changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
+    changes: Vec<Box<dyn Fn(GraphAgent) -> GraphAgent>>,
 }
 
 /// Makes an agent whose model speaks at a pace.
-type MakeAgent = Box<dyn FnOnce(&Arc<dyn Timer>) -> Agent>;
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Timer>) -> GraphAgent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -97,6 +101,7 @@ impl Rig {
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
             agents: Vec::new(),
+            campaigns: None,
             chat: Vec::new(),
             telemetry: Telemetry::without_log(),
             server: Vec::new(),
@@ -149,14 +154,20 @@ impl RigBuilder {
     }
 
     /// Changes the agents of [`agents`].
-    pub(crate) fn each_agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+    pub(crate) fn each_agent(mut self, change: impl Fn(GraphAgent) -> GraphAgent + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
     /// Adds an agent behind those of [`agents`].
-    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Timer>) -> Agent + 'static) -> Self {
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Timer>) -> GraphAgent + 'static) -> Self {
         self.agents.push(Box::new(make));
+        self
+    }
+
+    /// Has campaigns, whose agent proposes this plan and then what its tasks lack.
+    pub(crate) fn campaigns(mut self, plan: Value) -> Self {
+        self.campaigns = Some(plan);
         self
     }
 
@@ -225,11 +236,20 @@ impl RigBuilder {
         };
         let narration = self.narration.clone().unwrap_or_else(narrated);
         let more = self.agents.into_iter().map(|make| make(&shared_pace));
+        let store_of_campaigns = (store.clone() as Arc<dyn DocumentStore>, narration.sink());
+        let campaigns = self
+            .campaigns
+            .as_ref()
+            .map(|plan| campaigns::build_parts((&self.world, plan), store_of_campaigns, self.clock.clone()));
+        let (campaigner, parts) = campaigns.unzip();
+        let cycles = parts.as_ref().map(ControllerParts::cycle_agent);
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .chain(more)
+            .chain(campaigner)
             .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
             .map(|agent| agent.redacting(clean.clone()))
+            .chain(cycles)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
@@ -242,7 +262,11 @@ impl RigBuilder {
         let chat = chat.open(self.telemetry.measure_store(store.clone())).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn DocumentStore> = store;
-        let builder = Server::builder(chat.clone(), documents.clone())
+        let controller = parts.map(|parts| parts.with_chat(chat.clone()));
+        let builder = Server::builder(chat.clone(), documents.clone());
+        let builder = controller
+            .into_iter()
+            .fold(builder, |builder, controller| builder.campaigns(controller))
             .listed_agents(agents::listed())
             .limits(self.limits)
             .clock(self.clock.clone())

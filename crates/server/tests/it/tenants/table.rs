@@ -84,6 +84,34 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/edit")
         .body(r#"{"message": "{turn}/0", "content": "say x", "id": "fork"}"#),
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
+    // Campaigns.
+    of("GET", "/v1/campaigns"),
+    of("POST", "/v1/campaigns").body(r#"{"id": "{campaign}", "goal": "x"}"#),
+    of("GET", "/v1/campaign-templates").alike(),
+    of("GET", "/v1/campaigns/{campaign}"),
+    of("DELETE", "/v1/campaigns/{campaign}"),
+    of("GET", "/v1/campaigns/{campaign}/plan"),
+    of("PUT", "/v1/campaigns/{campaign}/plan").body(CAMPAIGN_EDITS),
+    of("POST", "/v1/campaigns/{campaign}/plan/approve").body(r#"{"version": 1, "digest": "{digest}"}"#),
+    of("POST", "/v1/campaigns/{campaign}/plan/reject").body(r#"{"version": 7}"#),
+    of("POST", "/v1/campaigns/{campaign}/pause"),
+    of("POST", "/v1/campaigns/{campaign}/resume"),
+    of("POST", "/v1/campaigns/{campaign}/cancel"),
+    of("POST", "/v1/campaigns/{campaign}/commands").body(r#"{"type": "unblock", "task": "report"}"#),
+    of("POST", "/v1/campaigns/{campaign}/commands")
+        .body(r#"{"type": "answer", "question": "x", "answer": 1}"#),
+    of("GET", "/v1/campaigns/{campaign}/tasks"),
+    of("GET", "/v1/campaigns/{campaign}/artifacts"),
+    of("POST", "/v1/campaigns/{campaign}/artifacts/approve")
+        .body(r#"{"kind": "plan", "key": "a", "version": 1, "digest": "{digest}"}"#),
+    of("GET", "/v1/campaigns/{campaign}/artifacts/{kind}/{key}/{version}"),
+    of("GET", "/v1/campaigns/{campaign}/schedules"),
+    of("POST", "/v1/campaigns/{campaign}/schedules")
+        .body(r#"{"expression": "0 8 * * *", "command": "look"}"#),
+    of("DELETE", "/v1/campaigns/{campaign}/schedules/{schedule}").alike(),
+    of("GET", "/v1/campaigns/{campaign}/log"),
+    // The events of one that is there do not end: the owner asks behind the end.
+    of("GET", "/v1/campaigns/{campaign}/events").query("?after=99"),
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
     of("GET", "/v1/sessions/{session}/artifacts"),
@@ -108,6 +136,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/page/js/conversation.js").alike(),
     of("GET", "/page/js/dom.js").alike(),
     of("GET", "/page/js/inspector.js").alike(),
+    of("GET", "/page/js/languages.js").alike(),
     of("GET", "/page/js/markdown.js").alike(),
     of("GET", "/page/js/outbox.js").alike(),
     of("GET", "/page/js/seen.js").alike(),
@@ -117,6 +146,20 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/page/js/turn_view.js").alike(),
     of("GET", "/page/js/virtual.js").alike(),
     of("GET", "/page/js/visible_text.js").alike(),
+    of("GET", "/page/js/artifact_panel.js").alike(),
+    of("GET", "/page/js/narration_panel.js").alike(),
+    of("GET", "/page/js/campaign_artifacts.js").alike(),
+    of("GET", "/page/js/campaign_cards.js").alike(),
+    of("GET", "/page/js/campaign_head.js").alike(),
+    of("GET", "/page/js/campaign_links.js").alike(),
+    of("GET", "/page/js/campaign_list.js").alike(),
+    of("GET", "/page/js/campaign_log.js").alike(),
+    of("GET", "/page/js/campaign_page.js").alike(),
+    of("GET", "/page/js/campaign_pending.js").alike(),
+    of("GET", "/page/js/campaign_plan.js").alike(),
+    of("GET", "/page/js/campaign_tasks.js").alike(),
+    of("GET", "/page/js/campaign_words.js").alike(),
+    of("GET", "/page/js/campaigns.js").alike(),
     of("GET", "/page/vendor/dompurify-3.4.18/purify.es.mjs").alike(),
     of("GET", "/page/vendor/marked-18.2.1/marked.esm.js").alike(),
     of("GET", "/page/sign-in").alike(),
@@ -177,6 +220,9 @@ pub(crate) const TABLE: &[Entry] = &[
     of("DELETE", "/v1/ui/{session}/stream").alike(),
     of("GET", "/v1/ui/{session}/messages"),
 ];
+
+const CAMPAIGN_EDITS: &str = r#"{"version": 7, "tasks": [{"id": "a", "description": "x", "proof": [
+    {"type": "user_confirmed", "question": "Is it?"}]}]}"#;
 
 const AGUI_LOOKS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": []}"#;
 

@@ -87,7 +87,7 @@ async fn holds_what_is_kept(package: &str) {
     let whole = ["slow one two three four", "You said: one two three four"];
     assert_eq!(texts(&told["reconnect"]["view"]), whole);
     assert_ne!(texts(&told["cut"]["view"]), whole);
-    assert_eq!(rig.chat.turns("reconnect", 0, 9).await.unwrap().items.len(), 1);
+    assert_eq!(rig.chat.session("reconnect").turns(0, 9).await.unwrap().items.len(), 1);
     assert_eq!(told["nothing"], 204);
     rig.stop().await;
 }

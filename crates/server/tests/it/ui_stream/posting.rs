@@ -63,7 +63,7 @@ async fn a_page_that_posts_all_it_has_says_one_thing() {
         ] }, newest], "trigger": "submit-message" })
     };
     post(&client, &whole(user("u2", "say hi"), user("u1", "I never said this either."))).await;
-    let texts: Vec<_> = rig.chat.history("s", 0, 10).await.unwrap();
+    let texts: Vec<_> = rig.chat.session("s").history(0..10).await.unwrap();
     let texts: Vec<_> = texts.iter().map(|it| it.message.text().into_owned()).collect();
     assert_eq!(texts, ["say hi", "You said: hi"]);
     // The same message again is the same turn, whatever else the page says.
@@ -145,7 +145,7 @@ async fn an_error_is_told_and_what_was_shown_before_it_is_void() {
     let text = &page.message["parts"][1];
     assert_eq!(text["providerMetadata"], json!({ "singletree": { "retracted": true } }));
     // The failed turns are no part of the conversation; the list shows them, marked.
-    assert!(rig.chat.history("s", 0, 10).await.unwrap().is_empty());
+    assert!(rig.chat.session("s").history(0..10).await.unwrap().is_empty());
     let kept = messages(&rig.client(), "s").await;
     assert_eq!(kept.len(), 8);
     assert!(kept.iter().all(|message| message["metadata"]["status"] == "failed"), "{kept:?}");
@@ -216,13 +216,13 @@ async fn saying_it_otherwise_and_asking_again_go_on_in_a_branch() {
     let last = Page::of(&post(&client, &body).await).message;
     assert_eq!(messages(&client, "s").await, [user("u1", "say else"), last]);
     // The old session is as it was, for all others and under its name in the API.
-    let texts = rig.chat.history("s", 0, 10).await.unwrap();
+    let texts = rig.chat.session("s").history(0..10).await.unwrap();
     assert_eq!(texts.len(), 4);
     let unknown = json!({ "id": "s", "trigger": "regenerate-message", "messageId": "nothing" });
     assert_eq!(client.post("/v1/ui", &unknown).await.status, 404);
     // When the branch is deleted, the chat is the session of its id again.
     let branch = messages_session(&client, "s").await;
-    rig.chat.delete_session(&branch, None).await.unwrap();
+    rig.chat.session(&branch).delete(None).await.unwrap();
     assert_eq!(messages_session(&client, "s").await, "s");
 }
 
@@ -233,7 +233,7 @@ async fn messages_session(client: &crate::support::Client, chat: &str) -> String
 
 /// Returns the ids of a session's turns, each with the turn that it retries.
 async fn retries(rig: &Rig) -> Vec<(String, Option<String>)> {
-    let turns = rig.chat.turns("s", 0, 9).await.unwrap().items;
+    let turns = rig.chat.session("s").turns(0, 9).await.unwrap().items;
     turns.iter().map(|turn| (turn.id.to_string(), turn.retries.as_ref().map(ToString::to_string))).collect()
 }
 
@@ -320,7 +320,7 @@ async fn another_answer_after_an_effect_goes_on_from_it() {
     assert_eq!(rig.world.done(), ["act and fail"]);
     let turns = retries(&rig).await;
     assert_eq!((turns[1].1.as_ref(), turns[2].1.as_ref()), (Some(&turns[0].0), Some(&turns[1].0)));
-    let said = rig.chat.history("s", 0, 9).await.unwrap();
+    let said = rig.chat.session("s").history(0..9).await.unwrap();
     assert_eq!(said.iter().filter(|entry| entry.message.text() == "act and fail").count(), 1);
     assert_eq!(messages_session(&client, "s").await, "s");
 }
@@ -334,7 +334,8 @@ async fn another_answer_to_a_message_that_was_stopped_is_made_in_a_fork() {
     let mut running = client.post_events("/v1/ui", &body).await;
     rig.pace.pass(1);
     while within(running.json()).await.unwrap()["type"] != "text-delta" {}
-    let queued = rig.chat.submit("s", ChatMessage::user("say two"), SendOptions::new()).await.unwrap();
+    let queued =
+        rig.chat.session("s").submit(ChatMessage::user("say two"), SendOptions::new()).await.unwrap();
     rig.chat.cancel(queued.id()).await.unwrap();
     within(client.delete("/v1/ui/s/stream")).await;
     rig.pace.run_free();
@@ -367,7 +368,7 @@ async fn what_others_say_to_the_turn_that_runs_stands_in_its_message() {
     let client = rig.client();
     let running = client.post_events("/v1/ui", &json!({ "id": "s", "message": user("u1", "look") })).await;
     // Steered from elsewhere, as soon as the turn runs: whether it is taken is the turn's to say.
-    let steer = rig.chat.steer("s", ChatMessage::user("say hm"), SendOptions::new()).await.unwrap();
+    let steer = rig.chat.session("s").steer(ChatMessage::user("say hm"), SendOptions::new()).await.unwrap();
     let page = Page::of(&within(parts(running)).await);
     steer.outcome().await;
     let kept = messages(&client, "s").await;

@@ -22,7 +22,7 @@ async fn a_page_that_is_loaded_again_in_mid_turn_has_the_question_and_then_the_a
     let page = messages(&client, "s").await;
     assert_eq!(page.len(), 3, "{page:?}");
     assert_eq!((&page[2]["id"], &page[2]["parts"]), (&json!("u2"), &user("u2", "wait and look")["parts"]));
-    let turn = rig.chat.open_turns("s").await.unwrap()[0].id.to_string();
+    let turn = rig.chat.session("s").open_turns().await.unwrap()[0].id.to_string();
     assert_eq!(page[2]["metadata"], json!({ "sessionId": "s", "turnId": turn, "status": "open" }));
     // The stream tells all of the answer, so the list leaves out its committed part.
     let back = client.events("/v1/ui/s/stream", None).await;
@@ -101,14 +101,14 @@ async fn stop_cancels_the_turn_that_runs_and_keeps_what_was_shown() {
     while within(running.json()).await.unwrap()["type"] != "text-delta" {}
     drop(running);
     assert_eq!(within(client.delete("/v1/ui/s/stream")).await.status, 204);
-    assert!(rig.chat.open_turns("s").await.unwrap().is_empty());
+    assert!(rig.chat.session("s").open_turns().await.unwrap().is_empty());
     let page = messages(&client, "s").await;
     let shown = page[1]["parts"].as_array().unwrap().iter().find_map(|part| part["text"].as_str()).unwrap();
     assert!("You said: one two three".starts_with(shown.trim_end()) && !shown.is_empty(), "{page:?}");
     // A turn that waits for a person does not run.
     say(&client, "t", "u1", "send").await;
     assert_eq!(client.delete("/v1/ui/t/stream").await.status, 204);
-    assert_eq!(rig.chat.pending(Some("t"), 1).await.unwrap().len(), 1);
+    assert_eq!(rig.chat.session("t").pending().await.unwrap().len(), 1);
     rig.stop().await;
 }
 

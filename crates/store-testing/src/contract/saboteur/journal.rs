@@ -1,18 +1,18 @@
 //! A journal that breaks one promise.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use singletree_durable::{
-    Batch, BatchPrecondition, BoxFuture, Counters, EarlySignalRow, Error, EventRow, FencingToken,
-    InvocationId, ItemRange, Journal, JsonDocument, ListItemRow, PositionRow, RecordRow, Result, RowMutation,
-    SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, StoredWaitStatus, TenantId, Timestamp,
-    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    AcquiredSession, Batch, BatchPrecondition, BoxFuture, Counters, EarlySignalRow, Error, EventRow,
+    FencingToken, InvocationId, ItemRange, Journal, JsonDocument, ListItemRow, PositionRow, RecordRow,
+    Result, RowMutation, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, StoredWaitStatus,
+    TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use super::batches::twist_batch;
+use super::leases::{LateWrite, TwistedLeases, land_waiting_batches};
+use super::writes::{CancellableWrite, DeferredWrite};
 use super::{ClauseFault, ContractClause, lock_unpoisoned, sabotage_error};
 
 #[derive(Debug)]
@@ -20,39 +20,21 @@ pub(super) struct FaultyJournal {
     inner: Arc<dyn Journal>,
     trick: ClauseFault,
     epoch: String,
-    /// The fence that the journal reports, if it is not the store's.
-    told: Option<FencingToken>,
+    /// The fences that this handle was given.
+    leases: TwistedLeases,
     /// Batches whose futures were not polled yet, with the numbers of their calls.
     queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
     calls: Mutex<u64>,
 }
 
 impl FaultyJournal {
-    pub(super) fn new(inner: Arc<dyn Journal>, trick: ClauseFault, before: Option<FencingToken>) -> Self {
+    pub(super) fn new(inner: Arc<dyn Journal>, trick: ClauseFault, is_reopened: bool) -> Self {
         let mut epoch = inner.log_epoch().to_owned();
-        if trick.breaks_clause(ContractClause::EpochStays) && before.is_some() {
+        if trick.breaks_clause(ContractClause::EpochStays) && is_reopened {
             epoch.push('+');
         }
-        let told = before.filter(|_| trick.breaks_clause(ContractClause::FenceRises));
-        Self { inner, trick, epoch, told, queue: Arc::default(), calls: Mutex::new(0) }
-    }
-
-    /// Replaces the reported fence by the store's.
-    fn restore_real_fence(&self, batch: &mut Batch) {
-        let fence = self.inner.fence();
-        if self.trick.breaks_clause(ContractClause::Fenced) {
-            batch.fence = fence;
-        }
-        let Some(told) = self.told else { return };
-        if batch.fence == told {
-            batch.fence = fence;
-        }
-        for put in &mut batch.puts {
-            match put {
-                RowMutation::Turn(row) if row.fence == told => row.fence = fence,
-                _ => {}
-            }
-        }
+        let leases = TwistedLeases::default();
+        Self { inner, trick, epoch, leases, queue: Arc::default(), calls: Mutex::new(0) }
     }
 
     /// Applies a batch; when it is refused, applies another and answers as `answer` says.
@@ -81,65 +63,6 @@ impl FaultyJournal {
     }
 }
 
-/// A call that is cancelled when it is dropped.
-struct CancellableWrite {
-    no: u64,
-    queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
-    inner: Arc<dyn Journal>,
-}
-
-impl Future for CancellableWrite {
-    type Output = Result<()>;
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let ready = {
-            let mut queue = lock_unpoisoned(&self.queue);
-            let count = queue.iter().take_while(|(no, _)| *no <= self.no).count();
-            queue.drain(..count).collect::<Vec<_>>()
-        };
-        let mut answer = Poll::Ready(Ok(()));
-        for (_, batch) in ready {
-            // Only used on stores that apply a batch during the call, so that one poll completes it.
-            answer = self.inner.apply(batch).as_mut().poll(cx);
-        }
-        answer
-    }
-}
-
-impl Drop for CancellableWrite {
-    fn drop(&mut self) {
-        lock_unpoisoned(&self.queue).retain(|(no, _)| *no != self.no);
-    }
-}
-
-/// A call that lands when it is polled or dropped, whichever is first.
-struct DeferredWrite {
-    inner: Arc<dyn Journal>,
-    batch: Option<Batch>,
-    answer: Option<BoxFuture<'static, Result<()>>>,
-}
-
-impl DeferredWrite {
-    fn start_write(&mut self) {
-        if let Some(batch) = self.batch.take() {
-            self.answer = Some(self.inner.apply(batch));
-        }
-    }
-}
-
-impl Future for DeferredWrite {
-    type Output = Result<()>;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.start_write();
-        self.answer.as_mut().map_or(Poll::Pending, |answer| answer.as_mut().poll(cx))
-    }
-}
-
-impl Drop for DeferredWrite {
-    fn drop(&mut self) {
-        self.start_write();
-    }
-}
-
 fn without_mutations(batch: &Batch, is_lost: impl Fn(&RowMutation) -> bool) -> Batch {
     let mut batch = batch.clone();
     batch.puts.retain(|put| !is_lost(put));
@@ -163,8 +86,39 @@ fn pop_if_several<T>(rows: &mut Vec<T>) {
 }
 
 impl Journal for FaultyJournal {
-    fn fence(&self) -> FencingToken {
-        self.told.unwrap_or_else(|| self.inner.fence())
+    fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        Box::pin(async move {
+            let early = match self.trick.breaks_clause(ContractClause::AcquireSeesLast) {
+                true => Some(self.inner.read_session_snapshot(key).await?),
+                false => None,
+            };
+            if early.is_some() {
+                land_waiting_batches(&self.inner, &self.trick).await;
+            }
+            let mut acquired = self.inner.acquire(key).await?;
+            acquired.fence = self.leases.record_acquired(&self.trick, key, acquired.fence);
+            acquired.snapshot = early.unwrap_or(acquired.snapshot);
+            if self.trick.breaks_clause(ContractClause::AcquireReads) {
+                acquired.snapshot.open.clear();
+            }
+            Ok(acquired)
+        })
+    }
+
+    fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        match self.trick.broken {
+            Some(ContractClause::LeaseReleased) => Box::pin(std::future::ready(Ok(()))),
+            // More often than the suite ever acquires a session.
+            Some(ContractClause::LeaseCounted) => self.inner.release([keys.as_slice(); 8].concat()),
+            _ => self.inner.release(keys),
+        }
+    }
+
+    fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
+        match self.trick.breaks_clause(ContractClause::NewestFence) {
+            true => Box::pin(std::future::ready(Ok(FencingToken(0)))),
+            false => self.inner.read_newest_fence(),
+        }
     }
 
     fn log_epoch(&self) -> &str {
@@ -173,13 +127,16 @@ impl Journal for FaultyJournal {
 
     fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let mut batch = twist_batch(&self.trick, batch);
-        self.restore_real_fence(&mut batch);
+        self.leases.twist_fences(&self.trick, self.inner.as_ref(), &mut batch);
         let answers = |_: Error, answer: Result<()>| answer;
         match self.trick.broken {
             Some(ContractClause::Ordered) => {
                 Box::pin(DeferredWrite { inner: self.inner.clone(), batch: Some(batch), answer: None })
             }
             Some(ContractClause::NeverDropped) => self.apply_when_polled(batch),
+            Some(ContractClause::AcquireSeesLast) => {
+                Box::pin(LateWrite::new(self.inner.clone(), self.trick.clone(), batch))
+            }
             Some(ContractClause::RefusedWritesNothing) => {
                 let mut other = without_mutations(&batch, |it| {
                     matches!(it, RowMutation::Item(_) | RowMutation::Event(_))
@@ -254,6 +211,11 @@ impl Journal for FaultyJournal {
 
     fn read_session_snapshot<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionSnapshot>> {
         Box::pin(async move {
+            if self.trick.breaks_clause(ContractClause::ReadingAcquiresNothing)
+                && !self.leases.has_acquired(key)
+            {
+                self.inner.acquire(key).await?;
+            }
             let mut dossier = self.inner.read_session_snapshot(key).await?;
             if self.trick.breaks_clause(ContractClause::DossierAgrees) {
                 dossier.paused = None;

@@ -1,0 +1,96 @@
+//! A store that lets others come between any two of its calls, and counts the documents that are read and changed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use singletree_durable::{
+    BoxFuture, DocumentChange, DocumentKey, DocumentStore, MemoryStore, Result, SessionKey, StoredBlob,
+    StoredDocument, TenantBlobTotals, TenantId, Timestamp,
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct SlowStore {
+    inner: MemoryStore,
+    read: Arc<AtomicU64>,
+    changed: Arc<AtomicU64>,
+}
+
+impl SlowStore {
+    pub(crate) fn over(inner: MemoryStore) -> Self {
+        Self { inner, read: Arc::default(), changed: Arc::default() }
+    }
+
+    /// Returns how many documents were read and changed since the last look.
+    pub(crate) fn take_counts(&self) -> (u64, u64) {
+        (self.read.swap(0, Ordering::Relaxed), self.changed.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl DocumentStore for SlowStore {
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.read.fetch_add(1, Ordering::Relaxed);
+            let read = self.inner.read_document(key).await;
+            tokio::task::yield_now().await;
+            read
+        })
+    }
+
+    fn read_documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let read = self.inner.read_documents(tenant, kind, past, limit).await?;
+            self.read.fetch_add(read.len() as u64, Ordering::Relaxed);
+            Ok(read)
+        })
+    }
+
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        let (inner, changed) = (self.inner.clone(), self.changed.clone());
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            changed.fetch_add(changes.len() as u64, Ordering::Relaxed);
+            inner.change_documents(changes).await
+        })
+    }
+
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        self.inner.expire_documents(before, limit)
+    }
+
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: StoredBlob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        self.inner.keep_blob_for(key, blob, holder)
+    }
+
+    fn read_blob_totals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
+        self.inner.read_blob_totals(tenant, holder)
+    }
+
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
+        self.inner.read_blob(key, digest)
+    }
+
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        self.inner.count_blob_bytes(key)
+    }
+}

@@ -1,0 +1,419 @@
+//! Listening to a session: the log first, then live events, without gaps and without repeats (D9).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::stream::unfold;
+use singletree_durable::{EventRow, SessionKey};
+use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId, event_kinds};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::api::chat::Chat;
+use crate::api::replay::EventReplay;
+use crate::runtime::loaded_session::LoadedSession;
+use crate::runtime::readers::ReaderPosition;
+use crate::{Error, Result};
+
+/// How many events are read from the log at once.
+const PAGE: u64 = 128;
+
+/// One listener.
+pub(crate) struct EventListener {
+    chat: Chat,
+    loaded: Arc<LoadedSession>,
+    begin: ListenPosition,
+    live: LiveEvents,
+    /// The sequence number of the next durable event to look at.
+    next: u64,
+    /// The last durable event that was looked at.
+    seen: Option<u64>,
+    /// Keeps the log from the first event on that was not handed out.
+    bookmark: ReaderPosition,
+    /// Whether it is known that nothing is missing where listening begins.
+    settled: bool,
+    ready: VecDeque<ChatEvent>,
+    /// Whether the log has to be read before live events are handed out.
+    behind: bool,
+    failed: bool,
+    /// The only turn that is wanted, when only one is.
+    only: Option<ListenedTurn>,
+    /// The last piece of the text so far that was handed out in one: the pieces up to it come again one by one.
+    shown: Option<(MessageId, u32, u64)>,
+    /// The same for the thinking so far.
+    shown_thinking: Option<(MessageId, u32, u64)>,
+    /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may
+    /// those before it.
+    announced: Option<ChatEvent>,
+}
+
+/// Where listening begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenPosition {
+    /// At the oldest event that is kept.
+    Oldest,
+    /// After an event that was seen.
+    After(u64),
+    /// At an event that was committed.
+    At(u64),
+}
+
+/// The one turn that a listener wants.
+#[derive(Debug)]
+pub(crate) struct ListenedTurn {
+    pub(crate) id: TurnId,
+    /// Its number, when it is known.
+    pub(crate) no: Option<u64>,
+    /// Whether it has ended: then there is nothing to wait for.
+    pub(crate) over: bool,
+    /// Whether its beginning was found.
+    begun: bool,
+}
+
+impl ListenedTurn {
+    pub(crate) fn new(id: TurnId, no: Option<u64>, over: bool) -> Self {
+        Self { id, no, over, begun: false }
+    }
+}
+
+/// The live events of one listener.
+pub(crate) type LiveEvents = Receiver<Arc<ChatEvent>>;
+
+impl EventListener {
+    /// Listens from now on. Events that are committed while the log is read arrive twice and are handed out once.
+    ///
+    /// # Errors
+    /// `chat_subscriptions_full`.
+    pub(crate) fn open_at_position(
+        chat: Chat,
+        loaded: Arc<LoadedSession>,
+        begin: ListenPosition,
+        only: Option<ListenedTurn>,
+    ) -> Result<Self> {
+        let live = loaded.feed.subscribe_to_events();
+        Self::with_live_events(chat, loaded, (begin, live, true), only)
+    }
+
+    /// As [`EventListener::open_at_position`], for a listener that has heard everything since `begin`.
+    pub(crate) fn resume_with_events(
+        chat: Chat,
+        loaded: Arc<LoadedSession>,
+        (begin, live): (ListenPosition, LiveEvents),
+        only: ListenedTurn,
+    ) -> Result<Self> {
+        Self::with_live_events(chat, loaded, (begin, live, false), Some(only))
+    }
+
+    fn with_live_events(
+        chat: Chat,
+        loaded: Arc<LoadedSession>,
+        (begin, live, behind): (ListenPosition, LiveEvents, bool),
+        only: Option<ListenedTurn>,
+    ) -> Result<Self> {
+        let next = match begin {
+            ListenPosition::Oldest => 0,
+            ListenPosition::After(seq) => seq.saturating_add(1),
+            ListenPosition::At(seq) => seq,
+        };
+        let max = chat.inner.limits.subscriptions;
+        let bookmark = loaded.readers.add_reader(next, max).ok_or(Error::SubscriptionsFull { max })?;
+        Ok(Self {
+            chat,
+            loaded,
+            begin,
+            live,
+            next,
+            seen: None,
+            bookmark,
+            settled: false,
+            ready: VecDeque::new(),
+            behind,
+            failed: false,
+            only,
+            shown: None,
+            shown_thinking: None,
+            announced: None,
+        })
+    }
+
+    /// Returns the events as a stream.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<ChatEvent>> + Send + use<> {
+        Box::pin(unfold(
+            self,
+            |mut events| async move { events.next_event().await.map(|event| (event, events)) },
+        ))
+    }
+
+    async fn next_event(&mut self) -> Option<Result<ChatEvent>> {
+        loop {
+            if self.failed {
+                return None;
+            }
+            if let Some(event) = self.ready.pop_front() {
+                if let Some(id) = &event.id {
+                    self.bookmark.move_to_event(id.seq + 1);
+                }
+                return Some(Ok(event));
+            }
+            let step = if self.behind { self.read_log_page().await } else { self.receive_live_event().await };
+            if let Err(error) = step {
+                self.failed = true;
+                return Some(Err(error));
+            }
+        }
+    }
+
+    /// Makes sure that no event is missing where listening begins. From then on the bookmark keeps later events from
+    /// removal.
+    pub(crate) async fn ensure_no_gap(&mut self) -> Result<()> {
+        if self.settled {
+            return Ok(());
+        }
+        let loaded = self.loaded.clone();
+        // Whatever is being forgotten right now was chosen before this listener came.
+        let _kept = loaded.forgetting.read().await;
+        match self.seen.map_or(self.begin, ListenPosition::After) {
+            ListenPosition::Oldest => {
+                if let Some(no) = self.only.as_ref().and_then(|only| only.no) {
+                    let numbers = self
+                        .chat
+                        .inner
+                        .await_store_read(self.chat.inner.journal.read_counters(&loaded.key))
+                        .await?;
+                    self.next = self
+                        .chat
+                        .find_first_event(&loaded.key, numbers.events, no)
+                        .await?
+                        .unwrap_or(self.next);
+                }
+            }
+            ListenPosition::At(seq) => {
+                if !self.chat.has_logged_event(&loaded, seq).await? {
+                    return Err(self.chat.events_expired_error(&loaded).await?);
+                }
+            }
+            ListenPosition::After(seq) => {
+                if !self.chat.has_logged_event(&loaded, seq).await? {
+                    self.chat.check_events_after(&loaded, seq).await?;
+                }
+            }
+        }
+        self.settled = true;
+        Ok(())
+    }
+
+    /// Reads a page of the log.
+    async fn read_log_page(&mut self) -> Result<()> {
+        self.ensure_no_gap().await?;
+        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
+        let inner = &chat.inner;
+        let rows = inner.await_store_read(inner.journal.read_events(&loaded.key, self.next, PAGE)).await?;
+        self.behind = rows.len() as u64 == PAGE;
+        let mut replay = EventReplay::new(&chat, &loaded.key);
+        for row in rows {
+            // Ready events stay in memory until they are taken; the rest of the log is read after that.
+            if replay.message_bytes() >= inner.limits.page_bytes {
+                self.behind = true;
+                break;
+            }
+            let (seq, turn) = (row.seq, row.turn);
+            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
+                let event = replay.replay_event(row).await?;
+                self.push_wanted_event(event).await?;
+            }
+            self.mark_event_seen(seq);
+        }
+        if self.behind {
+            return Ok(());
+        }
+        if self.only.as_ref().is_some_and(|only| only.over && !only.begun) {
+            return Err(chat.events_expired_error(&loaded).await?);
+        }
+        // Who comes late gets the text so far in one piece.
+        let stream = loaded.running_stream();
+        let Some(stream) = stream else { return Ok(()) };
+        if let Some(announced) =
+            stream.last_activity_event().filter(|event| self.announced.as_ref() != Some(event))
+        {
+            self.push_wanted_event(announced).await?;
+        }
+        if let Some(thinking) = stream.thinking_so_far_event() {
+            self.shown_thinking = identify_piece(&thinking.what);
+            self.push_wanted_event(thinking).await?;
+        }
+        if let Some(so_far) = stream.text_so_far_event() {
+            self.shown = identify_piece(&so_far.what);
+            self.push_wanted_event(so_far).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a durable event was looked at.
+    fn mark_event_seen(&mut self, seq: u64) {
+        self.next = seq + 1;
+        self.seen = Some(seq);
+        if self.ready.is_empty() {
+            self.bookmark.move_to_event(self.next);
+        }
+    }
+
+    /// Hands out an event, if it is wanted.
+    async fn push_wanted_event(&mut self, event: ChatEvent) -> Result<()> {
+        if let Some(only) = self.only.as_mut() {
+            if only.id != event.turn {
+                return Ok(());
+            }
+            let begins = event.what.begins_turn();
+            if event.id.is_some() && !begins && !only.begun {
+                // Its beginning is not kept any more.
+                return Err(self.chat.events_expired_error(&self.loaded).await?);
+            }
+            only.begun |= begins;
+        }
+        if event.what.is_activity() {
+            self.announced = Some(event.clone());
+        }
+        self.ready.push_back(event);
+        Ok(())
+    }
+
+    /// Tells whether a provisional event was part of the state so far that a late listener was given.
+    fn is_already_shown(&self, event: &ChatEvent) -> bool {
+        let shown = match &event.what {
+            ChatEventKind::Delta { .. } => &self.shown,
+            ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
+            what if what.is_activity() => {
+                let told = self.announced.as_ref().filter(|told| told.turn == event.turn);
+                return told.is_some_and(|told| event.at < told.at || event == told);
+            }
+            _ => return false,
+        };
+        match (identify_piece(&event.what), shown) {
+            (Some((id, run, n)), Some((message, in_run, up_to))) => {
+                id == *message && (run, n) <= (*in_run, *up_to)
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits for the next live event.
+    async fn receive_live_event(&mut self) -> Result<()> {
+        match self.live.recv().await {
+            Ok(event) => match &event.id {
+                None if self.is_already_shown(&event) => {}
+                None => self.push_wanted_event(event.as_ref().clone()).await?,
+                Some(id) if id.seq == self.next => {
+                    self.push_wanted_event(event.as_ref().clone()).await?;
+                    self.mark_event_seen(id.seq);
+                }
+                // Seen already, in the log.
+                Some(id) if id.seq < self.next => {}
+                Some(_) => self.behind = true,
+            },
+            Err(RecvError::Lagged(_)) => self.behind = true,
+            Err(RecvError::Closed) => return self.handle_session_deletion().await,
+        }
+        Ok(())
+    }
+
+    /// Handles the deletion of the session. A listener that has seen none of its events, or only events of its
+    /// successor, continues with the next session of this name; any other listener gets an error.
+    async fn handle_session_deletion(&mut self) -> Result<()> {
+        let seen = match (self.seen, self.begin) {
+            (Some(seq), _) | (None, ListenPosition::After(seq)) => Some(seq),
+            (None, ListenPosition::Oldest | ListenPosition::At(_)) => None,
+        };
+        if let Some(seq) = seen
+            && !self.chat.has_logged_event(&self.loaded, seq).await?
+        {
+            return Err(Error::SessionUnknown { session: self.loaded.key.session.to_string() });
+        }
+        self.live = self.loaded.feed.subscribe_to_events();
+        self.behind = true;
+        Ok(())
+    }
+}
+
+/// Returns which piece of which message an event tells.
+fn identify_piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
+    match what {
+        ChatEventKind::Delta { id, run, n, .. } | ChatEventKind::ThinkingDelta { id, run, n, .. } => {
+            Some((id.clone(), *run, *n))
+        }
+        _ => None,
+    }
+}
+
+/// Tells whether this is the first event of its turn.
+fn is_first_turn_event(row: &EventRow) -> bool {
+    match row.kind.as_str() {
+        event_kinds::ACCEPTED => true,
+        // An early signal that was refused is an event of the turn that keeps waiting.
+        event_kinds::SIGNAL => {
+            let body = row.body.as_ref().and_then(|body| body.decode::<serde_json::Value>().ok());
+            body.is_none_or(|body| body["how"] != "refused")
+        }
+        _ => false,
+    }
+}
+
+impl Chat {
+    /// Finds the first event of a turn, searching backwards from an event, since it is usually recent. None when it is
+    /// not kept.
+    pub(crate) async fn find_first_event(
+        &self,
+        key: &SessionKey,
+        before: u64,
+        turn: u64,
+    ) -> Result<Option<u64>> {
+        let mut to = before;
+        while to > 0 {
+            let from = to.saturating_sub(PAGE);
+            let rows =
+                self.inner.await_store_read(self.inner.journal.read_events(key, from, to - from)).await?;
+            if let Some(first) = rows.iter().find(|row| row.turn == turn && is_first_turn_event(row)) {
+                return Ok(Some(first.seq));
+            }
+            to = from;
+        }
+        Ok(None)
+    }
+
+    /// Tells whether the log holds an event.
+    async fn has_logged_event(&self, loaded: &LoadedSession, seq: u64) -> Result<bool> {
+        let rows = self.inner.await_store_read(self.inner.journal.read_events(&loaded.key, seq, 1)).await?;
+        Ok(rows.first().is_some_and(|rows| rows.seq == seq))
+    }
+
+    /// Checks that the events after an event, which is itself not kept, are kept.
+    async fn check_events_after(&self, loaded: &LoadedSession, seq: u64) -> Result<()> {
+        let id = |seq| ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq };
+        self.inner.ensure_loaded(loaded).await?;
+        if seq >= loaded.lock_state().next_numbers().events {
+            return Err(Error::EventUnknown { event: id(seq).to_string() });
+        }
+        let oldest = self.find_oldest_event(loaded).await?;
+        if seq.saturating_add(1) < oldest.seq {
+            return Err(Error::EventsExpired { oldest: oldest.to_string() });
+        }
+        Ok(())
+    }
+
+    async fn events_expired_error(&self, loaded: &LoadedSession) -> Result<Error> {
+        Ok(Error::EventsExpired { oldest: self.find_oldest_event(loaded).await?.to_string() })
+    }
+
+    /// Returns the id of the oldest event that is kept, or of the next one when none is.
+    pub(crate) async fn find_oldest_event(&self, loaded: &LoadedSession) -> Result<ChatEventId> {
+        let rows = self.inner.await_store_read(self.inner.journal.read_events(&loaded.key, 0, 1)).await?;
+        let seq = match rows.first() {
+            Some(row) => row.seq,
+            None => {
+                self.inner.ensure_loaded(loaded).await?;
+                loaded.lock_state().next_numbers().events
+            }
+        };
+        Ok(ChatEventId { epoch: self.inner.epoch.as_ref().to_owned(), seq })
+    }
+}

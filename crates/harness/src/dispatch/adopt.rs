@@ -1,0 +1,254 @@
+//! Taking over the unfinished turns of dead processes: accepted turns without an outcome (INV-2, INV-8, D24, D28).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use singletree_durable::{BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
+use singletree_session::{
+    QueuedTurn, QueuedWork, SteeredPosition, StoredPosition, TurnId, TurnRowExt, apply,
+};
+
+use crate::Error;
+use crate::runtime::chat_inner::ChatInner;
+use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
+use crate::turn::prepare::TurnPreparation;
+
+/// A turn that was taken over, with the handle that receives its outcome.
+pub(crate) struct AdoptedTurn {
+    pub(crate) key: SessionKey,
+    pub(crate) id: TurnId,
+    pub(crate) handle: Arc<TurnHandle>,
+}
+
+impl ChatInner {
+    /// Makes a session ready for work: acquired, known, and former owners' turns taken over.
+    pub(crate) async fn ensure_session_ready(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+    ) -> Result<Vec<AdoptedTurn>, Error> {
+        match self.ensure_acquired(loaded).await {
+            // The store was opened for reading only: the session can be looked at, and turns of others stay theirs.
+            Err(Error::Store { source: singletree_durable::Error::Closed }) => {
+                self.ensure_loaded(loaded).await?;
+                return Ok(Vec::new());
+            }
+            acquired => acquired?,
+        }
+        if loaded.lock_state().is_taken_over() {
+            return Ok(Vec::new());
+        }
+        self.run_call_in_task(self.clone().adopt_open_turns(loaded.clone())).await
+    }
+
+    /// Takes over the unfinished turns of former owners. The future is large and runs once per session, hence the box.
+    fn adopt_open_turns(
+        self: Arc<Self>,
+        loaded: Arc<LoadedSession>,
+    ) -> BoxFuture<'static, Result<Vec<AdoptedTurn>, Error>> {
+        Box::pin(async move {
+            let loaded = &loaded;
+            let adopting = loaded.adopting.lock().await;
+            if loaded.lock_state().is_taken_over() {
+                return Ok(Vec::new());
+            }
+            let ahead = loaded.lock_state().take_prefetched_turns();
+            let mut open = match ahead {
+                Some(open) => open,
+                None => {
+                    self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await?
+                }
+            };
+            apply::take_over::order_open_turns(&mut open);
+            let carried = self.read_steered_positions(loaded, &open).await?;
+            let mut taken = Vec::new();
+            let mut adopted = Ok(());
+            for (at, row) in open.into_iter().enumerate() {
+                // An earlier try that failed half way has queued it already.
+                if loaded.lock_state().find_turn(&row.turn_id()).is_some() {
+                    continue;
+                }
+                let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
+                let over = match position {
+                    Some(position) => self.take_over_steered_turn(loaded, row, position).await,
+                    None => self.take_over_turn(loaded, row, at == 0).await,
+                };
+                match over {
+                    Ok(it) => taken.extend(it),
+                    Err(error) => {
+                        adopted = Err(error);
+                        break;
+                    }
+                }
+            }
+            let is_waiting = {
+                let mut state = loaded.lock_state();
+                state.record_takeover_end(adopted.is_ok());
+                state.has_queued_turns()
+            };
+            drop(adopting);
+            // Also runs turns that an earlier attempt queued before it failed.
+            if is_waiting {
+                self.wake_queue(loaded);
+            }
+            adopted.map(|()| taken)
+        })
+    }
+
+    /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind
+    /// a wait was not.
+    async fn take_over_turn(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+        row: TurnRow,
+        first: bool,
+    ) -> Result<Option<AdoptedTurn>, Error> {
+        let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
+        let parked = row.kind == StoredTurnKind::Message && loaded.lock_state().pending_wait().is_some();
+        let ours = Some(row.fence) == loaded.lock_state().held_fence();
+        let ran = first && !parked;
+        let row = self.commit_takeover(loaded, &row, ran && !ours).await?;
+        let id = row.turn_id();
+        let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        handle.settle_acceptance(true);
+        let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
+        if let Some(error) = self.give_up_reason(&row) {
+            handle.publish_outcome(self.try_end_abandoned_turn(loaded, row, &error).await?);
+            return Ok(Some(taken));
+        }
+        let message = match row.kind {
+            StoredTurnKind::Message if !ran => self.find_message_item(&loaded.key, &row).await?,
+            StoredTurnKind::Message | StoredTurnKind::Resume | StoredTurnKind::Close => None,
+        };
+        let work = match message {
+            Some(no) => {
+                let message = TurnPreparation { inner: self, loaded, served }.read_item(no).await?;
+                QueuedWork::Message { row, message, committed: true, steers: false, side: None }
+            }
+            None => QueuedWork::Recover { row, has_run: ran },
+        };
+        loaded.lock_state().append_turn(QueuedTurn { handle, work });
+        Ok(Some(taken))
+    }
+
+    /// Returns the messages that the turn which ran has taken: they are part of it, and go where it goes.
+    async fn read_steered_positions(
+        &self,
+        loaded: &LoadedSession,
+        open: &[TurnRow],
+    ) -> Result<Vec<SteeredPosition>, Error> {
+        let [first, _, ..] = open else { return Ok(Vec::new()) };
+        let position =
+            self.await_store_read(self.journal.read_position(&loaded.key, &first.invocation)).await?;
+        let own = position.filter(|position| position.turn == first.no);
+        // One that cannot be read ends its turn, and is told there.
+        Ok(own
+            .and_then(|own| own.body.decode::<StoredPosition>().ok())
+            .map(|it| it.taken)
+            .unwrap_or_default())
+    }
+
+    /// Takes over the turn of a message that another turn has taken.
+    async fn take_over_steered_turn(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+        row: TurnRow,
+        position: u64,
+    ) -> Result<Option<AdoptedTurn>, Error> {
+        if !self.agents.contains_key(&row.agent) {
+            return Ok(None);
+        }
+        let ended = self.read_stored_outcome(loaded, &row).await?;
+        let id = row.turn_id();
+        let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        handle.settle_acceptance(true);
+        let taken = AdoptedTurn { key: loaded.key.clone(), id, handle: handle.clone() };
+        if let Some(outcome) = ended {
+            // The turn that took it was given up just now, and this one with it.
+            handle.publish_outcome(outcome);
+            return Ok(Some(taken));
+        }
+        let row = self.commit_takeover(loaded, &row, false).await?;
+        let work = QueuedWork::Recover { row, has_run: false };
+        loaded.lock_state().add_taken_message(QueuedTurn { handle, work }, position);
+        Ok(Some(taken))
+    }
+
+    /// Records that a turn belongs to this process, and returns its row as it is stored then.
+    async fn commit_takeover(
+        &self,
+        loaded: &Arc<LoadedSession>,
+        row: &TurnRow,
+        is_death: bool,
+    ) -> Result<TurnRow, Error> {
+        let (row, commit) = self.commit_decision(loaded, |_, writing| {
+            Ok::<_, Error>(apply::take_over::take_over_turn(writing, row, is_death))
+        })?;
+        self.await_commit(loaded, commit).await?;
+        Ok(row)
+    }
+
+    /// Says why a turn is not run again, if it is not.
+    fn give_up_reason(&self, row: &TurnRow) -> Option<Error> {
+        if row.deaths >= self.limits.deaths {
+            return Some(Error::Crashed { deaths: row.deaths });
+        }
+        let age = self.current_time().duration_since(row.accepted_at);
+        let days = self.limits.turn_age.as_secs() / (24 * 3600);
+        (age > self.limits.turn_age).then_some(Error::Abandoned { days })
+    }
+
+    /// Records in the unfinished turns of this process that they have no owner, so that an orderly stop does not count
+    /// as a death (D24, D33). Of each session the first unfinished turn is written, since no other can have been running,
+    /// and the one behind it, which becomes the first when that one still ends before the process does. A failed write
+    /// counts as a death later.
+    pub(crate) async fn leave_open_turns(&self) {
+        let leaving =
+            self.loaded_sessions().into_iter().filter(|loaded| loaded.lock_state().has_unfinished_turns());
+        for loaded in leaving {
+            let mut open = self
+                .await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open))
+                .await
+                .unwrap_or_default();
+            apply::take_over::order_open_turns(&mut open);
+            let Some(fence) = loaded.lock_state().held_fence() else { continue };
+            for row in open.into_iter().take(2).filter(|row| row.fence == fence) {
+                let left = self.commit_decision(&loaded, |_, writing| {
+                    apply::take_over::clear_turn_owner(writing, row);
+                    Ok::<_, Error>(())
+                });
+                if let Ok(((), commit)) = left {
+                    // The turn may have ended just now.
+                    drop(self.await_commit(&loaded, commit).await);
+                }
+            }
+        }
+    }
+
+    /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one
+    /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
+    /// turns are returned as the limit says.
+    pub(crate) async fn sweep_ownerless_turns(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
+        const PAGE: u64 = 256;
+        let mut taken = Vec::new();
+        let mut past = None;
+        let mut swept = Ok(());
+        loop {
+            let page = self.await_store_read(self.upkeep.read_ownerless_turns(past.as_ref(), PAGE)).await?;
+            let full = page.len() as u64 == PAGE;
+            past = page.last().map(|(key, row)| (key.clone(), row.no));
+            let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
+            for key in keys.into_iter().filter(|key| self.serves_tenant(&key.tenant)) {
+                let Some(loaded) = self.session_in_memory_when_room(&key).await else {
+                    return swept.map(|()| taken);
+                };
+                match self.ensure_session_ready(&loaded).await {
+                    Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
+                    Err(error) => swept = swept.and(Err(error)),
+                }
+            }
+            if !full {
+                return swept.map(|()| taken);
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Who looks on as turns begin and end: logs and metrics.
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, TurnRow};
+use singletree_session::{BatchBuilder, ChatTurnOutcome, ModelTokenUsage, StoredOutcome, TurnId, TurnRowExt};
+
+/// How a turn went: told once it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnEndReport {
+    /// Whose session, and which.
+    pub session: SessionKey,
+    /// Which turn.
+    pub turn: TurnId,
+    /// The agent that ran it.
+    pub agent: String,
+    /// The cause of the turn.
+    pub kind: StoredTurnKind,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When this process began to run it; none when it did not.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub outcome: Arc<ChatTurnOutcome>,
+    /// The turn's model usage.
+    pub usage: Vec<ModelTokenUsage>,
+}
+
+/// Is told how turns ended, after the end is recorded.
+///
+/// A watcher decides nothing and delays nothing: it has to return at once, and is not told whether others were told.
+/// Its panics are caught. The end of a turn that a process does not live to tell is in the store.
+pub trait TurnWatcher: fmt::Debug + Send + Sync {
+    /// A turn has ended.
+    fn on_turn_end(&self, report: &TurnEndReport);
+}
+
+/// How much there is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChatWorkload {
+    /// Sessions in memory.
+    pub sessions: usize,
+    /// Turns that run.
+    pub running: usize,
+    /// Turns and answers that wait their place, or are parked behind a wait.
+    pub waiting: usize,
+    /// Streams of events that are open.
+    pub streams: usize,
+    /// Sessions in memory that wait for an answer.
+    pub pending_waits: usize,
+}
+
+/// A turn that a transition ends.
+#[derive(Debug)]
+pub(crate) struct EndedTurn(TurnRow);
+
+impl EndedTurn {
+    /// Finds all of them.
+    pub(crate) fn find_in_batch(writing: &BatchBuilder) -> Vec<Self> {
+        let ended = writing.batch.puts.iter().filter_map(|put| match put {
+            RowMutation::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
+            _ => None,
+        });
+        ended.collect()
+    }
+
+    /// Returns its number.
+    pub(crate) fn turn_number(&self) -> u64 {
+        self.0.no
+    }
+
+    /// Tells whether an outcome is its own.
+    pub(crate) fn matches_outcome(&self, outcome: &ChatTurnOutcome) -> bool {
+        outcome.turn_id() == Some(&self.0.turn_id())
+    }
+
+    /// Says how it went.
+    pub(crate) fn build_end_report(
+        &self,
+        session: &SessionKey,
+        started_at: Option<Timestamp>,
+        outcome: &Arc<ChatTurnOutcome>,
+    ) -> TurnEndReport {
+        let row = &self.0;
+        // An outcome that was just written can be read.
+        let usage = StoredOutcome::from_turn_row(row)
+            .ok()
+            .flatten()
+            .map(|it| it.used.to_token_usages())
+            .unwrap_or_default();
+        TurnEndReport {
+            session: session.clone(),
+            turn: row.turn_id(),
+            agent: row.agent.clone(),
+            kind: row.kind,
+            accepted_at: row.accepted_at,
+            started_at,
+            ended_at: row.ended_at.unwrap_or(row.accepted_at),
+            outcome: outcome.clone(),
+            usage,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Records how a turn ended, again and again until the store takes it (D20, D38).
+
+use singletree_session::{BatchBuilder, TurnState};
+
+use std::sync::atomic::Ordering;
+
+use super::JournalPort;
+use crate::Error;
+use crate::runtime::commit::DoubtReport;
+
+impl JournalPort {
+    /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
+    /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
+    /// told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. A turn that ends without having run is tried once: it keeps its place in
+    /// the queue.
+    pub(super) async fn commit_turn_end<T>(
+        &self,
+        transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let is_run = self.watch.get().is_some();
+        self.busy.send_modify(|count| *count += 1);
+        let mut failures = 0_u32;
+        let report: DoubtReport<'_> = &|error| self.report_unrecorded_end(error);
+        let ended = loop {
+            let error = match self.commit_settled_transition(&transition, is_run.then_some(report)).await {
+                Ok(ended) => {
+                    self.doubtful.store(false, Ordering::Release);
+                    break Ok(ended);
+                }
+                Err(error) => error,
+            };
+            if !is_run || !error.is_transient() || self.inner.is_closing() {
+                break Err(error);
+            }
+            failures += 1;
+            if failures > 1 {
+                if failures == 2 {
+                    self.report_unrecorded_end(&error);
+                }
+                self.inner.env.timer.sleep_for(self.inner.limits.record_retry).await;
+            }
+            // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
+            drop(self.inner.ensure_loaded(&self.loaded).await);
+        };
+        self.busy.send_modify(|count| *count -= 1);
+        ended
+    }
+
+    /// Tells whoever waits for the turn that its end is not recorded.
+    fn report_unrecorded_end(&self, error: &Error) {
+        let row = self.committed_row();
+        let unrecorded = self.inner.unrecorded_outcome(&row, error);
+        let state = self.loaded.lock_state();
+        if let Some(running) = state.running_turn().filter(|running| running.no == Some(row.no)) {
+            running.handle.publish_outcome(unrecorded);
+        }
+    }
+}

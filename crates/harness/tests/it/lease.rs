@@ -1,0 +1,131 @@
+//! Sessions that one of several owners holds: work acquires, reading does not, and who lost a session stops (D4).
+
+use singletree_durable::{Batch, Error, Journal, MemoryStore, RowMutation, TurnRowQuery};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
+
+use crate::bench::{
+    Door, Log, Talk, category, chain, chat_of, check_rows, history, line, name, plain, says, user,
+};
+use crate::doctor::sound;
+
+/// A graph that waits at a door before it answers.
+fn waiting(door: &Door, log: &Log) -> Graph<Talk> {
+    let (door, log) = (door.clone(), log.clone());
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        log.note("n");
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so"))
+        }
+    });
+    chain(builder, &["n"])
+}
+
+/// Tells whether a session is held under the first fence of a store.
+async fn is_held(store: &MemoryStore, session: &str) -> bool {
+    let batch = Batch::new(name(session), singletree_durable::FencingToken(1));
+    match store.apply(batch).await {
+        Ok(()) => true,
+        Err(Error::LeaseLost { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+// INV-1, INV-2: the new owner continues the turn; the former one tells its callers that it lost it, and stops.
+#[tokio::test]
+async fn a_session_that_another_owner_acquires_goes_on_there_and_only_there() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting(&door, &log)).open(store.clone()).unwrap();
+    let running = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    let queued = one.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+
+    let there = Door::shut();
+    let two = chat_of(&waiting(&there, &log)).open(store.open_beside()).unwrap();
+    let third = two.session("s").submit(user("o"), SendOptions::new()).await.unwrap();
+    there.somebody().await;
+
+    // The other owner runs the turn when this one ends it: the end is refused, and told as not recorded.
+    door.open();
+    let outcome = running.outcome().await;
+    let ChatTurnOutcome::Errored(errored) = outcome.as_ref() else { panic!("{outcome:?}") };
+    assert_eq!(
+        (errored.error_category.as_str(), errored.recorded, errored.retry_safe),
+        ("store_lease_lost", false, false)
+    );
+    assert_ne!(category(queued.outcome().await), "completed");
+
+    there.open();
+    assert_eq!(line(third.outcome().await.as_ref()), "completed 3.2 [a:so]");
+    assert_eq!(category(two.turn(running.id()).await.unwrap().outcome().await), "completed");
+    assert_eq!(history(&two, "s").await, ["u:m", "a:so", "u:n", "a:so", "u:o", "a:so"]);
+    check_rows(&store, "s").await;
+    sound(&store).await;
+
+    // The former owner gets the session back when it needs it.
+    assert_eq!(line(&one.session("s").send(user("p")).await), "completed 3.2 [a:so]");
+    check_rows(&store, "s").await;
+}
+
+// D4
+#[tokio::test]
+async fn reading_a_session_acquires_nothing() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let one = chat_of(&waiting(&door, &Log::default())).open(store.clone()).unwrap();
+    let turn = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    let two = chat_of(&plain(&Log::default())).open(store.open_beside()).unwrap();
+    assert_eq!(two.session("s").info().await.unwrap().messages, 0);
+    assert_eq!(history(&two, "s").await, [""; 0]);
+    assert_eq!(two.pending(9).await.unwrap(), []);
+    door.open();
+    assert_eq!(category(turn.outcome().await), "completed");
+    assert_eq!(store.read_turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap()[0].deaths, 0);
+}
+
+// INV-12
+#[tokio::test]
+async fn a_session_that_leaves_memory_is_released() {
+    let store = MemoryStore::new();
+    let limits = Limits { hot_sessions: 1, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
+    assert_eq!(category(chat.session("s").send(user("m")).await), "completed");
+    assert!(is_held(&store, "s").await);
+    assert_eq!(category(chat.session("t").send(user("m")).await), "completed");
+    assert_eq!((is_held(&store, "s").await, is_held(&store, "t").await), (false, true));
+    assert_eq!(line(&chat.session("s").send(user("n")).await), "completed 3.2 [a:hello]");
+
+    chat.shutdown(std::time::Duration::from_secs(9)).await;
+    assert_eq!((is_held(&store, "s").await, is_held(&store, "t").await), (false, false));
+}
+
+#[tokio::test]
+async fn a_chat_that_is_dropped_releases_its_sessions() {
+    let store = MemoryStore::new();
+    let chat: Chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    assert_eq!(category(chat.session("s").send(user("m")).await), "completed");
+    assert!(is_held(&store, "s").await);
+    drop(chat);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!is_held(&store, "s").await);
+}
+
+// C11: a store that was opened again takes nothing more from this process, and says so.
+#[tokio::test]
+async fn a_chat_that_lost_its_store_is_told_so() {
+    let store = MemoryStore::new();
+    let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    assert_eq!(category(chat.session("s").send(user("m")).await), "completed");
+    let later = store.reopen();
+    let refused = chat.session("s").send(user("n")).await;
+    let ChatTurnOutcome::Errored(errored) = &refused else { panic!("{refused:?}") };
+    assert_eq!((errored.error_category.as_str(), errored.turn.is_none()), ("chat_accept_failed", true));
+    let fence = later.acquire(&name("s")).await.unwrap().fence;
+    let mut batch = Batch::new(name("s"), fence);
+    batch.put(RowMutation::DropField("none".into()));
+    later.apply(batch).await.unwrap();
+}

@@ -1,0 +1,63 @@
+//! The cases that a simulation has to reach sometimes: one that never does proves nothing about them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The cases that runs reach sometimes, beside each fault. A number of seeds that misses one of them is a failure of the
+/// simulation.
+pub const CASES: &[&str] = &[
+    "a call met a process that was stopping",
+    "a call was repeated after its connection was lost",
+    "a cancel raced a deletion",
+    "a commit in doubt was kept",
+    "a commit in doubt was lost",
+    "a commit in doubt was replaced",
+    "a commit landed after its process was killed",
+    "a commit was answered before an earlier one of another session",
+    "a commit was lost with its process",
+    "a failed commit failed all its members",
+    "a fence was refused",
+    "a fork raced a deletion",
+    "a message was refused since the store failed",
+    "a message was refused while its session waited",
+    "a power cut lost a suffix",
+    "a process could not take over turns and started again",
+    "a process was stopped in an orderly way",
+    "a queue was full",
+    "a read saw a commit before its acknowledgement",
+    "a retry came too late",
+    "a statement landed after its client had gone",
+    "a turn died with its process too often",
+    "a turn used up its budget",
+    "a turn was cancelled",
+    "a turn was not known any more",
+    "a wait expired, or an answer came after its deadline",
+    "an answer raced a deadline",
+    "another release was started",
+    "it was not known whether a message was accepted",
+    "turns of a dead process were taken over",
+    "two answers differed",
+];
+
+/// Counts of named cases of a run. A clone counts together with it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CoverageCounts(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl CoverageCounts {
+    /// Counts a case.
+    pub(crate) fn note(&self, case: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(case).or_default() += 1;
+    }
+
+    /// Counts a case, if it is one.
+    pub(crate) fn note_if(&self, happened: bool, case: &'static str) {
+        if happened {
+            self.note(case);
+        }
+    }
+
+    /// Returns the counts.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

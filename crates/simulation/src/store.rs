@@ -1,0 +1,298 @@
+//! The simulated store: the memory store behind a queue of writes, a group commit, latency and weather.
+
+mod handle;
+mod landing;
+mod weather;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use singletree_durable::{BoxFuture, Error, MemoryStore, Result, SessionKey};
+
+use crate::coverage::CoverageCounts;
+use crate::executor::{SimulationExecutor, TaskGroup};
+use crate::fault::{FaultKind, FaultSwarm};
+use crate::plant::{PlantedFault, PlantingPoint};
+use crate::random::SimulationRandom;
+pub(crate) use handle::SimulatedJournal;
+pub use landing::LandedWrite;
+pub(crate) use landing::LandingLog;
+use weather::CommitFate;
+use write::{PendingWrite, TypedWrite};
+
+/// A store that outlives the simulated processes. A clone is the same store.
+#[derive(Clone)]
+pub(crate) struct SimulatedStore(Arc<StoreShared>);
+
+struct StoreShared {
+    executor: SimulationExecutor,
+    swarm: Arc<FaultSwarm>,
+    coverage: CoverageCounts,
+    random: SimulationRandom,
+    planting: PlantingPoint,
+    landings: LandingLog,
+    state: Mutex<StoreState>,
+}
+
+struct StoreState {
+    /// The newest handle of the data.
+    newest: MemoryStore,
+    /// Writes that no commit has taken yet, in the order of their calls.
+    queue: VecDeque<Box<dyn PendingWrite>>,
+    /// The writes of the commit that is under way.
+    committing: Vec<Box<dyn PendingWrite>>,
+    /// Writes of a commit of which it is not known whether the next process finds it (D38).
+    doubtful: Vec<Box<dyn PendingWrite>>,
+    /// Why writes are refused until this moment.
+    refusing: Option<(Duration, StoreRefusal)>,
+    is_writing: bool,
+    /// Counts processes: the writer of a dead one stops.
+    process: u64,
+    /// When the last answer to a session's write comes: answers of one session keep their order.
+    answered_at: BTreeMap<SessionKey, Duration>,
+    /// When the last answer of all comes.
+    last_answer_at: Duration,
+    commits: u64,
+    writes: u64,
+}
+
+/// Why the store refuses writes for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StoreRefusal {
+    /// There is no space.
+    Full,
+    /// The end of the log could not be replaced yet.
+    Doubtful,
+}
+
+/// How a process ended, as the store sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProcessDeath {
+    /// The process was killed: writes under way may still land.
+    Killed,
+    /// The process stopped in an orderly way, within its grace: for its store as if it was killed.
+    Stopped,
+    /// The power was cut: from some place on, unacknowledged writes are lost.
+    PowerCut,
+}
+
+impl SimulatedStore {
+    /// Makes an empty store.
+    pub(crate) fn new(
+        seed: u64,
+        executor: &SimulationExecutor,
+        swarm: &Arc<FaultSwarm>,
+        coverage: &CoverageCounts,
+        (planting, landings): (PlantingPoint, LandingLog),
+    ) -> Self {
+        let state = StoreState {
+            newest: MemoryStore::with_epoch("sim"),
+            queue: VecDeque::new(),
+            committing: Vec::new(),
+            doubtful: Vec::new(),
+            refusing: None,
+            is_writing: false,
+            process: 0,
+            answered_at: BTreeMap::new(),
+            last_answer_at: Duration::ZERO,
+            commits: 0,
+            writes: 0,
+        };
+        Self(Arc::new(StoreShared {
+            executor: executor.clone(),
+            swarm: swarm.clone(),
+            coverage: coverage.clone(),
+            random: SimulationRandom::from_name(seed, "store"),
+            planting,
+            landings,
+            state: Mutex::new(state),
+        }))
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, StoreState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the store as the next process does: older handles are fenced off.
+    pub(crate) fn open(&self) -> SimulatedJournal {
+        let mut state = self.lock_state();
+        state.newest = state.newest.reopen();
+        self.0.landings.note_opening();
+        state.refusing = None;
+        SimulatedJournal::new(self.clone(), state.newest.clone())
+    }
+
+    /// Opens the store for another owner beside the newest; returns also the data as that one sees them.
+    #[cfg(test)]
+    fn open_beside(&self) -> (SimulatedJournal, MemoryStore) {
+        let data = self.lock_state().newest.open_beside();
+        (SimulatedJournal::new(self.clone(), data.clone()), data)
+    }
+
+    /// Returns the data itself, past all weather.
+    pub(crate) fn data(&self) -> MemoryStore {
+        self.lock_state().newest.clone()
+    }
+
+    /// Returns the faults that could have been planted in the batches so far.
+    pub(crate) fn plantable_faults(&self) -> BTreeSet<PlantedFault> {
+        self.0.planting.possible_faults()
+    }
+
+    /// Returns how often each requirement has refused a batch.
+    pub(crate) fn refusals(&self) -> BTreeMap<PlantedFault, u64> {
+        self.0.planting.refusals()
+    }
+
+    /// Returns how many commits and writes there were.
+    pub(crate) fn commit_counts(&self) -> (u64, u64) {
+        let state = self.lock_state();
+        (state.commits, state.writes)
+    }
+
+    /// Takes a write into the queue; its place there is taken now.
+    fn enqueue_write<T: Send + 'static>(
+        &self,
+        session: Option<SessionKey>,
+        label: String,
+        action: impl FnOnce() -> BoxFuture<'static, Result<T>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let (write, answer) = TypedWrite::new(session, label, action);
+        let mut state = self.lock_state();
+        state.queue.push_back(Box::new(write));
+        let starts = !std::mem::replace(&mut state.is_writing, true);
+        let process = state.process;
+        drop(state);
+        if starts {
+            let store = self.clone();
+            let writer = async move { store.commit_groups(process).await };
+            self.0.executor.spawn_in_group(TaskGroup::STORE, Box::pin(writer));
+        }
+        Box::pin(async move { answer.await.unwrap_or(Err(Error::Closed)) })
+    }
+
+    /// The writer: commits what has gathered, group by group, until nothing is left or its process is dead.
+    async fn commit_groups(self, process: u64) {
+        loop {
+            self.0.executor.sleep_for(self.draw_micros(20, 2_000)).await;
+            if self.0.swarm.is_due(FaultKind::StoreBusy) {
+                self.0.executor.sleep_for(self.draw_micros(100_000, 20_000_000)).await;
+            }
+            if !self.take_group(process) {
+                return;
+            }
+            // The sync: a process that dies in it leaves a commit of which nobody knows.
+            self.0.executor.sleep_for(self.draw_micros(50, 5_000)).await;
+            if self.lock_state().process != process {
+                return;
+            }
+            let fate = self.draw_commit_fate();
+            self.finish_group(fate);
+        }
+    }
+
+    /// Takes the next group out of the queue; false when there is none, or the process is dead.
+    fn take_group(&self, process: u64) -> bool {
+        let mut state = self.lock_state();
+        if state.process != process {
+            return false;
+        }
+        if state.queue.is_empty() {
+            state.is_writing = false;
+            return false;
+        }
+        let size = match self.0.random.draw_below(4) {
+            0 => 1,
+            1 => self.0.random.draw_index(state.queue.len()) + 1,
+            _ => state.queue.len(),
+        };
+        let group: Vec<_> = state.queue.drain(..size).collect();
+        state.committing = group;
+        true
+    }
+
+    /// Lets the group under way land or fail, and answers its members.
+    fn finish_group(&self, fate: CommitFate) {
+        let mut state = self.lock_state();
+        let group = std::mem::take(&mut state.committing);
+        state.commits += 1;
+        state.writes += group.len() as u64;
+        let fails_together = fate != CommitFate::Lands && group.len() > 1;
+        self.0.coverage.note_if(fails_together, "a failed commit failed all its members");
+        self.0.executor.trace_event(format_args!(
+            "commit {} of {} writes: {fate:?}",
+            state.commits,
+            group.len()
+        ));
+        if fate == CommitFate::Unknown {
+            let until = self.0.executor.now() + self.draw_micros(10_000, 30_000_000);
+            state.refusing = Some((until, StoreRefusal::Doubtful));
+        }
+        if fate == CommitFate::Full {
+            let until = self.0.executor.now() + self.draw_micros(10_000, 30_000_000);
+            state.refusing = Some((until, StoreRefusal::Full));
+        }
+        let mut doubtful = Vec::new();
+        for mut write in group {
+            if matches!(fate, CommitFate::Lands | CommitFate::AnswerLost) {
+                self.land_write(write.as_mut());
+            }
+            let answer = write.take_answer(fate.error());
+            let after = self.draw_answer_delay(&mut state, write.session());
+            self.answer_later(after, answer);
+            if fate == CommitFate::Unknown {
+                doubtful.push(write);
+            }
+        }
+        if fate == CommitFate::Unknown {
+            state.doubtful = doubtful;
+        }
+    }
+
+    fn land_write(&self, write: &mut dyn PendingWrite) {
+        let outcome = write.land();
+        self.0.executor.trace_event(format_args!("write {}: {outcome}", write.label()));
+    }
+
+    fn answer_later(&self, after: Duration, answer: Option<Box<dyn FnOnce() + Send>>) {
+        let Some(answer) = answer else { return };
+        let executor = self.0.executor.clone();
+        let answering = async move {
+            executor.sleep_for(after).await;
+            answer();
+        };
+        self.0.executor.spawn_in_group(TaskGroup::STORE, Box::pin(answering));
+    }
+
+    /// Draws after which span a write is answered: in the order of the writes within a session, in any order between
+    /// sessions.
+    fn draw_answer_delay(&self, state: &mut StoreState, session: Option<&SessionKey>) -> Duration {
+        let now = self.0.executor.now();
+        let is_late = self.0.swarm.is_due(FaultKind::AcknowledgementsReordered);
+        let moment = now + if is_late { self.draw_micros(100, 400_000) } else { self.draw_micros(1, 50) };
+        let Some(session) = session else { return moment - now };
+        let last = state.answered_at.get(session).copied().unwrap_or_default();
+        let moment = moment.max(last + Duration::from_nanos(1));
+        let overtakes = state.answered_at.iter().any(|(other, at)| other != session && *at > moment);
+        self.0.coverage.note_if(overtakes, "a commit was answered before an earlier one of another session");
+        state.answered_at.insert(session.clone(), moment);
+        state.last_answer_at = state.last_answer_at.max(moment);
+        moment - now
+    }
+
+    pub(super) fn draw_micros(&self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.0.random.draw_between(low, high))
+    }
+}
+
+impl fmt::Debug for SimulatedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedStore").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! A process's handle to the simulated store.
+
+use std::future::ready;
+
+use futures_util::FutureExt;
+use singletree_durable::{
+    Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal, JournalLayer, JournalRead,
+    MaintenanceLayer, MemoryStore, Result, RowMutation, SessionKey, StoredBlob, StoredDocument,
+    TenantBlobTotals, TenantId, Timestamp,
+};
+
+use super::SimulatedStore;
+use crate::fault::FaultKind;
+use crate::plant::BatchRequirements;
+
+/// A handle to the simulated store, with the fence that it was opened with.
+#[derive(Debug, Clone)]
+pub(crate) struct SimulatedJournal {
+    store: SimulatedStore,
+    data: MemoryStore,
+}
+
+impl SimulatedJournal {
+    pub(super) fn new(store: SimulatedStore, data: MemoryStore) -> Self {
+        Self { store, data }
+    }
+
+    /// Delays a read, which has its result already: a slow answer is an old one.
+    fn delay_read<'a, T: Send + 'a>(&'a self, answer: BoxFuture<'a, Result<T>>) -> BoxFuture<'a, Result<T>> {
+        let store = &self.store;
+        let is_early = store.lock_state().last_answer_at > store.0.executor.now();
+        store.0.coverage.note_if(is_early, "a read saw a commit before its acknowledgement");
+        let hangs = store.0.swarm.is_due(FaultKind::ReadHangs);
+        let fails = store.0.swarm.is_due(FaultKind::ReadFails);
+        let span = match hangs {
+            true => store.draw_micros(1_000_000, 60_000_000),
+            false => store.draw_micros(1, 300),
+        };
+        let waiting = store.0.executor.sleep_for(span);
+        Box::pin(async move {
+            waiting.await;
+            match fails {
+                true => Err(Error::Unavailable { doing: "read", source: "the read failed".into() }),
+                false => answer.await,
+            }
+        })
+    }
+}
+
+/// Describes a batch for the trace.
+fn label_batch(batch: &Batch) -> String {
+    let kinds = batch.puts.iter().map(|put| match put {
+        RowMutation::Turn(row) => format!("turn {} {:?}", row.no, row.status),
+        RowMutation::Delete => "delete".to_owned(),
+        RowMutation::Wait(row) => format!("wait {} {:?}", row.no, row.status),
+        RowMutation::Event(row) => format!("event {} {}", row.seq, row.kind),
+        RowMutation::Inherit { from, len, .. } => format!("inherit {len} of {from}"),
+        RowMutation::Position(row) => format!("position of turn {}", row.turn),
+        RowMutation::Record(row) => format!("record {} of turn {}", row.name, row.turn),
+        _ => String::new(),
+    });
+    let kinds: Vec<String> = kinds.filter(|kind| !kind.is_empty()).collect();
+    format!("{}/{} [{}]", batch.key.tenant, batch.key.session, kinds.join(", "))
+}
+
+impl JournalLayer for SimulatedJournal {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &MemoryStore {
+        &self.data
+    }
+
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let batch = self.store.0.planting.pass_batch(batch);
+        let (data, session, label) = (self.data.clone(), batch.key.clone(), label_batch(&batch));
+        self.store.0.executor.trace_event(format_args!("apply {label} {batch:?}"));
+        let (landings, planting) = (self.store.0.landings.clone(), self.store.0.planting.clone());
+        self.store.enqueue_write(Some(session), label, move || {
+            let kept = landings.is_kept().then(|| batch.clone());
+            let requirements = BatchRequirements::of_batch(&batch);
+            // The memory store has its answer at once.
+            let answer = Journal::apply(&data, batch).now_or_never().unwrap_or(Err(Error::Closed));
+            if let Err(Error::Refused { requirement }) = &answer {
+                planting.count_refusal(&requirements, requirement);
+            }
+            if let Some(batch) = kept {
+                landings.note_landing(batch, &answer);
+            }
+            Box::pin(ready(answer))
+        })
+    }
+
+    fn wrap_read<'a, T: Send + 'a>(
+        &'a self,
+        _: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.delay_read(answer)
+    }
+}
+
+impl MaintenanceLayer for SimulatedJournal {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &MemoryStore {
+        &self.data
+    }
+}
+
+impl DocumentStore for SimulatedJournal {
+    fn read_document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<StoredDocument>>> {
+        self.delay_read(self.data.read_document(key))
+    }
+
+    fn read_documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<StoredDocument>>> {
+        self.delay_read(self.data.read_documents(tenant, kind, past, limit))
+    }
+
+    fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
+        let (data, label) = (self.data.clone(), format!("{} documents", changes.len()));
+        self.store.enqueue_write(None, label, move || data.change_documents(changes))
+    }
+
+    fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        let data = self.data.clone();
+        let label = "expired documents".to_owned();
+        self.store.enqueue_write(None, label, move || data.expire_documents(before, limit))
+    }
+
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: StoredBlob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (data, key, holder) = (self.data.clone(), key.clone(), holder.map(str::to_owned));
+        let (session, label) = (key.clone(), format!("blob {}", blob.digest));
+        self.store
+            .enqueue_write(Some(session), label, move || data.keep_blob_for(&key, blob, holder.as_deref()))
+    }
+
+    fn read_blob_totals<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<TenantBlobTotals>> {
+        self.delay_read(self.data.read_blob_totals(tenant, holder))
+    }
+
+    fn read_blob<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredBlob>>> {
+        self.delay_read(self.data.read_blob(key, digest))
+    }
+
+    fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        self.delay_read(self.data.count_blob_bytes(key))
+    }
+}

@@ -1,0 +1,294 @@
+//! The world of a run: the store, the ledger, the clients, and one process at a time.
+
+mod settle;
+mod supervisor;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use singletree_audit::HistoryRecorder;
+use singletree_harness::{Durability, Limits, WhileSuspended};
+use singletree_narration::NarrationSink;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::agents::{AgentSettings, OFFICE};
+use crate::client::{CallReport, KnownWaits, USER_SESSION, is_office};
+use crate::coverage::CoverageCounts;
+use crate::environment::SimulatedClock;
+use crate::executor::{SimulationExecutor, TaskGroup};
+use crate::fault::{FaultKind, FaultSwarm, RunRestriction};
+use crate::ledger::EffectLedger;
+use crate::plant::PlantingPoint;
+use crate::process::{SimulatedProcess, small_limits};
+use crate::random::SimulationRandom;
+use crate::run::RunPlan;
+use crate::server::IdleRuntime;
+use crate::store::{LandingLog, SimulatedStore};
+use crate::subject::{KnownTools, SimulatedAgents};
+use crate::webhook::SimulatedReceiver;
+
+/// The shape of a run, as its seed draws it.
+#[derive(Debug, Clone)]
+pub(crate) struct WorldSettings {
+    pub(crate) clients: usize,
+    pub(crate) sessions: usize,
+    pub(crate) operations: u64,
+    pub(crate) agents: AgentSettings,
+    pub(crate) limits: Limits,
+    /// How long a client thinks at most between two operations.
+    pub(crate) thinking: Duration,
+}
+
+impl WorldSettings {
+    /// Draws the shape of a run.
+    pub(crate) fn draw(seed: u64, restriction: &RunRestriction) -> Self {
+        let random = SimulationRandom::from_name(seed, "settings");
+        let policies = [WhileSuspended::Reject, WhileSuspended::Queue, WhileSuspended::Supersede];
+        let seconds = |low, high| Duration::from_millis(random.draw_between(low, high));
+        let agents = AgentSettings {
+            while_suspended: random.draw_from(&policies).unwrap_or_default(),
+            approval_expires_in: seconds(500, 40_000),
+            deadline: seconds(200, 20_000),
+            office_durability: if random.draw_percent(70) { Durability::Step } else { Durability::Turn },
+        };
+        let loaded_bytes = if random.draw_percent(50) { 4_000 } else { 64 << 20 };
+        let operations = random.draw_between(20, 60);
+        Self {
+            clients: random.draw_index(6) + 2,
+            sessions: random.draw_index(4) + 1,
+            operations: restriction.operations.map_or(operations, |most| operations.min(most)),
+            agents,
+            limits: small_limits(loaded_bytes, random.draw_index(4) + 1),
+            thinking: Duration::from_millis(random.draw_from(&[5, 100, 2_000, 20_000]).unwrap_or(100)),
+        }
+    }
+
+    /// Takes the bounds of a user's agents, but for those of memory, which runs have to reach.
+    fn with_limits_of(self, agents: Option<&dyn SimulatedAgents>) -> Self {
+        let Some(agents) = agents else { return self };
+        let Limits { hot_sessions, loaded_bytes, .. } = self.limits;
+        Self { limits: Limits { hot_sessions, loaded_bytes, ..agents.limits() }, ..self }
+    }
+}
+
+/// The world. Everything that outlives a process is here.
+pub(crate) struct SimulatedWorld {
+    pub(crate) seed: u64,
+    pub(crate) executor: SimulationExecutor,
+    pub(crate) swarm: Arc<FaultSwarm>,
+    pub(crate) coverage: CoverageCounts,
+    pub(crate) random: Arc<SimulationRandom>,
+    pub(crate) clock: Arc<SimulatedClock>,
+    pub(crate) store: SimulatedStore,
+    pub(crate) history: Arc<HistoryRecorder>,
+    pub(crate) ledger: EffectLedger,
+    pub(crate) settings: WorldSettings,
+    pub(crate) narration: Option<Arc<dyn NarrationSink>>,
+    /// The receiver of webhooks.
+    pub(crate) receiver: SimulatedReceiver,
+    /// The runtime that handlers of servers find; nothing drives it.
+    pub(crate) runtime: Arc<IdleRuntime>,
+    /// The agents of a user, if those are simulated.
+    pub(crate) agents: Option<Arc<dyn SimulatedAgents>>,
+    /// The tools of these agents.
+    pub(crate) tools: KnownTools,
+    pub(crate) waits: KnownWaits,
+    /// The sessions that were asked for, with their tenants.
+    pub(crate) sessions: Mutex<BTreeSet<(String, String)>>,
+    process: Mutex<Option<SimulatedProcess>>,
+    started: Notify,
+    release: AtomicU32,
+    begun: AtomicU64,
+    /// Calls and turns that are not over.
+    open: AtomicU64,
+    pub(crate) deaths: AtomicU64,
+    /// Deaths that were no orderly stops.
+    pub(crate) kills: AtomicU64,
+    /// Contradictions that were seen on the way.
+    pub(crate) found: Mutex<Vec<String>>,
+}
+
+impl SimulatedWorld {
+    pub(crate) fn new(
+        plan: &RunPlan,
+        (executor, coverage): (SimulationExecutor, CoverageCounts),
+        points: (PlantingPoint, LandingLog),
+        runtime: Arc<IdleRuntime>,
+    ) -> Arc<Self> {
+        let RunPlan { seed, restriction, narration, agents, .. } = plan;
+        let (seed, narration, agents) = (*seed, narration.clone(), agents.clone());
+        let swarm = Arc::new(FaultSwarm::draw(seed, &executor, &coverage, restriction));
+        let store = SimulatedStore::new(seed, &executor, &swarm, &coverage, points);
+        let history = Arc::new(HistoryRecorder::new());
+        let random = Arc::new(SimulationRandom::from_name(seed, "world"));
+        let receiver = SimulatedReceiver::new(&executor, &swarm, &random);
+        Arc::new(Self {
+            seed,
+            clock: SimulatedClock::new(executor.clone()),
+            random,
+            receiver,
+            ledger: EffectLedger::new(history.clone()),
+            settings: WorldSettings::draw(seed, restriction).with_limits_of(agents.as_deref()),
+            waits: KnownWaits::default(),
+            sessions: Mutex::default(),
+            process: Mutex::default(),
+            started: Notify::new(),
+            release: AtomicU32::new(1),
+            begun: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            deaths: AtomicU64::new(0),
+            kills: AtomicU64::new(0),
+            found: Mutex::default(),
+            executor,
+            swarm,
+            coverage,
+            store,
+            history,
+            narration,
+            runtime,
+            agents,
+            tools: KnownTools::default(),
+        })
+    }
+
+    /// Returns the release of the agents that the next process has.
+    pub(crate) fn release(&self) -> u32 {
+        self.release.load(Ordering::Relaxed)
+    }
+
+    /// Takes one of the operations that are left; false when there is none.
+    pub(crate) fn take_operation(&self) -> bool {
+        let most = self.settings.operations;
+        self.begun
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |begun| (begun < most).then_some(begun + 1))
+            .is_ok()
+    }
+
+    /// Tells whether operations are left.
+    pub(crate) fn has_operations(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) < self.settings.operations
+    }
+
+    /// Returns the agent that a session is asked for; none for the default one.
+    pub(crate) fn agent_of_session(&self, session: &str) -> Option<String> {
+        let Some(agents) = &self.agents else { return is_office(session).then(|| OFFICE.to_owned()) };
+        let number = session.strip_prefix(USER_SESSION)?.split('-').next()?.parse::<usize>().ok()?;
+        agents.agent_names().into_iter().nth(number)
+    }
+
+    /// Notes a contradiction.
+    pub(crate) fn note_contradiction(&self, why: String) {
+        self.executor.trace_event(format_args!("contradiction: {why}"));
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).push(why);
+    }
+
+    /// Returns the process that runs, if one does.
+    pub(crate) fn current_process(&self) -> Option<SimulatedProcess> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_process(&self, process: Option<SimulatedProcess>) {
+        let is_started = process.is_some();
+        let former =
+            std::mem::replace(&mut *self.process.lock().unwrap_or_else(PoisonError::into_inner), process);
+        drop(former);
+        if is_started {
+            self.started.notify_waiters();
+        }
+    }
+
+    async fn wait_for_process(&self) -> SimulatedProcess {
+        loop {
+            let started = self.started.notified();
+            if let Some(process) = self.current_process() {
+                return process;
+            }
+            started.await;
+        }
+    }
+
+    /// Calls the process over a connection that may break: returns the reports of the call, which end when it is over
+    /// or the connection is lost.
+    pub(crate) async fn call_process<F>(
+        self: &Arc<Self>,
+        body: impl FnOnce(&SimulatedProcess, CallReporter) -> F + Send + 'static,
+    ) -> UnboundedReceiver<CallReport>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let process = self.wait_for_process().await;
+        self.executor.sleep_for(Duration::from_micros(self.random.draw_between(1, 500))).await;
+        let (sender, receiver) = unbounded_channel();
+        let is_dropped = self.swarm.is_due(FaultKind::CallDropped);
+        let polls = is_dropped.then(|| self.random.draw_between(1, 8));
+        let handling = body(&process, CallReporter(sender));
+        self.executor.spawn_in_group(process.group, Box::pin(poll_with_limit(handling, polls)));
+        receiver
+    }
+
+    /// Counts work that is open: while there is some, time counts.
+    pub(crate) fn begin_work(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.executor.count_time(true);
+    }
+
+    /// Returns how much work is open.
+    pub(crate) fn open_count(&self) -> u64 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Counts work that is over.
+    pub(crate) fn end_work(&self) {
+        let before = self.open.fetch_sub(1, Ordering::Relaxed);
+        self.executor.count_time(before > 1);
+    }
+
+    /// Drops everything that still runs: the tasks hold the world.
+    pub(crate) fn end_everything(&self) {
+        self.set_process(None);
+        self.executor.kill_all();
+    }
+
+    /// Starts a task of the world.
+    pub(crate) fn spawn_in_world(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.executor.spawn_in_group(TaskGroup::WORLD, Box::pin(task));
+    }
+}
+
+/// Where the handler of a call reports.
+#[derive(Debug, Clone)]
+pub(crate) struct CallReporter(UnboundedSender<CallReport>);
+
+impl CallReporter {
+    pub(crate) fn report(&self, report: CallReport) {
+        // The client may have gone.
+        drop(self.0.send(report));
+    }
+}
+
+/// Polls a call until it ends, or so many times: then it is dropped, as a server drops it whose client goes away.
+async fn poll_with_limit(call: impl Future<Output = ()>, polls: Option<u64>) {
+    let mut call = pin!(call);
+    let mut left = polls;
+    std::future::poll_fn(|cx| match &mut left {
+        Some(0) => Poll::Ready(()),
+        Some(left) => {
+            *left -= 1;
+            call.as_mut().poll(cx)
+        }
+        None => call.as_mut().poll(cx),
+    })
+    .await;
+}
+
+impl fmt::Debug for SimulatedWorld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedWorld").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}

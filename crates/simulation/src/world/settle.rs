@@ -1,0 +1,67 @@
+//! The end of a run: faults are over, and everything that was accepted has to end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use singletree_durable::{
+    DocumentStore, Journal, MemoryStore, SessionId, SessionKey, StoredTurnKind, TenantId, TurnRowQuery,
+    WaitRowQuery,
+};
+use singletree_harness::Notice;
+
+use super::SimulatedWorld;
+
+/// How long everything may take to end once faults are over. Longer than a turn may run, with all its attempts.
+const BOUND: Duration = Duration::from_secs(30 * 60);
+
+/// For how many looks at a quiet store calls may still be open: longer than reads may take, one after the other.
+const CALLS_PATIENCE: u32 = 150;
+
+/// How often it looks.
+const TICK: Duration = Duration::from_secs(2);
+
+impl SimulatedWorld {
+    /// Waits until nothing is open but what waits for a person, or the bound is reached: then the audit finds it.
+    pub(crate) async fn settle(self: &Arc<Self>) {
+        let until = self.executor.now() + BOUND;
+        let mut quiet = 0;
+        while self.executor.now() < until {
+            self.executor.sleep_for(TICK).await;
+            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
+            // A call may still read; one that waits behind a wait for good is left.
+            if quiet > CALLS_PATIENCE || (quiet > 2 && self.open_count() == 0) {
+                return;
+            }
+        }
+        self.executor.trace_event(format_args!("not everything has ended"));
+    }
+
+    fn is_quiet(&self) -> bool {
+        let Some(_) = self.current_process() else { return false };
+        let data = self.store.data();
+        let notices = data.read_documents(&TenantId::single(), Notice::KIND, None, 1).now_or_never();
+        let are_delivered = notices.and_then(Result::ok).is_none_or(|left| left.is_empty());
+        are_delivered && !self.session_keys().iter().any(|key| is_under_way(&data, key))
+    }
+
+    /// Returns the keys of all sessions that were asked for.
+    pub(crate) fn session_keys(&self) -> Vec<SessionKey> {
+        let sessions = self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let key = |(tenant, session): &(String, String)| {
+            Some(SessionKey::new(TenantId::parse(tenant).ok()?, SessionId::parse(session).ok()?))
+        };
+        sessions.iter().filter_map(key).collect()
+    }
+}
+
+/// Tells whether a turn has no outcome, but for those that wait behind a wait.
+fn is_under_way(data: &MemoryStore, key: &SessionKey) -> bool {
+    // The data itself answers at once.
+    let open =
+        data.read_turns(key, &TurnRowQuery::Open).now_or_never().and_then(Result::ok).unwrap_or_default();
+    let query = WaitRowQuery::Pending(key.clone());
+    let waits = data.read_waits(&query).now_or_never().and_then(Result::ok).unwrap_or_default();
+    let runs = open.iter().any(|turn| turn.kind != StoredTurnKind::Message);
+    runs || (!open.is_empty() && waits.is_empty()) || waits.iter().any(|(_, wait)| wait.deadline.is_some())
+}

@@ -1,0 +1,137 @@
+//! Connections, and statements with a time limit.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use singletree_durable::{Error, Result};
+use singletree_env::Timer;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, Row};
+
+use crate::error::{StatementFailure, pool_error, unavailable_error};
+use crate::tls::Encryption;
+
+/// How long connecting may take.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// How long a silent connection is believed: then its peer is asked, and given up when it does not answer.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// A parameter of a statement, with its type: no statement has to ask the database for it.
+pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Binds a parameter.
+pub(crate) fn bind<T: ToSql + Sync>(value: &T, kind: Type) -> Parameter<'_> {
+    (value, kind)
+}
+
+/// The connections to one database.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pool: Pool,
+    timer: Arc<dyn Timer>,
+    statement_time: Duration,
+}
+
+/// A statement that was sent, or could not be.
+pub(crate) type StatementResult<T> = std::result::Result<T, StatementFailure>;
+
+impl Database {
+    /// Prepares connections; none is made yet.
+    pub(crate) fn new(
+        url: &str,
+        connections: usize,
+        timer: Arc<dyn Timer>,
+        statement_time: Duration,
+    ) -> Result<Self> {
+        let doing = "read its address";
+        let mut config = Config::from_str(url).map_err(|error| unavailable_error(doing, error))?;
+        config
+            .connect_timeout(CONNECT_TIME)
+            .keepalives_idle(KEEPALIVE)
+            .tcp_user_timeout(KEEPALIVE * 4)
+            .application_name("singletree");
+        let manager = Manager::from_config(
+            config,
+            Encryption::from_system_trust()?,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .runtime(Runtime::Tokio1)
+            .create_timeout(Some(CONNECT_TIME))
+            .wait_timeout(Some(statement_time))
+            .build()
+            .map_err(|error| unavailable_error("prepare its connections", error))?;
+        Ok(Self { pool, timer, statement_time })
+    }
+
+    /// Takes a connection.
+    pub(crate) async fn connect(&self, doing: &'static str) -> Result<Object> {
+        self.pool.get().await.map_err(|error| pool_error(error, doing))
+    }
+
+    /// Closes all connections; later calls fail with `store_closed`.
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pool.is_closed()
+    }
+
+    /// Runs one statement, which is prepared once for each connection.
+    pub(crate) async fn run_statement(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        doing: &'static str,
+    ) -> StatementResult<Vec<Row>> {
+        let client = self.connect(doing).await.map_err(StatementFailure::Failed)?;
+        self.run_on_connection(client, sql, parameters, doing).await
+    }
+
+    async fn run_on_connection(
+        &self,
+        client: Object,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        doing: &'static str,
+    ) -> StatementResult<Vec<Row>> {
+        let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+        let running = async {
+            let statement = client.prepare_typed_cached(sql, &types).await?;
+            client.query(&statement, &values).await
+        };
+        match self.timer.run_with_timeout(self.statement_time, running).await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(error)) => Err(StatementFailure::from_statement(error, doing)),
+            Err(elapsed) => {
+                // Its answer may still come: nothing else may run on this connection.
+                drop(Object::take(client));
+                Err(StatementFailure::Unknown(elapsed.into()))
+            }
+        }
+    }
+
+    /// Runs a statement that only reads. One that failed with its connection is tried once more.
+    pub(crate) async fn read_rows(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
+        const DOING: &str = "read";
+        let first = self.run_statement(sql, parameters, DOING).await;
+        let again = match first {
+            Ok(rows) => return Ok(rows),
+            Err(StatementFailure::Conflict(_) | StatementFailure::Unknown(_)) => {
+                self.run_statement(sql, parameters, DOING).await
+            }
+            Err(failure) => Err(failure),
+        };
+        again.map_err(|failure| match failure.into_error(DOING) {
+            // A parameter that no column can hold is found nowhere, but it is no precondition of a write.
+            Error::Refused { requirement } => unavailable_error(DOING, requirement),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! The versions of the schema.
+
+use deadpool_postgres::Object;
+use singletree_durable::{Error, Result};
+
+use crate::error::unavailable_error;
+
+/// The key of the lock under which one process migrates: "singletr" as a number.
+const LOCK: i64 = 0x7369_6e67_6c65_7472;
+
+/// The steps from one version to the next. A step only adds, so that the version before can work beside it.
+const STEPS: [&str; 1] = [include_str!("schema/v1.sql")];
+
+/// The functions of the newest version; each migration makes them anew.
+const FUNCTIONS: &str = include_str!("schema/functions.sql");
+
+const DOING: &str = "migrate its schema";
+
+/// Makes or migrates the schema in one transaction, and returns the epoch of the log.
+pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
+    let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
+    let known = i32::try_from(STEPS.len()).expect("there are only as many versions as people wrote");
+    let change = client.transaction().await.map_err(failed)?;
+    change.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(failed)?;
+    let exists: bool = change
+        .query_one("SELECT to_regclass('singletree.meta') IS NOT NULL", &[])
+        .await
+        .map_err(failed)?
+        .get(0);
+    let version: i32 = match exists {
+        true => change.query_one("SELECT version FROM singletree.meta", &[]).await.map_err(failed)?.get(0),
+        false => 0,
+    };
+    if version > known {
+        let (found, known) = (format!("version {version}"), format!("version {known}"));
+        return Err(Error::Format { found, known });
+    }
+    if version < known {
+        change.batch_execute("CREATE SCHEMA IF NOT EXISTS singletree").await.map_err(failed)?;
+        for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+            change.batch_execute(step).await.map_err(failed)?;
+        }
+        change.batch_execute(FUNCTIONS).await.map_err(failed)?;
+        change.execute("UPDATE singletree.meta SET version = $1", &[&known]).await.map_err(failed)?;
+    }
+    let epoch = change.query_one("SELECT log_epoch FROM singletree.meta", &[]).await.map_err(failed)?.get(0);
+    change.commit().await.map_err(failed)?;
+    Ok(epoch)
+}
+
+/// Checks that an acknowledged commit is durable.
+pub(crate) async fn check_durability(client: &Object) -> Result<()> {
+    let row = client.query_one("SHOW synchronous_commit", &[]).await;
+    let setting: String = row.map_err(|error| unavailable_error("read its settings", error))?.get(0);
+    match setting.as_str() {
+        "off" => Err(unavailable_error(
+            "keep what it acknowledges",
+            "synchronous_commit is off: a crash of the database would lose acknowledged commits",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,121 @@
+//! The row of this process among the owners of sessions, and its heartbeat.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::Result;
+use tokio_postgres::types::Type;
+
+use crate::database::bind;
+use crate::store::PostgresStoreInner;
+
+/// How many heartbeats a lease has.
+const BEATS: u32 = 5;
+
+const DOING: &str = "renew its lease";
+
+/// The heartbeats of other nodes whose lease has ended by the database's clock.
+#[derive(Debug, Default)]
+pub(crate) struct DeadNodes {
+    /// By the number of the owner: the beat, and since when it was seen unchanged, on this process's own clock.
+    seen: HashMap<i64, (i64, Duration)>,
+}
+
+impl DeadNodes {
+    /// Records what was read of the nodes whose lease has ended.
+    fn record_ended(&mut self, ended: impl Iterator<Item = (i64, i64)>, now: Duration) {
+        let before = std::mem::take(&mut self.seen);
+        self.seen = ended
+            .map(|(owner, beat)| {
+                let same = before.get(&owner).filter(|(seen, _)| *seen == beat);
+                (owner, *same.unwrap_or(&(beat, now)))
+            })
+            .collect();
+    }
+
+    /// Returns the owners that count as dead, with their last beats: their lease has ended by the database's clock, and
+    /// they were silent for a whole lease by this process's own. So a step of the database's clock ends no lease of a
+    /// process that lives.
+    pub(crate) fn find_dead(&self, lease: Duration, now: Duration) -> (Vec<i64>, Vec<i64>) {
+        let silent = self.seen.iter().filter(|(_, (_, since))| now.saturating_sub(*since) >= lease);
+        silent.map(|(owner, (beat, _))| (*owner, *beat)).unzip()
+    }
+}
+
+/// Starts the heartbeat, which ends with the last handle.
+pub(crate) fn start_heartbeat(inner: &Arc<PostgresStoreInner>) {
+    let (watched, timer) = (Arc::downgrade(inner), inner.env.timer.clone());
+    let pause = inner.lease / BEATS;
+    inner.env.spawner.spawn_task(Box::pin(async move {
+        loop {
+            timer.sleep_for(pause).await;
+            let Some(inner) = watched.upgrade().filter(|inner| !inner.database.is_closed()) else { return };
+            // A failure is left to the next beat; if none succeeds, the lease ends.
+            drop(inner.renew_lease().await);
+        }
+    }));
+}
+
+impl PostgresStoreInner {
+    /// Registers this process as a new owner.
+    pub(crate) async fn register_node(&self) -> Result<()> {
+        let sql = "INSERT INTO singletree.node (incarnation, name, address, schema_version, alive_until) \
+            VALUES (nextval('singletree.fence'), $1, $2, 1, now() + $3 * interval '1 millisecond') \
+            RETURNING incarnation";
+        let lease = self.lease_millis();
+        let parameters =
+            [bind(&self.name, Type::TEXT), bind(&self.address, Type::TEXT), bind(&lease, Type::FLOAT8)];
+        let rows = self.database.run_statement(sql, &parameters, DOING).await;
+        let rows = rows.map_err(|failure| failure.into_error(DOING))?;
+        self.set_owner(rows.first().map_or(0, |row| row.get(0)));
+        // Rows of processes that nobody will see again. A session whose owner has no row is free.
+        let old = "DELETE FROM singletree.node WHERE alive_until < now() - interval '1 day'";
+        drop(self.database.run_statement(old, &[], DOING).await);
+        drop(self.database.run_statement("SELECT singletree.forget_leases()", &[], DOING).await);
+        Ok(())
+    }
+
+    fn lease_millis(&self) -> f64 {
+        self.lease.as_secs_f64() * 1_000.0
+    }
+
+    /// Ends this handle among the owners: its sessions are free.
+    pub(crate) async fn remove_node(&self) -> Result<()> {
+        let sql = "DELETE FROM singletree.node WHERE incarnation = $1";
+        let removed = self.database.run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING).await;
+        removed.map(drop).map_err(|failure| failure.into_error(DOING))
+    }
+
+    /// Renews the lease. Where it had ended, all sessions are dropped, and this handle goes on as another owner.
+    pub(crate) async fn renew_lease(&self) -> Result<()> {
+        let sql = "UPDATE singletree.node SET beat = beat + 1, \
+            alive_until = now() + $2 * interval '1 millisecond' \
+            WHERE incarnation = $1 AND alive_until > now() RETURNING beat";
+        let (owner, lease) = (self.owner(), self.lease_millis());
+        let parameters = [bind(&owner, Type::INT8), bind(&lease, Type::FLOAT8)];
+        let rows = self.database.run_statement(sql, &parameters, DOING).await;
+        let rows = rows.map_err(|failure| failure.into_error(DOING))?;
+        if rows.is_empty() {
+            self.replace_node().await?;
+        }
+        self.watch_others().await
+    }
+
+    /// Drops all sessions and registers this process anew.
+    pub(crate) async fn replace_node(&self) -> Result<()> {
+        self.lock_held().lose_all();
+        drop(self.remove_node().await);
+        self.register_node().await
+    }
+
+    /// Looks which other nodes are silent.
+    pub(crate) async fn watch_others(&self) -> Result<()> {
+        let sql = "SELECT incarnation, beat FROM singletree.node \
+            WHERE incarnation <> $1 AND alive_until < now()";
+        let rows = self.database.read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
+        let now = self.env.monotonic.elapsed_since_origin();
+        self.lock_others().record_ended(rows.iter().map(|row| (row.get(0), row.get(1))), now);
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! How a database is opened.
+
+use std::time::Duration;
+
+use singletree_durable::Result;
+use singletree_env::Env;
+
+use crate::PostgresStore;
+
+/// The options of opening a database.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    pub(crate) url: String,
+    pub(crate) env: Env,
+    pub(crate) node: String,
+    pub(crate) address: Option<String>,
+    pub(crate) lease: Duration,
+    pub(crate) connections: usize,
+    pub(crate) statement_time: Duration,
+}
+
+impl PostgresOptions {
+    /// Starts with the default options. `url` is a connection URL or a list of parameters as libpq takes them, such as
+    /// `postgres://user@host/database?sslmode=require`.
+    #[must_use]
+    pub fn new(url: impl Into<String>, env: Env) -> Self {
+        Self {
+            url: url.into(),
+            env,
+            node: "node".to_owned(),
+            address: None,
+            lease: Duration::from_secs(5),
+            connections: 16,
+            statement_time: Duration::from_secs(30),
+        }
+    }
+
+    /// Sets the name of this process among the owners of sessions. For people: each opening is another owner.
+    #[must_use]
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = name.into();
+        self
+    }
+
+    /// Sets the address at which other processes reach this one.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
+    /// Sets how long this process stays the owner of its sessions without a heartbeat, between 3 and 60 seconds; by
+    /// default 5. Heartbeats come five times as often.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.clamp(Duration::from_secs(3), Duration::from_secs(60));
+        self
+    }
+
+    /// Sets how many connections are kept beside that of the heartbeat; by default 16, at least 2.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(2);
+        self
+    }
+
+    /// Sets how long a statement may take; by default 30 seconds. A write that takes longer is settled before it is
+    /// answered.
+    #[must_use]
+    pub fn statement_time(mut self, time: Duration) -> Self {
+        self.statement_time = time;
+        self
+    }
+
+    /// Opens the database: makes or migrates its schema, under a lock so that one process does it, and registers this
+    /// process as an owner of sessions. It needs a tokio runtime, on which it also starts the heartbeat.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the database cannot be reached, or acknowledges commits before they are durable
+    /// (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it.
+    ///
+    /// # Cancellation
+    /// The schema may have been made; the process is registered or is not, until its lease ends.
+    pub async fn open(self) -> Result<PostgresStore> {
+        PostgresStore::open_with_options(self).await
+    }
+}

@@ -1,0 +1,102 @@
+//! Turns.
+
+use singletree_durable::{InvocationId, Result, SessionKey, TenantId, TurnRow, TurnRowQuery};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::to_bound;
+use crate::database::{Parameter, bind};
+use crate::row::{TurnColumns, decode_json, parse_session_key};
+use crate::store::PostgresStoreInner;
+
+/// The turns of a session; `t` is the turn, the first parameters are tenant and session.
+macro_rules! select_turns {
+    ($rest:literal) => {
+        concat!(
+            "SELECT to_jsonb(t)::text FROM singletree.turn t JOIN singletree.session s ON s.id = t.session \
+             WHERE s.tenant = $1 AND s.session = $2 AND ",
+            $rest
+        )
+    };
+}
+
+fn turn_from_row(row: &Row, at: usize) -> Result<TurnRow> {
+    decode_json::<TurnColumns>(row.get(at), "a turn")?.into_row()
+}
+
+impl PostgresStoreInner {
+    pub(crate) async fn read_turns(&self, key: &SessionKey, query: &TurnRowQuery) -> Result<Vec<TurnRow>> {
+        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+        let name = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
+        match query {
+            TurnRowQuery::No(no) => {
+                let no = to_bound(*no);
+                self.query_turns(select_turns!("t.no = $3"), &[&name[..], &[bind(&no, Type::INT8)]].concat())
+                    .await
+            }
+            TurnRowQuery::Key(idempotency) => {
+                let parameters = [&name[..], &[bind(idempotency, Type::TEXT)]].concat();
+                self.query_turns(select_turns!("t.key = $3"), &parameters).await
+            }
+            TurnRowQuery::Invocation(invocation) => {
+                let invocation = invocation.as_str();
+                let parameters = [&name[..], &[bind(&invocation, Type::TEXT)]].concat();
+                let sql = select_turns!("t.tenant = $1 AND t.invocation = $3 ORDER BY t.no");
+                self.query_turns(sql, &parameters).await
+            }
+            TurnRowQuery::Open => {
+                self.query_turns(select_turns!("t.status = 'accepted' ORDER BY t.no"), &name).await
+            }
+            TurnRowQuery::From { no, limit } => {
+                let (no, limit) = (to_bound(*no), to_bound(*limit));
+                let parameters = [&name[..], &[bind(&no, Type::INT8), bind(&limit, Type::INT8)]].concat();
+                self.query_turns(select_turns!("t.no >= $3 ORDER BY t.no LIMIT $4"), &parameters).await
+            }
+        }
+    }
+
+    async fn query_turns(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<TurnRow>> {
+        let rows = self.database.read_rows(sql, parameters).await?;
+        rows.iter().map(|row| turn_from_row(row, 0)).collect()
+    }
+
+    pub(crate) async fn find_session_of_invocation(
+        &self,
+        tenant: &TenantId,
+        invocation: &InvocationId,
+    ) -> Result<Option<SessionKey>> {
+        let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
+        let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
+        let sql = "SELECT s.session FROM singletree.turn t JOIN singletree.session s ON s.id = t.session \
+            WHERE t.tenant = $1 AND t.invocation = $2 ORDER BY s.session LIMIT 1";
+        let rows = self.database.read_rows(sql, &parameters).await?;
+        rows.first().map(|row| parse_session_key(tenant, row.get(0))).transpose()
+    }
+
+    /// Reads open turns whose session no living owner holds, or that were not taken over by the one that does.
+    pub(crate) async fn read_ownerless_turns(
+        &self,
+        past: Option<&(SessionKey, u64)>,
+        limit: u64,
+    ) -> Result<Vec<(SessionKey, TurnRow)>> {
+        let (tenant, session, no) = match past {
+            Some((key, no)) => (key.tenant.as_str(), key.session.as_str(), to_bound(*no)),
+            None => ("", "", 0),
+        };
+        let limit = to_bound(limit);
+        let parameters = [
+            bind(&tenant, Type::TEXT),
+            bind(&session, Type::TEXT),
+            bind(&no, Type::INT8),
+            bind(&limit, Type::INT8),
+        ];
+        let sql = "SELECT s.tenant, s.session, to_jsonb(t)::text FROM singletree.turn t \
+            JOIN singletree.session s ON s.id = t.session \
+            LEFT JOIN singletree.lease l ON l.tenant = s.tenant AND l.session = s.session \
+            LEFT JOIN singletree.node n ON n.incarnation = l.owner AND n.alive_until >= now() \
+            WHERE t.status = 'accepted' AND (n.incarnation IS NULL OR t.fence < l.fence) \
+            AND (s.tenant, s.session, t.no) > ($1, $2, $3) ORDER BY s.tenant, s.session, t.no LIMIT $4";
+        let from_row = |row: &Row| Ok((parse_session_key(row.get(0), row.get(1))?, turn_from_row(row, 2)?));
+        self.database.read_rows(sql, &parameters).await?.iter().map(from_row).collect()
+    }
+}

@@ -1,0 +1,497 @@
+-- The functions by which rows are written. A batch is one call: one round trip, and one transaction.
+--
+-- A refusal raises SQLSTATE ST002, a lease that does not hold ST001; the transaction ends with it. Each statement of a function
+-- sees what was committed before it, so that everything behind the lock of the lease is current.
+
+-- Refuses the batch.
+CREATE OR REPLACE FUNCTION singletree.refuse(requirement text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '%', requirement USING ERRCODE = 'ST002';
+END $$;
+
+-- The hash of a name of a tenant, under the key of the database: what is kept of a name when its bearer is deleted.
+CREATE OR REPLACE FUNCTION singletree.keyed_hash(kind text, of_tenant text, name text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT encode(sha256(convert_to(name_key || encode(sha256(convert_to(
+    concat_ws(':', name_key, kind, length(of_tenant), of_tenant, name), 'UTF8')), 'hex'), 'UTF8')), 'hex')
+  FROM singletree.meta
+$$;
+
+-- The name under which the numbers of a deleted session are kept.
+CREATE OR REPLACE FUNCTION singletree.name_hash(of_tenant text, of_session text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT singletree.keyed_hash('session', of_tenant, of_session)
+$$;
+
+-- Acquires a session for an owner: one that holds it keeps its fence. `dead` are former owners that count as dead, with the
+-- beats at which they were last seen. Returns no row where a living owner holds the session.
+CREATE OR REPLACE FUNCTION singletree.acquire(of_tenant text, of_session text, by_owner bigint, dead bigint[], beats bigint[])
+RETURNS TABLE (fence bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = by_owner) THEN
+    RAISE EXCEPTION 'the node of owner % has ended', by_owner USING ERRCODE = 'ST003';
+  END IF;
+  RETURN QUERY INSERT INTO singletree.lease AS l (tenant, session, owner, fence)
+    VALUES (of_tenant, of_session, by_owner, nextval('singletree.fence'))
+    ON CONFLICT (tenant, session) DO UPDATE SET
+      owner = by_owner,
+      fence = CASE WHEN l.owner = by_owner THEN l.fence ELSE nextval('singletree.fence') END
+    WHERE l.owner IS NULL OR l.owner = by_owner
+      OR NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = l.owner)
+      OR EXISTS (
+        SELECT 1 FROM singletree.node n JOIN unnest(dead, beats) AS d (incarnation, beat) ON d.incarnation = n.incarnation
+        WHERE n.incarnation = l.owner AND n.beat = d.beat AND n.alive_until < now())
+    RETURNING l.fence;
+END $$;
+
+-- Gives a session back. Of one that does not exist nothing stays, in particular not its name.
+CREATE OR REPLACE FUNCTION singletree.release(of_tenant text, of_session text, by_owner bigint, under_fence bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM singletree.lease l
+  WHERE l.tenant = of_tenant AND l.session = of_session AND l.owner = by_owner AND l.fence = under_fence
+    AND NOT EXISTS (SELECT 1 FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = of_session);
+  IF NOT FOUND THEN
+    UPDATE singletree.lease l SET owner = NULL
+    WHERE l.tenant = of_tenant AND l.session = of_session AND l.owner = by_owner AND l.fence = under_fence;
+  END IF;
+END $$;
+
+-- Removes the leases of sessions that do not exist, of owners that have ended.
+CREATE OR REPLACE FUNCTION singletree.forget_leases() RETURNS void LANGUAGE sql AS $$
+  DELETE FROM singletree.lease l
+  WHERE NOT EXISTS (SELECT 1 FROM singletree.session s WHERE s.tenant = l.tenant AND s.session = l.session)
+    AND NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = l.owner)
+$$;
+
+-- Makes a session of a head, or replaces the head of one that is there; returns the id of the session.
+CREATE OR REPLACE FUNCTION singletree.put_head(of_tenant text, of_session text, id bigint, head jsonb) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  made bigint := id;
+BEGIN
+  IF made IS NULL THEN
+    INSERT INTO singletree.session (tenant, session, agent, graph, schema_version, version, prompt_policy, parent,
+      parent_offset, subject, created_at, updated_at)
+    VALUES (of_tenant, of_session, head->>'agent', head->>'graph', head->>'schema_version', (head->>'version')::bigint,
+      head->>'prompt_policy', head->>'parent', (head->>'parent_offset')::bigint, head->>'subject',
+      (head->>'created_at')::bigint, (head->>'updated_at')::bigint)
+    RETURNING session.id INTO made;
+    UPDATE singletree.session s SET next_turn = f.next_turn, next_item = f.next_item, next_event = f.next_event,
+      next_wait = f.next_wait
+    FROM singletree.former f
+    WHERE s.id = made AND f.tenant = of_tenant AND f.session_hash = singletree.name_hash(of_tenant, of_session);
+    IF FOUND THEN
+      DELETE FROM singletree.former
+      WHERE tenant = of_tenant AND session_hash = singletree.name_hash(of_tenant, of_session);
+    END IF;
+    RETURN made;
+  END IF;
+  UPDATE singletree.session s SET agent = head->>'agent', graph = head->>'graph',
+    schema_version = head->>'schema_version', version = (head->>'version')::bigint,
+    prompt_policy = head->>'prompt_policy', parent = head->>'parent',
+    parent_offset = (head->>'parent_offset')::bigint, subject = head->>'subject',
+    created_at = (head->>'created_at')::bigint, updated_at = (head->>'updated_at')::bigint
+  WHERE s.id = made;
+  RETURN made;
+END $$;
+
+-- Checks the requirements of a batch on the rows before it.
+CREATE OR REPLACE FUNCTION singletree.check_requirements(of_tenant text, of_session text, id bigint, requirements jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  r jsonb;
+  s singletree.session;
+  f singletree.former;
+  holds boolean;
+BEGIN
+  IF jsonb_array_length(requirements) = 0 THEN
+    RETURN;
+  END IF;
+  SELECT * INTO s FROM singletree.session WHERE session.id = check_requirements.id;
+  FOR r IN SELECT * FROM jsonb_array_elements(requirements) LOOP
+    CASE r->>'is'
+      WHEN 'session_absent' THEN
+        holds := id IS NULL;
+      WHEN 'session_version' THEN
+        holds := s.version = (r->>'version')::bigint;
+      WHEN 'counters' THEN
+        IF id IS NULL THEN
+          SELECT * INTO f FROM singletree.former
+          WHERE tenant = of_tenant AND session_hash = singletree.name_hash(of_tenant, of_session);
+          holds := (coalesce(f.next_turn, 0), coalesce(f.next_item, 0), coalesce(f.next_event, 0), coalesce(f.next_wait, 0))
+            = ((r->>'turns')::bigint, (r->>'items')::bigint, (r->>'events')::bigint, (r->>'waits')::bigint);
+        ELSE
+          holds := (s.next_turn, s.next_item, s.next_event, s.next_wait)
+            = ((r->>'turns')::bigint, (r->>'items')::bigint, (r->>'events')::bigint, (r->>'waits')::bigint);
+        END IF;
+      WHEN 'turn' THEN
+        holds := EXISTS (SELECT 1 FROM singletree.turn t
+          WHERE t.session = id AND t.no = (r->>'no')::bigint AND t.status = r->>'status');
+      WHEN 'newest_turn' THEN
+        holds := (SELECT max(t.no) FROM singletree.turn t WHERE t.session = id) = (r->>'no')::bigint;
+      WHEN 'key_free' THEN
+        holds := NOT EXISTS (SELECT 1 FROM singletree.turn t WHERE t.session = id AND t.key = r->>'key');
+      WHEN 'wait' THEN
+        holds := EXISTS (SELECT 1 FROM singletree.wait w
+          WHERE w.session = id AND w.no = (r->>'no')::bigint AND w.status = r->>'status');
+      WHEN 'mail_absent' THEN
+        holds := NOT EXISTS (SELECT 1 FROM singletree.mail m WHERE m.session = id AND m.signal = r->>'signal');
+      WHEN 'idle' THEN
+        holds := NOT EXISTS (SELECT 1 FROM singletree.turn t WHERE t.session = id AND t.status = 'accepted')
+          AND NOT EXISTS (SELECT 1 FROM singletree.wait w WHERE w.session = id AND w.status = 'pending');
+      WHEN 'source' THEN
+        holds := EXISTS (SELECT 1 FROM singletree.session o WHERE o.tenant = of_tenant AND o.session = r->>'session'
+          AND o.created_at = (r->>'created_at')::bigint AND o.version = (r->>'version')::bigint);
+    END CASE;
+    IF holds IS NOT TRUE THEN
+      PERFORM singletree.refuse('the requirement ' || r::text);
+    END IF;
+  END LOOP;
+END $$;
+
+-- Removes a turn whose invocation is over, with its waits, its records and those of its items that have no place.
+CREATE OR REPLACE FUNCTION singletree.drop_turn(id bigint, turn_no bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  of_invocation text;
+BEGIN
+  SELECT t.invocation INTO of_invocation FROM singletree.turn t WHERE t.session = id AND t.no = turn_no;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT 1 FROM singletree.turn t
+      WHERE t.session = id AND t.status = 'accepted' AND t.invocation = of_invocation)
+    OR EXISTS (SELECT 1 FROM singletree.wait w
+      WHERE w.session = id AND w.status = 'pending' AND w.invocation = of_invocation) THEN
+    PERFORM singletree.refuse('the invocation of turn ' || turn_no || ' is over');
+  END IF;
+  DELETE FROM singletree.wait w WHERE w.session = id AND w.turn = turn_no AND w.invocation = of_invocation;
+  DELETE FROM singletree.record r WHERE r.session = id AND r.turn = turn_no;
+  DELETE FROM singletree.item i WHERE i.session = id AND i.turn = turn_no AND i.seq IS NULL;
+  DELETE FROM singletree.turn t WHERE t.session = id AND t.no = turn_no;
+END $$;
+
+-- Removes a session, which may be absent, with everything that belongs to it; its next free numbers stay.
+CREATE OR REPLACE FUNCTION singletree.delete_session(of_tenant text, of_session text, id bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  used text[];
+BEGIN
+  DELETE FROM singletree.document WHERE tenant = of_tenant AND session = of_session;
+  WITH gone AS (
+    DELETE FROM singletree.blob_use WHERE tenant = of_tenant AND session = of_session RETURNING digest)
+  SELECT array_agg(digest ORDER BY digest) INTO used FROM gone;
+  IF used IS NOT NULL THEN
+    -- In order, so that two deletions lock the same blobs alike; whoever keeps one locks it first, too.
+    PERFORM 1 FROM singletree.blob b WHERE b.tenant = of_tenant AND b.digest = ANY (used) ORDER BY b.digest FOR UPDATE;
+    DELETE FROM singletree.blob b WHERE b.tenant = of_tenant AND b.digest = ANY (used)
+      AND NOT EXISTS (SELECT 1 FROM singletree.blob_use u WHERE u.tenant = b.tenant AND u.digest = b.digest);
+  END IF;
+  DELETE FROM singletree.usage WHERE tenant = of_tenant AND session = of_session;
+  IF id IS NULL THEN
+    RETURN;
+  END IF;
+  INSERT INTO singletree.former AS f (tenant, session_hash, next_turn, next_item, next_event, next_wait)
+    SELECT of_tenant, singletree.name_hash(of_tenant, of_session), next_turn, next_item, next_event, next_wait
+    FROM singletree.session s WHERE s.id = delete_session.id
+  ON CONFLICT (tenant, session_hash) DO UPDATE SET next_turn = greatest(f.next_turn, excluded.next_turn),
+    next_item = greatest(f.next_item, excluded.next_item), next_event = greatest(f.next_event, excluded.next_event),
+    next_wait = greatest(f.next_wait, excluded.next_wait);
+  DELETE FROM singletree.session s WHERE s.id = delete_session.id;
+END $$;
+
+-- Writes a document, whatever stood there.
+CREATE OR REPLACE FUNCTION singletree.write_document(
+  of_tenant text, of_kind text, of_id text, of_session text, ends bigint, content text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO singletree.document AS d (tenant, kind, id, session, version, expires_at, body)
+  VALUES (of_tenant, of_kind, of_id, of_session, 1, ends, content)
+  ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, version = d.version + 1,
+    expires_at = excluded.expires_at, body = excluded.body
+$$;
+
+-- Adds to the usage of a session and of its tenant, whose row has the empty session.
+CREATE OR REPLACE FUNCTION singletree.add_usage(of_tenant text, of_session text, u jsonb) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO singletree.usage AS o (tenant, session, model, calls, prompt_tokens, completion_tokens, cached_tokens,
+    cache_creation_tokens)
+  SELECT of_tenant, s, u->>'model', (u->>'calls')::bigint, (u->>'prompt_tokens')::bigint,
+    (u->>'completion_tokens')::bigint, (u->>'cached_tokens')::bigint, (u->>'cache_creation_tokens')::bigint
+  FROM unnest(ARRAY[of_session, '']) AS s
+  ON CONFLICT (tenant, session, model) DO UPDATE SET calls = o.calls + excluded.calls,
+    prompt_tokens = o.prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = o.completion_tokens + excluded.completion_tokens,
+    cached_tokens = o.cached_tokens + excluded.cached_tokens,
+    cache_creation_tokens = o.cache_creation_tokens + excluded.cache_creation_tokens
+$$;
+
+-- Lets a session use those blobs of another one that it names: whose digest stands in an item or a field.
+CREATE OR REPLACE FUNCTION singletree.inherit_blobs(of_tenant text, of_session text, id bigint, source text) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO singletree.blob_use (tenant, session, digest)
+  SELECT of_tenant, of_session, u.digest FROM singletree.blob_use u
+  WHERE u.tenant = of_tenant AND u.session = source AND (
+    EXISTS (SELECT 1 FROM singletree.item i WHERE i.session = id AND strpos(i.body, u.digest) > 0)
+    OR EXISTS (SELECT 1 FROM singletree.field f WHERE f.session = id AND strpos(f.value, u.digest) > 0))
+  ON CONFLICT DO NOTHING
+$$;
+
+-- Returns the first head of a batch from a place on, and before a deletion.
+CREATE OR REPLACE FUNCTION singletree.upcoming_head(puts jsonb, place integer) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+  FOR at IN place .. jsonb_array_length(puts) - 1 LOOP
+    CASE puts->at->>'put'
+      WHEN 'head' THEN RETURN puts->at;
+      WHEN 'delete' THEN RETURN NULL;
+      ELSE NULL;
+    END CASE;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+-- Applies a batch: checks the lease, then the requirements, then makes the puts in order.
+CREATE OR REPLACE FUNCTION singletree.apply_batch(
+  of_tenant text, of_session text, by_owner bigint, under_fence bigint, new_commit text, requirements jsonb, puts jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  sid bigint;
+  p jsonb;
+  place integer := -1;
+  head jsonb;
+  others text[];
+  sources text[] := '{}';
+  other text;
+  other_id bigint;
+  touched bigint;
+BEGIN
+  -- The rows of other sessions are locked first, in order.
+  SELECT array_agg(DISTINCT name ORDER BY name) INTO others FROM (
+    SELECT r->>'session' AS name FROM jsonb_array_elements(requirements) r WHERE r->>'is' = 'source'
+    UNION ALL SELECT i->>'from' FROM jsonb_array_elements(puts) i WHERE i->>'put' = 'inherit') named;
+  IF others IS NOT NULL THEN
+    PERFORM 1 FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = ANY (others) AND s.session <> of_session
+    ORDER BY s.session FOR SHARE;
+  END IF;
+  UPDATE singletree.lease SET commit_id = new_commit
+  WHERE tenant = of_tenant AND session = of_session AND owner = by_owner AND fence = under_fence;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the session is not held under fence %', under_fence USING ERRCODE = 'ST001';
+  END IF;
+  SELECT s.id INTO sid FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = of_session;
+  PERFORM singletree.check_requirements(of_tenant, of_session, sid, requirements);
+  FOR p IN SELECT * FROM jsonb_array_elements(puts) LOOP
+    place := place + 1;
+    -- Rows need a session; its head may stand behind them.
+    IF sid IS NULL AND p->>'put' IN ('counters', 'field', 'item', 'place', 'side', 'turn', 'wait', 'mail', 'position',
+        'record', 'event', 'inherit', 'usage') THEN
+      head := singletree.upcoming_head(puts, place);
+      IF head IS NULL THEN
+        PERFORM singletree.refuse('the session exists');
+      END IF;
+      sid := singletree.put_head(of_tenant, of_session, NULL, head);
+    END IF;
+    CASE p->>'put'
+      WHEN 'head' THEN
+        sid := singletree.put_head(of_tenant, of_session, sid, p);
+      WHEN 'counters' THEN
+        UPDATE singletree.session s SET next_turn = greatest(next_turn, (p->>'turns')::bigint),
+          next_item = greatest(next_item, (p->>'items')::bigint),
+          next_event = greatest(next_event, (p->>'events')::bigint),
+          next_wait = greatest(next_wait, (p->>'waits')::bigint)
+        WHERE s.id = sid;
+      WHEN 'field' THEN
+        INSERT INTO singletree.field (session, name, value, generation, len, bytes)
+        VALUES (sid, p->>'name', p->>'value', (p->>'generation')::bigint, (p->>'len')::bigint, (p->>'bytes')::bigint)
+        ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, generation = excluded.generation,
+          len = excluded.len, bytes = excluded.bytes;
+      WHEN 'drop_field' THEN
+        DELETE FROM singletree.field WHERE session = sid AND name = p->>'name';
+      WHEN 'item' THEN
+        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
+        VALUES (sid, (p->>'no')::bigint, (p->>'turn')::bigint, p->>'list', (p->>'generation')::bigint,
+          (p->>'seq')::bigint, p->>'side', p->>'body');
+      WHEN 'place' THEN
+        UPDATE singletree.item SET list = p->>'list', generation = (p->>'generation')::bigint, seq = (p->>'seq')::bigint
+        WHERE session = sid AND no = (p->>'item')::bigint AND seq IS NULL;
+        IF NOT FOUND THEN
+          PERFORM singletree.refuse('item ' || (p->>'item') || ' has no place yet');
+        END IF;
+      WHEN 'side' THEN
+        UPDATE singletree.item SET side = p->>'side' WHERE session = sid AND no = (p->>'item')::bigint;
+        IF NOT FOUND THEN
+          PERFORM singletree.refuse('item ' || (p->>'item') || ' exists');
+        END IF;
+      WHEN 'turn' THEN
+        INSERT INTO singletree.turn (session, no, tenant, invocation, ordinal, kind, status, fence, deaths, agent, graph,
+          message, wait, key, digest, accepted_at, ended_at, outcome, retries)
+        VALUES (sid, (p->>'no')::bigint, of_tenant, p->>'invocation', (p->>'ordinal')::bigint, p->>'kind', p->>'status',
+          (p->>'fence')::bigint, (p->>'deaths')::bigint, p->>'agent', p->>'graph', (p->>'message')::bigint,
+          (p->>'wait')::bigint, p->>'key', p->>'digest', (p->>'accepted_at')::bigint, (p->>'ended_at')::bigint,
+          p->>'outcome', (p->>'retries')::bigint)
+        ON CONFLICT (session, no) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal,
+          kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths,
+          agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait,
+          key = excluded.key, digest = excluded.digest, accepted_at = excluded.accepted_at,
+          ended_at = excluded.ended_at, outcome = excluded.outcome, retries = excluded.retries;
+      WHEN 'free_key' THEN
+        UPDATE singletree.turn SET key = NULL, digest = NULL WHERE session = sid AND no = (p->>'turn')::bigint;
+      WHEN 'wait' THEN
+        INSERT INTO singletree.wait (session, no, tenant, signal, invocation, turn, status, metadata, action, deadline,
+          payload_schema, on_deadline, created_at, ended_by, answer, answered_by, ended_at)
+        VALUES (sid, (p->>'no')::bigint, of_tenant, p->>'signal', p->>'invocation', (p->>'turn')::bigint, p->>'status',
+          p->>'metadata', p->>'action', (p->>'deadline')::bigint, p->>'payload_schema', p->>'on_deadline',
+          (p->>'created_at')::bigint, (p->>'ended_by')::bigint, p->>'answer', p->>'answered_by',
+          (p->>'ended_at')::bigint)
+        ON CONFLICT (session, no) DO UPDATE SET signal = excluded.signal, invocation = excluded.invocation,
+          turn = excluded.turn, status = excluded.status, metadata = excluded.metadata, action = excluded.action,
+          deadline = excluded.deadline, payload_schema = excluded.payload_schema, on_deadline = excluded.on_deadline,
+          created_at = excluded.created_at, ended_by = excluded.ended_by, answer = excluded.answer,
+          answered_by = excluded.answered_by, ended_at = excluded.ended_at;
+      WHEN 'mail' THEN
+        INSERT INTO singletree.mail (session, signal, payload, sent_by, at)
+        VALUES (sid, p->>'signal', p->>'payload', p->>'from', (p->>'at')::bigint)
+        ON CONFLICT (session, signal) DO UPDATE SET payload = excluded.payload, sent_by = excluded.sent_by,
+          at = excluded.at;
+      WHEN 'drop_mail' THEN
+        DELETE FROM singletree.mail WHERE session = sid AND signal = p->>'signal';
+      WHEN 'position' THEN
+        INSERT INTO singletree.position (session, invocation, turn, body)
+        VALUES (sid, p->>'invocation', (p->>'turn')::bigint, p->>'body')
+        ON CONFLICT (session, invocation) DO UPDATE SET turn = excluded.turn, body = excluded.body;
+      WHEN 'drop_position' THEN
+        DELETE FROM singletree.position WHERE session = sid AND invocation = p->>'invocation';
+      WHEN 'record' THEN
+        INSERT INTO singletree.record (session, turn, name, body)
+        VALUES (sid, (p->>'turn')::bigint, p->>'name', p->>'body')
+        ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body;
+      WHEN 'drop_records' THEN
+        DELETE FROM singletree.record WHERE session = sid AND turn = (p->>'turn')::bigint;
+      WHEN 'event' THEN
+        INSERT INTO singletree.event (session, seq, turn, kind, item, at, body)
+        VALUES (sid, (p->>'seq')::bigint, (p->>'turn')::bigint, p->>'kind', (p->>'item')::bigint, (p->>'at')::bigint,
+          p->>'body');
+      WHEN 'inherit' THEN
+        other := p->>'from';
+        SELECT s.id INTO other_id FROM singletree.session s
+        WHERE s.tenant = of_tenant AND s.session = other AND s.id <> sid;
+        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
+          SELECT sid, i.no, i.turn, i.list, i.generation, i.seq, i.side, i.body FROM singletree.item i
+          WHERE i.session = other_id AND i.list = p->>'field' AND i.generation = (p->>'generation')::bigint
+            AND i.seq < (p->>'len')::bigint;
+        GET DIAGNOSTICS touched = ROW_COUNT;
+        IF other_id IS NULL OR touched <> (p->>'len')::bigint THEN
+          PERFORM singletree.refuse('the list ' || (p->>'field') || ' of ' || other || ' has ' || (p->>'len') || ' items');
+        END IF;
+        sources := sources || other;
+      WHEN 'drop_turn' THEN
+        PERFORM singletree.drop_turn(sid, (p->>'turn')::bigint);
+      WHEN 'drop_events' THEN
+        DELETE FROM singletree.event WHERE session = sid AND seq < (p->>'before')::bigint;
+      WHEN 'usage' THEN
+        PERFORM singletree.add_usage(of_tenant, of_session, p);
+      WHEN 'delete' THEN
+        PERFORM singletree.delete_session(of_tenant, of_session, sid);
+        sid := NULL;
+      WHEN 'document' THEN
+        PERFORM singletree.write_document(of_tenant, p->>'kind', p->>'id',
+          CASE WHEN (p->>'outlives')::boolean THEN NULL ELSE of_session END, (p->>'expires_at')::bigint, p->>'body');
+      WHEN 'audit' THEN
+        INSERT INTO singletree.audit (at, action, tenant, session, done_by)
+        VALUES ((p->>'at')::bigint, p->>'action', p->>'tenant', singletree.name_hash(p->>'tenant', p->>'session'),
+          CASE WHEN p->>'by' IS NULL THEN NULL ELSE singletree.keyed_hash('actor', p->>'tenant', p->>'by') END);
+    END CASE;
+  END LOOP;
+  -- Once everything is there that may name one.
+  FOREACH other IN ARRAY sources LOOP
+    PERFORM singletree.inherit_blobs(of_tenant, of_session, sid, other);
+  END LOOP;
+END $$;
+
+-- Changes documents: checks all expectations, then makes all changes. The documents are locked in order, present or not.
+CREATE OR REPLACE FUNCTION singletree.change_documents(changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  c jsonb;
+  found_version bigint;
+BEGIN
+  PERFORM pg_advisory_xact_lock(name) FROM (
+    SELECT DISTINCT hashtextextended(concat_ws(E'\x1f', x->>'tenant', x->>'kind', x->>'id'), 7) AS name
+    FROM jsonb_array_elements(changes) x WHERE x->>'expect' <> 'any' ORDER BY 1) names;
+  FOR c IN SELECT * FROM jsonb_array_elements(changes) LOOP
+    IF c->>'expect' <> 'any' THEN
+      SELECT version INTO found_version FROM singletree.document d
+      WHERE d.tenant = c->>'tenant' AND d.kind = c->>'kind' AND d.id = c->>'id' FOR UPDATE;
+      IF (c->>'expect' = 'absent') <> (found_version IS NULL)
+        OR (c->>'expect' = 'version' AND found_version <> (c->>'version')::bigint) THEN
+        PERFORM singletree.refuse('the document ' || (c->>'kind') || ' ' || (c->>'id') || ' is as expected');
+      END IF;
+    END IF;
+  END LOOP;
+  FOR c IN SELECT * FROM jsonb_array_elements(changes) LOOP
+    IF c->>'change' = 'write' THEN
+      PERFORM singletree.write_document(
+        c->>'tenant', c->>'kind', c->>'id', c->>'session', (c->>'expires_at')::bigint, c->>'body');
+    ELSE
+      DELETE FROM singletree.document d WHERE d.tenant = c->>'tenant' AND d.kind = c->>'kind' AND d.id = c->>'id';
+    END IF;
+  END LOOP;
+END $$;
+
+-- Keeps a blob for a session. Its bytes are written, and count for the holder, when the tenant has none of its digest.
+CREATE OR REPLACE FUNCTION singletree.keep_blob(
+  of_tenant text, of_session text, of_digest text, of_type text, of_holder text, content bytea) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  LOOP
+    INSERT INTO singletree.blob (tenant, digest, media_type, holder, size, bytes)
+    VALUES (of_tenant, of_digest, of_type, of_holder, length(content), content) ON CONFLICT DO NOTHING;
+    -- A deletion that removes it now has the lock: then it is written again.
+    PERFORM 1 FROM singletree.blob b WHERE b.tenant = of_tenant AND b.digest = of_digest FOR SHARE;
+    EXIT WHEN FOUND;
+  END LOOP;
+  INSERT INTO singletree.blob_use (tenant, session, digest) VALUES (of_tenant, of_session, of_digest)
+  ON CONFLICT DO NOTHING;
+END $$;
+
+-- Settles a commit whose answer was lost: raises the session's own fence, if the owner still holds it, and returns the id of
+-- the last commit. Its lock comes after the lost statement, or makes that one stale. The fence may be higher than the one
+-- of the commit, where the answer to an earlier call was lost, too.
+CREATE OR REPLACE FUNCTION singletree.settle_commit(of_tenant text, of_session text, by_owner bigint, under_fence bigint)
+RETURNS TABLE (fence bigint, commit_id text) LANGUAGE sql AS $$
+  UPDATE singletree.lease l SET fence = nextval('singletree.fence')
+  WHERE l.tenant = of_tenant AND l.session = of_session AND l.owner = by_owner AND l.fence >= under_fence
+  RETURNING l.fence, l.commit_id
+$$;
+
+-- A session with its fields.
+CREATE OR REPLACE FUNCTION singletree.session_json(s singletree.session) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT to_jsonb(s) || jsonb_build_object('fields', coalesce(
+    (SELECT jsonb_agg(to_jsonb(f) ORDER BY f.name) FROM singletree.field f WHERE f.session = s.id), '[]'))
+$$;
+
+-- The next free numbers of a session, or those that one of its name left.
+CREATE OR REPLACE FUNCTION singletree.read_counters(of_tenant text, of_session text) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+  SELECT coalesce(
+    (SELECT ARRAY[next_turn, next_item, next_event, next_wait] FROM singletree.session s
+     WHERE s.tenant = of_tenant AND s.session = of_session),
+    (SELECT ARRAY[next_turn, next_item, next_event, next_wait] FROM singletree.former f
+     WHERE f.tenant = of_tenant AND f.session_hash = singletree.name_hash(of_tenant, of_session)),
+    ARRAY[0, 0, 0, 0]::bigint[])
+$$;
+
+-- Everything that a writer needs of a session, in one snapshot: that of the statement that calls it.
+CREATE OR REPLACE FUNCTION singletree.read_dossier(of_tenant text, of_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  WITH s AS (SELECT * FROM singletree.session x WHERE x.tenant = of_tenant AND x.session = of_session),
+    pending AS (SELECT w.* FROM singletree.wait w JOIN s ON w.session = s.id WHERE w.status = 'pending'),
+    first AS (SELECT * FROM pending ORDER BY no LIMIT 1)
+  SELECT jsonb_build_object(
+    'session', (SELECT singletree.session_json(x) FROM singletree.session x
+      WHERE x.tenant = of_tenant AND x.session = of_session),
+    'numbers', to_jsonb(singletree.read_counters(of_tenant, of_session)),
+    'pending', coalesce((SELECT jsonb_agg(to_jsonb(p) ORDER BY p.no) FROM pending p), '[]'),
+    'mail', coalesce((SELECT jsonb_agg(to_jsonb(m) ORDER BY m.signal) FROM singletree.mail m JOIN s ON m.session = s.id), '[]'),
+    'open', coalesce((SELECT jsonb_agg(to_jsonb(t) ORDER BY t.no) FROM singletree.turn t JOIN s ON t.session = s.id
+      WHERE t.status = 'accepted'), '[]'),
+    'paused_turn', (SELECT to_jsonb(t) FROM singletree.turn t JOIN first f ON t.session = f.session AND t.no = f.turn),
+    'paused_position', (SELECT to_jsonb(p) FROM singletree.position p
+      JOIN first f ON p.session = f.session AND p.invocation = f.invocation),
+    'paused_records', coalesce((SELECT jsonb_agg(to_jsonb(r) ORDER BY r.name) FROM singletree.record r
+      JOIN first f ON r.session = f.session AND r.turn = f.turn), '[]'))
+$$;

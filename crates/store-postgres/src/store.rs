@@ -1,0 +1,146 @@
+//! The handle: opens, registers, closes.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use singletree_durable::{BoxFuture, Error, JournalSessions, Result};
+use singletree_env::Env;
+use tokio::sync::oneshot;
+use tokio_postgres::types::Type;
+
+use crate::PostgresOptions;
+use crate::database::{Database, bind};
+use crate::lease::HeldSessions;
+use crate::migration::{check_durability, migrate_schema};
+use crate::node::{self, DeadNodes};
+
+/// How long closing waits for writes on their way.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// A database, open, as one owner of sessions. Clones are the same handle.
+///
+/// When the last clone is dropped, the heartbeat stops, so that other processes take over its sessions when its lease has
+/// ended; [`Self::close`] gives them back at once.
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<PostgresStoreInner>,
+}
+
+pub(crate) struct PostgresStoreInner {
+    pub(crate) database: Database,
+    pub(crate) env: Env,
+    pub(crate) log_epoch: String,
+    pub(crate) name: String,
+    pub(crate) address: Option<String>,
+    pub(crate) lease: Duration,
+    /// The number of this handle among the owners. It changes when its lease had ended.
+    owner: AtomicI64,
+    /// The sessions that this handle holds. The lock is held for a moment, never across an await.
+    held: Mutex<HeldSessions>,
+    /// What the heartbeat saw of other nodes. The lock is held for a moment.
+    others: Mutex<DeadNodes>,
+}
+
+impl PostgresStore {
+    pub(crate) async fn open_with_options(options: PostgresOptions) -> Result<Self> {
+        let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
+        let database = Database::new(&url, connections, env.timer.clone(), statement_time)?;
+        let mut client = database.connect("open").await?;
+        check_durability(&client).await?;
+        let log_epoch = migrate_schema(&mut client).await?;
+        drop(client);
+        let inner = PostgresStoreInner {
+            database,
+            env,
+            log_epoch,
+            name: node,
+            address,
+            lease,
+            owner: AtomicI64::new(0),
+            held: Mutex::default(),
+            others: Mutex::default(),
+        };
+        inner.register_node().await?;
+        let inner = Arc::new(inner);
+        node::start_heartbeat(&inner);
+        Ok(Self { inner })
+    }
+
+    /// Gives all sessions back, ends this handle among the owners, and closes the connections: later calls fail with
+    /// `store_closed`. Batches that were submitted before are done first, within ten seconds. Closing again does nothing.
+    ///
+    /// # Cancellation
+    /// The store closes even if the future is dropped.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inner = Arc::clone(&self.inner);
+        let closing = self.inner.run_in_background(async move {
+            // A database that does not answer must not hold up the end of the process: what is not settled by then is
+            // told as unknown.
+            let timer = inner.env.timer.clone();
+            drop(timer.run_with_timeout(CLOSING, inner.wait_for_writes()).await);
+            // Whatever comes of it, the lease ends by itself.
+            drop(inner.remove_node().await);
+            inner.database.close();
+            Ok(())
+        });
+        closing.map(drop)
+    }
+
+    /// Returns the sessions of this store as the sessions specification sees them: whole records.
+    #[must_use]
+    pub fn session_store(&self) -> JournalSessions {
+        JournalSessions::new(Arc::new(self.clone()))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<PostgresStoreInner> {
+        &self.inner
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("owner", &self.inner.owner()).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStoreInner {
+    /// Returns the number of this handle among the owners.
+    pub(crate) fn owner(&self) -> i64 {
+        self.owner.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_owner(&self, owner: i64) {
+        self.owner.store(owner, Ordering::Release);
+    }
+
+    pub(crate) fn lock_held(&self) -> MutexGuard<'_, HeldSessions> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_others(&self) -> MutexGuard<'_, DeadNodes> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a call in the background, from now on and whatever becomes of the returned future.
+    pub(crate) fn run_in_background<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let (answer, answered) = oneshot::channel();
+        // Whoever dropped the future does not want to know.
+        self.env.spawner.spawn_task(Box::pin(work.map(move |done| drop(answer.send(done)))));
+        Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
+    }
+
+    /// Commits nothing, to see whether the database takes commits.
+    pub(crate) async fn commit_nothing(&self) -> Result<()> {
+        const DOING: &str = "write";
+        let sql = "UPDATE singletree.node SET beat = beat WHERE incarnation = $1";
+        let written = self.database.run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING).await;
+        written.map(drop).map_err(|failure| failure.into_error(DOING))
+    }
+}

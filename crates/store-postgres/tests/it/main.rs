@@ -1,0 +1,8 @@
+//! The store on a real PostgreSQL, which the tests start. Where there is none they say `not run`.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+#![expect(clippy::disallowed_methods, reason = "a test starts tasks of its own runtime")]
+
+mod contract;
+mod cut;
+mod ownership;
+mod server;
