@@ -7,7 +7,8 @@ use serde_json::Value;
 use singletree_env::Timestamp;
 
 use crate::campaign::{Campaign, CampaignStatus, CampaignUsage, PauseReason};
-use crate::event::CampaignAction;
+use crate::error::Result;
+use crate::event::{CampaignAction, CampaignEvent, CampaignLogEntry};
 use crate::plan::{Plan, PlanApproval};
 use crate::proof::Proof;
 use crate::recent::RecentEntry;
@@ -130,6 +131,15 @@ pub struct CampaignBoard {
     /// The command that the next cycle carries out; none where the agent goes on by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The number of the entry that gave that command, or the last one before it.
+    #[serde(default)]
+    pub command_seq: u64,
+    /// The number of the last entry by which a person has said something.
+    #[serde(default)]
+    pub news_seq: u64,
+    /// The last entry that the model was shown whose proposal is decided about; none while nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<u64>,
     /// How many proposals were refused in a row.
     pub refusals: u64,
     /// How often nothing was proposed in a row.
@@ -201,6 +211,9 @@ impl CampaignBoard {
             action: self.action.clone(),
             approved_artifacts: self.approved_artifacts.clone(),
             command: self.command.clone(),
+            command_seq: self.command_seq,
+            news_seq: self.news_seq,
+            seen: self.seen,
             refusals: self.refusals,
             idle: self.idle,
             failures: self.failures,
@@ -210,6 +223,23 @@ impl CampaignBoard {
             seq: self.seq,
             updated_at: self.updated_at,
         }
+    }
+
+    /// Returns the board as it is after these events.
+    ///
+    /// # Errors
+    /// `campaign_log_corrupt` when they cannot follow.
+    pub fn after_events(&self, events: &[CampaignEvent], at: Timestamp) -> Result<Self> {
+        let mut board = self.clone();
+        for event in events {
+            board.apply_entry(&CampaignLogEntry { seq: board.seq + 1, at, event: event.clone() })?;
+        }
+        Ok(board)
+    }
+
+    /// Tells whether a person has said something that the model was not shown whose proposal is decided about.
+    pub(crate) fn has_unseen_news(&self) -> bool {
+        self.seen.is_some_and(|seen| self.news_seq > seen)
     }
 
     /// Tells whether the newest version of the plan is approved.

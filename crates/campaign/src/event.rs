@@ -73,6 +73,9 @@ pub enum CampaignEvent {
         tokens: u64,
         /// Milliseconds.
         time_ms: u64,
+        /// The last entry that the model was shown before it proposed; none where it proposed nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<u64>,
     },
     /// A proposal was refused.
     ProposalRefused {

@@ -49,6 +49,9 @@ impl CampaignBoard {
             action: None,
             approved_artifacts: Default::default(),
             command: None,
+            command_seq: 0,
+            news_seq: 0,
+            seen: None,
             refusals: 0,
             idle: 0,
             failures: 0,
@@ -84,6 +87,9 @@ impl CampaignBoard {
         }
         self.seq = entry.seq;
         self.updated_at = entry.at;
+        if entry.event.is_from_person() {
+            self.news_seq = entry.seq;
+        }
         self.apply_event(&entry.event);
         if entry.event.is_shown_to_agents() {
             self.recent.push_back(RecentEntry::from_log_entry(entry));
@@ -99,14 +105,14 @@ impl CampaignBoard {
                 self.accept_cycle();
                 self.idle = 0;
             }
-            CampaignEvent::CycleMeasured { tokens, time_ms } => {
-                self.is_cycle_open = false;
+            CampaignEvent::CycleMeasured { tokens, time_ms, seen } => {
+                (self.is_cycle_open, self.seen) = (false, *seen);
                 self.usage.tokens = self.usage.tokens.saturating_add(*tokens);
                 self.usage.time_ms = self.usage.time_ms.saturating_add(*time_ms);
             }
             CampaignEvent::BudgetChanged { budget, .. } => self.campaign.budget = *budget,
             CampaignEvent::CommandGiven { text, .. } => {
-                self.command = Some(text.clone());
+                self.give_command(text.clone());
                 // The plan can be approved all the same; the agent may change it first.
                 self.close_wait(&CampaignWait::Plan);
             }
@@ -123,15 +129,20 @@ impl CampaignBoard {
             CampaignEvent::PlanRejected { reason, .. } => {
                 self.close_wait(&CampaignWait::Plan);
                 let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                self.command = Some(format!("The plan was rejected{reason}. Propose another one."));
+                self.give_command(format!("The plan was rejected{reason}. Propose another one."));
             }
             CampaignEvent::CycleBegan { number } => {
                 self.usage.cycles = *number;
-                self.is_cycle_open = true;
+                (self.is_cycle_open, self.seen) = (true, None);
             }
             CampaignEvent::ProposalRefused { .. } => self.refusals += 1,
             CampaignEvent::NothingProposed => {
                 self.accept_cycle();
+                if self.has_unseen_news() {
+                    // The model had less to go on than there is now.
+                    self.idle = 0;
+                    return;
+                }
                 self.idle += 1;
                 if self.plan.is_some() && !self.is_plan_approved() {
                     self.wait = Some(CampaignWait::Plan);
@@ -267,9 +278,17 @@ impl CampaignBoard {
         }
     }
 
-    /// A proposal was accepted: the command was carried out, and what was refused before does not count any more.
+    /// A proposal was accepted: the command that the model was shown was carried out, and what was refused before does not
+    /// count any more.
     fn accept_cycle(&mut self) {
-        (self.refusals, self.failures, self.command) = (0, 0, None);
+        (self.refusals, self.failures) = (0, 0);
+        if self.seen.is_none_or(|seen| self.command_seq <= seen) {
+            self.command = None;
+        }
+    }
+
+    fn give_command(&mut self, command: String) {
+        (self.command, self.command_seq) = (Some(command), self.seq);
     }
 
     fn close_wait(&mut self, wait: &CampaignWait) {
@@ -303,7 +322,9 @@ impl CampaignBoard {
         };
         self.progress = plan.tasks.iter().map(row).collect();
         self.plan = Some(plan.clone());
-        (self.approval, self.wait) = (None, Some(CampaignWait::Plan));
+        self.approval = None;
+        // A command that came while the agent made this version goes first: it may change it again.
+        self.wait = (is_edited || self.command.is_none()).then_some(CampaignWait::Plan);
         // A call of the version before is not made any more, unless it was begun.
         self.action.take_if(|open| open.stage != ActionStage::Begun);
     }
@@ -357,6 +378,24 @@ impl CampaignEvent {
             | Self::ActionBegan { digest }
             | Self::ActionDone { digest, .. } => Some(digest),
             _ => None,
+        }
+    }
+
+    /// Tells whether a person has said something by it that an agent may go on with.
+    fn is_from_person(&self) -> bool {
+        match self {
+            Self::CommandGiven { .. }
+            | Self::PlanApproved { .. }
+            | Self::PlanRejected { .. }
+            | Self::BudgetChanged { .. }
+            | Self::ActionDecided { .. }
+            | Self::ArtifactApproved { .. }
+            | Self::QuestionAnswered { .. }
+            | Self::Confirmed { .. }
+            | Self::TaskUnblocked { .. }
+            | Self::TaskRetried { .. } => true,
+            Self::PlanChanged { by, .. } | Self::Resumed { by } => by.is_some(),
+            _ => false,
         }
     }
 

@@ -8,13 +8,15 @@ use crate::campaign::{CampaignStatus, PauseReason, backoff_after};
 use crate::error::Result;
 use crate::event::CampaignEvent;
 
-/// What a cycle has cost.
+/// What a cycle has cost, and what it saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CycleCost {
     /// Tokens of models.
     pub tokens: u64,
     /// Its time, in milliseconds.
     pub time_ms: u64,
+    /// The last entry that the model was shown; none when it did not propose.
+    pub seen: Option<u64>,
 }
 
 /// Begins a cycle; or pauses the campaign, with the reason, when its budget is used up or no task can be taken up; or
@@ -43,11 +45,12 @@ pub fn begin_cycle(board: &CampaignBoard) -> Result<Vec<CampaignEvent>> {
     Ok(vec![CampaignEvent::CycleBegan { number: board.usage.cycles + 1 }])
 }
 
-/// Records what a cycle has cost.
+/// Records what a cycle has cost. It stands before what becomes of the proposal: what a person has said since the model
+/// was asked is kept for the next cycle.
 #[must_use]
 pub fn measure_cycle(cost: CycleCost) -> Vec<CampaignEvent> {
-    let CycleCost { tokens, time_ms } = cost;
-    vec![CampaignEvent::CycleMeasured { tokens, time_ms }]
+    let CycleCost { tokens, time_ms, seen } = cost;
+    vec![CampaignEvent::CycleMeasured { tokens, time_ms, seen }]
 }
 
 /// Decides about a cycle that failed: a failure that may pass pauses the campaign until a time that grows with the

@@ -28,7 +28,7 @@ pub struct ActionTerms {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompletionReads(pub Vec<usize>);
 
-/// Decides about a proposal.
+/// Decides about a proposal, over the board behind the measure of its cycle.
 ///
 /// `terms` says how a call is treated, `policy` which proofs are permitted; `reads` are the proofs that were read just
 /// now, for a task that is to be completed.
@@ -189,7 +189,7 @@ fn complete_task(board: &CampaignBoard, task: &str, reads: &CompletionReads) -> 
 
 fn propose_nothing(board: &CampaignBoard) -> Vec<CampaignEvent> {
     let nothing = CampaignEvent::NothingProposed;
-    if board.idle + 1 < IDLE_MAX {
+    if board.has_unseen_news() || board.idle + 1 < IDLE_MAX {
         return vec![nothing];
     }
     vec![nothing, CampaignEvent::Paused { reason: PauseReason::NothingToPropose }]

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 use singletree_campaign::{
     ActionTerms, Campaign, CampaignBoard, CampaignBudget, CampaignEvent, CampaignLogEntry, CampaignProposal,
-    CampaignStep, CompletionReads, Error, PersonCommand, PlanTask, ProofPolicy, ReasonedProposal, Result,
-    accept_proposal, begin_action, begin_cycle, create_campaign, decide_command, finish_action,
-    record_artifact_approval, refuse_proposal,
+    CampaignStep, CompletionReads, CycleCost, Error, PersonCommand, PlanTask, ProofPolicy, ReasonedProposal,
+    Result, accept_proposal, begin_action, begin_cycle, create_campaign, decide_command, finish_action,
+    measure_cycle, record_artifact_approval, refuse_proposal,
 };
 use singletree_env::Timestamp;
 
@@ -120,6 +120,23 @@ impl Bench {
                 Err(error)
             }
         }
+    }
+
+    /// Begins a cycle, and decides about a proposal of a model that was asked before something happened.
+    pub(crate) fn propose_before(
+        &mut self,
+        proposal: &CampaignProposal,
+        meanwhile: impl FnOnce(&mut Self),
+    ) -> Result<()> {
+        self.record(begin_cycle(&self.board)?);
+        let seen = Some(self.board.seq);
+        meanwhile(self);
+        self.record(measure_cycle(CycleCost { seen, ..CycleCost::default() }));
+        let terms = ActionTerms { is_possible: true, needs_approval: false };
+        let reads = CompletionReads::default();
+        let events = accept_proposal(&self.board, proposal, (terms, &self.policy, &reads))?;
+        self.record(events);
+        Ok(())
     }
 
     /// Proposes what a model writes.

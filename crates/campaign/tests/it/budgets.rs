@@ -25,7 +25,7 @@ fn a_budget_that_is_used_up_pauses_and_a_larger_one_resumes() {
     assert_eq!(bench.board.status, CampaignStatus::Paused, "it has no room");
     bench.command(PersonCommand::EditBudget { budget: budget(None, Some(100)) }).unwrap();
     assert_eq!(bench.board.status, CampaignStatus::Initializing);
-    bench.record(measure_cycle(CycleCost { tokens: 100, time_ms: 5 }));
+    bench.record(measure_cycle(CycleCost { tokens: 100, time_ms: 5, seen: None }));
     bench.propose(CampaignProposal::NoOp {}).unwrap();
     assert_eq!(bench.board.pause, budget_pause("tokens"));
     // Resuming by hand changes no budget: it pauses again before anything is spent.

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use singletree_campaign::{
-    CampaignEvent, CampaignProposal, CampaignStatus, CampaignStep, PauseReason, PersonCommand,
-    ReasonedProposal, TaskStatus, propose_schema, propose_tool,
+    CampaignBudget, CampaignEvent, CampaignProposal, CampaignStatus, CampaignStep, PauseReason,
+    PersonCommand, ReasonedProposal, TaskStatus, propose_schema, propose_tool,
 };
 use singletree_llm::Schema;
 
-use crate::bench::{Bench, REPAIRS, object};
+use crate::bench::{Bench, REPAIRS, object, two_tasks};
 
 /// One proposal of each kind.
 fn samples() -> Vec<Value> {
@@ -153,6 +153,62 @@ fn nothing_three_times_in_a_row_pauses() {
     // A word of a person is something to go on with.
     bench.command(PersonCommand::Free { text: "Send it to Ann.".into() }).unwrap();
     assert_eq!(bench.board.next_step(), CampaignStep::Ask);
+}
+
+/// Of three idle cycles, the last was asked before a person said something: what was said is gone on with.
+#[test]
+fn a_word_that_comes_while_the_agent_finds_nothing_is_no_pause() {
+    let words: [fn(&mut Bench); 3] = [
+        |bench| bench.command(PersonCommand::Free { text: "Send it to Ann.".into() }).unwrap(),
+        |bench| {
+            let artifact = CampaignEvent::ArtifactApproved {
+                kind: "letter".into(),
+                key: "spring".into(),
+                version: 1,
+                by: "Ann".into(),
+            };
+            bench.record(vec![artifact]);
+        },
+        |bench| bench.command(PersonCommand::EditBudget { budget: CampaignBudget::default() }).unwrap(),
+    ];
+    for word in words {
+        let mut bench = Bench::with_approved_plan();
+        bench.select("letter").unwrap();
+        for _ in 0..2 {
+            bench.propose(CampaignProposal::NoOp {}).unwrap();
+        }
+        bench.propose_before(&CampaignProposal::NoOp {}, word).unwrap();
+        assert_eq!(bench.board.next_step(), CampaignStep::Ask);
+        // From there on it counts anew.
+        for _ in 0..3 {
+            assert_eq!(bench.board.status, CampaignStatus::Active);
+            bench.propose_before(&CampaignProposal::NoOp {}, |_| {}).unwrap();
+        }
+        assert_eq!(bench.board.pause, Some(PauseReason::NothingToPropose));
+    }
+}
+
+/// A command is carried out by a cycle that was shown it, and by no other.
+#[test]
+fn a_command_that_comes_while_the_agent_is_asked_is_for_the_next_cycle() {
+    let free = |text: &str| PersonCommand::Free { text: text.into() };
+    let mut bench = Bench::with_approved_plan();
+    bench.command(free("first")).unwrap();
+    let select = CampaignProposal::SelectTask { task: "letter".into() };
+    bench.propose_before(&select, |bench| bench.command(free("second")).unwrap()).unwrap();
+    assert_eq!(bench.board.command.as_deref(), Some("second"));
+    bench.propose_before(&CampaignProposal::NoOp {}, |_| {}).unwrap();
+    assert_eq!(bench.board.command, None);
+    // A plan that was made without it waits for no approval before the command was heard.
+    let mut bench = Bench::new();
+    let plan = CampaignProposal::ReplacePlan { tasks: two_tasks() };
+    bench.propose_before(&plan, |bench| bench.command(free("Shorter.")).unwrap()).unwrap();
+    assert_eq!(
+        (bench.board.next_step(), bench.board.command.as_deref()),
+        (CampaignStep::Ask, Some("Shorter."))
+    );
+    bench.propose_before(&CampaignProposal::NoOp {}, |_| {}).unwrap();
+    assert_eq!(bench.board.next_step(), CampaignStep::Await);
 }
 
 #[test]

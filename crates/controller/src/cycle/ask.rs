@@ -31,6 +31,7 @@ pub(super) async fn run_ask_node(core: Arc<ControllerCore>, cx: Ctx<CycleState>)
     let calls = answered.message.iter().flat_map(|message| &message.tool_calls);
     let answer = CycleAnswer {
         cycle: board.usage.cycles,
+        seen: Some(board.seq),
         arguments,
         problem,
         calls: calls.map(|call| call.id.clone()).collect(),

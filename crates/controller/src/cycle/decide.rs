@@ -66,10 +66,12 @@ fn decide_answer(
     if !board.is_cycle_open || board.usage.cycles != answer.cycle {
         return Ok(CampaignDecision::default());
     }
-    let mut events = measure_cycle(CycleCost { tokens: answer.tokens, time_ms: answer.time_ms });
+    let CycleAnswer { tokens, time_ms, seen, .. } = *answer;
+    let mut events = measure_cycle(CycleCost { tokens, time_ms, seen });
     if board.next_step() != CampaignStep::Ask {
         return Ok(events.into());
     }
+    let board = &board.after_events(&events, core.env.clock.now())?;
     let mut changes = Vec::new();
     match accept_answer(core, (key, board), terms) {
         Ok((accepted, change)) => {

@@ -45,6 +45,9 @@ pub(crate) enum CycleRoute {
 pub(crate) struct CycleAnswer {
     /// In which cycle it was asked.
     pub(crate) cycle: u64,
+    /// The last entry of the log that it was shown.
+    #[serde(default)]
+    pub(crate) seen: Option<u64>,
     /// The arguments of its proposal; none where it made no proposal.
     pub(crate) arguments: Option<Map<String, Value>>,
     /// Why there is none.

@@ -27,7 +27,7 @@ fn many_tasks() -> Value {
 fn past_cycle(number: u64) -> [CampaignEvent; 3] {
     [
         CampaignEvent::CycleBegan { number },
-        CampaignEvent::CycleMeasured { tokens: 10, time_ms: 1 },
+        CampaignEvent::CycleMeasured { tokens: 10, time_ms: 1, seen: None },
         CampaignEvent::ProposalRefused {
             category: "campaign_proposal_invalid".to_owned(),
             why: "w".repeat(4 << 10),

@@ -9,6 +9,7 @@ use singletree_durable::MemoryStore;
 
 use crate::rig::{Rig, ann, approve_plan, story_model, tenant, whole_log};
 use crate::slow_store::SlowStore;
+use crate::world::RecordingModel;
 
 fn one_call() -> Value {
     json!([{ "id": "send", "description": "Send it.", "proof": [
@@ -36,6 +37,26 @@ async fn both(rig: &Rig, id: &str, one: PersonCommand, other: PersonCommand) -> 
 fn one_wins(refusals: &[Option<String>; 2], category: &str) {
     let refused: Vec<&str> = refusals.iter().flatten().map(String::as_str).collect();
     assert_eq!(refused, [category], "{refusals:?}");
+}
+
+/// The model finds nothing for the third time, and while it is asked a person gives a command: it is carried out by the
+/// next cycle, and the campaign does not pause before.
+#[tokio::test(start_paused = true)]
+async fn a_command_given_while_the_model_is_asked_is_carried_out() {
+    let model = RecordingModel::proposing(&[]);
+    model.hold_request(3);
+    let rig = Rig::with_model(model.clone());
+    let id = rig.begin_with_plan(one_call()).await;
+    let meanwhile = async {
+        model.is_held.notified().await;
+        rig.command(&id, PersonCommand::Free { text: "Ann waits.".into() }).await;
+        model.let_go.notify_one();
+    };
+    let (board, ()) = join(rig.settle(&id), meanwhile).await;
+    assert_eq!(board.status, CampaignStatus::Paused);
+    let told: Vec<bool> =
+        model.request_bytes().iter().map(|bytes| bytes.contains("# Command\\nAnn waits.")).collect();
+    assert_eq!(told, [false, false, false, true, false, false]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use singletree_llm::{
     Script, ScriptedProvider, ToolDefinition, canonical_json,
 };
 use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
+use tokio::sync::Notify;
 
 /// The effects of tools, from all processes.
 #[derive(Debug, Clone, Default)]
@@ -89,11 +90,22 @@ pub(crate) struct RecordingModel {
     asked: Mutex<Vec<Request>>,
     /// How many further requests fail as if the model could not be reached.
     failures: Mutex<u32>,
+    /// The request that is not answered until it is let go, by its number from 1.
+    held: Mutex<Option<u64>>,
+    pub(crate) is_held: Notify,
+    pub(crate) let_go: Notify,
 }
 
 impl RecordingModel {
     pub(crate) fn over(model: impl Provider + 'static) -> Arc<Self> {
-        Arc::new(Self { model: Box::new(model), asked: Mutex::default(), failures: Mutex::default() })
+        Arc::new(Self {
+            model: Box::new(model),
+            asked: Mutex::default(),
+            failures: Mutex::default(),
+            held: Mutex::default(),
+            is_held: Notify::new(),
+            let_go: Notify::new(),
+        })
     }
 
     /// A model that proposes these, one after the other, then nothing.
@@ -103,6 +115,11 @@ impl RecordingModel {
 
     pub(crate) fn fail_next(&self, failures: u32) {
         *self.failures.lock().unwrap() = failures;
+    }
+
+    /// Lets this request wait for `let_go` when it comes, which `is_held` tells.
+    pub(crate) fn hold_request(&self, number: u64) {
+        *self.held.lock().unwrap() = Some(number);
     }
 
     /// Returns the messages of each request as bytes.
@@ -132,7 +149,14 @@ impl Provider for RecordingModel {
             let error = Error::Unavailable(ProviderErrorDetail::new("out of reach"));
             return Box::pin(async { Err(error) });
         }
-        self.model.complete(request)
+        let held = *self.held.lock().unwrap() == Some(self.asked.lock().unwrap().len() as u64);
+        Box::pin(async move {
+            if held {
+                self.is_held.notify_one();
+                self.let_go.notified().await;
+            }
+            self.model.complete(request).await
+        })
     }
 
     fn can_stream(&self) -> bool {

@@ -270,7 +270,7 @@ fn convert_event(event: CampaignEvent) -> native::CampaignLogKind {
         CampaignEvent::PlanApproved { version, digest, by } => Kind::PlanApproved { version, digest, by },
         CampaignEvent::PlanRejected { version, reason, by } => Kind::PlanRejected { version, reason, by },
         CampaignEvent::CycleBegan { number } => Kind::CycleBegan { number },
-        CampaignEvent::CycleMeasured { tokens, time_ms } => Kind::CycleMeasured { tokens, time_ms },
+        CampaignEvent::CycleMeasured { tokens, time_ms, seen: _ } => Kind::CycleMeasured { tokens, time_ms },
         CampaignEvent::ProposalRefused { category, why } => Kind::ProposalRefused { category, why },
         CampaignEvent::NothingProposed => Kind::NothingProposed,
         CampaignEvent::TaskSelected { task } => Kind::TaskSelected { task },
