@@ -84,11 +84,10 @@ impl RunningCalls<'_> {
         let mut begun = None;
         let mut texts: Vec<String> = Vec::new();
         while let Some((index, _)) = self.asking.indexed_calls().nth(texts.len()) {
-            let reads = self
-                .asking
-                .indexed_calls()
-                .skip(texts.len())
-                .take_while(|(at, it)| self.recovery_if_changing(*at, it).is_none());
+            let reads =
+                self.asking.indexed_calls().skip(texts.len()).take_while(|(at, it)| {
+                    !self.has_begun(*at) && self.recovery_if_changing(*at, it).is_none()
+                });
             let reads: Vec<_> = reads.map(|(at, it)| self.run_reading_call(at, it)).collect();
             if reads.is_empty() {
                 texts.push(self.run_changing_call(index, &mut begun).await?);
@@ -103,6 +102,12 @@ impl RunningCalls<'_> {
     fn first_hand_off(&self) -> Option<(u64, &str)> {
         let mut calls = self.asking.indexed_calls().filter(|_| self.rejection.is_none());
         calls.find_map(|(at, call)| Some((at, self.kit.find_hand_off(call)?.to.as_str())))
+    }
+
+    /// Tells whether an interrupted run of this node has begun the call: whatever its tool is by now, it may have had its
+    /// effect.
+    fn has_begun(&self, index: u64) -> bool {
+        self.log.is_in_doubt(index) || self.log.find_result(index).is_some()
     }
 
     /// Returns how to recover a call in doubt, if it changes something and may run.
@@ -171,8 +176,8 @@ impl RunningCalls<'_> {
         };
         // The result of the last call is recorded by the commit of this node.
         if let Some(next) = self.asking.call_at_index(index + 1) {
-            let is_new = self.log.find_result(index + 1).is_none() && !self.log.is_in_doubt(index + 1);
-            *begun = self.recovery_if_changing(index + 1, next).filter(|_| is_new).map(|_| index + 1);
+            let recovery = self.recovery_if_changing(index + 1, next);
+            *begun = recovery.filter(|_| !self.has_begun(index + 1)).map(|_| index + 1);
             let (name, fact) = ToolCallLog::result_record(message, index, &text, *begun);
             self.cx.record(&name, fact).await?;
         }

@@ -1,5 +1,6 @@
 //! The agents of the simulated process: a model with tools, and a graph that waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,10 +12,12 @@ use singletree_engine::{
 use singletree_env::Env;
 use singletree_harness::{Durability, GraphAgent, MESSAGE_SHAPE, WhileSuspended};
 use singletree_llm::{ModelRetryPolicy, Script, ScriptedProvider};
+use singletree_tools::{LiveToolbox, ToolLimits, Toolbox, Toolset};
 
 use crate::error::Result;
 use crate::model::{ModelAnswerSource, SimulatedModel};
 use crate::tool::{SimulatedTool, SimulatedToolKind, ToolWorld};
+use crate::tool_server::ServerToolset;
 
 /// The name of the agent that waits.
 pub(crate) const OFFICE: &str = "office";
@@ -45,9 +48,9 @@ pub(crate) fn build_agents(
     settings: &AgentSettings,
     release: u32,
     env: &Env,
-    world: &ToolWorld,
+    (world, server): (&ToolWorld, ServerToolset),
 ) -> Result<[GraphAgent; 2]> {
-    let tools = SimulatedToolKind::ALL.into_iter().map(|kind| {
+    let tools = SimulatedToolKind::FIXED.into_iter().map(|kind| {
         let world = world.clone();
         move || SimulatedTool::new(kind, world)
     });
@@ -57,7 +60,10 @@ pub(crate) fn build_agents(
         swarm: world.swarm.clone(),
         random: world.random.clone(),
     };
+    let server: Arc<dyn Toolset> = Arc::new(server);
+    let live = LiveToolbox::new(Toolbox::new([], ToolLimits::standard())?, [server]);
     let talker = Agent::new("talker", model)
+        .toolbox(live)
         .tools(tools)
         .retry(ModelRetryPolicy::new())
         .model_time(Duration::from_secs(60))

@@ -79,6 +79,10 @@ fault_kinds! {
     ToolRequestLost = "tool_request_lost", 0.1;
     /// The answer of a tool is lost after it took effect.
     ToolAnswerLost = "tool_answer_lost", 0.1;
+    /// A server of tools cannot be reached for a while.
+    ToolServerAway = "tool_server_away", 0.1;
+    /// A server of tools lists others than before: with other definitions, more or fewer.
+    ToolListChanges = "tool_list_changes", 0.1;
     /// A tool is slow.
     ToolSlow = "tool_slow", 0.1;
     /// The receiver of a webhook refuses a notice, cannot be reached, or takes it and does not say so.

@@ -41,6 +41,7 @@ mod store;
 mod subject;
 mod summary;
 mod tool;
+mod tool_server;
 mod webhook;
 mod world;
 

@@ -17,6 +17,7 @@ use crate::server::SimulatedServer;
 use crate::store::SimulatedJournal;
 use crate::subject::SimulatedAgentParts;
 use crate::tool::ToolWorld;
+use crate::tool_server::ServerToolset;
 use crate::world::SimulatedWorld;
 
 /// A process that runs. A clone is the same process.
@@ -45,7 +46,8 @@ pub(crate) fn small_limits(loaded_bytes: u64, hot_sessions: usize) -> Limits {
 /// Makes the agents of a process: those of the user, if there are some.
 fn build_process_agents(world: &SimulatedWorld, env: &Env, tools: &ToolWorld) -> Result<Vec<GraphAgent>> {
     let Some(agents) = &world.agents else {
-        return Ok(build_agents(&world.settings.agents, world.release(), env, tools)?.into());
+        let server = ServerToolset::new(world.tool_server.clone(), tools.clone(), world.coverage.clone());
+        return Ok(build_agents(&world.settings.agents, world.release(), env, (tools, server))?.into());
     };
     let model = SimulatedModel {
         source: ModelAnswerSource::Drawn,

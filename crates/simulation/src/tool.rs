@@ -25,10 +25,18 @@ pub(crate) enum SimulatedToolKind {
     Idempotent,
     /// Has an effect that a person must approve.
     Risky,
+    /// As `Effect`, of a server of tools.
+    ServerEffect,
+    /// As `Idempotent`, of a server of tools.
+    ServerIdempotent,
 }
 
 impl SimulatedToolKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Look, Self::Effect, Self::Idempotent, Self::Risky];
+    /// Those that are always there.
+    pub(crate) const FIXED: [Self; 4] = [Self::Look, Self::Effect, Self::Idempotent, Self::Risky];
+
+    /// Those of the server of tools.
+    pub(crate) const OF_SERVER: [Self; 2] = [Self::ServerEffect, Self::ServerIdempotent];
 
     fn tool_name(self) -> &'static str {
         match self {
@@ -36,21 +44,25 @@ impl SimulatedToolKind {
             Self::Effect => "effect",
             Self::Idempotent => "once",
             Self::Risky => "risky",
+            Self::ServerEffect => "remote_effect",
+            Self::ServerIdempotent => "remote_once",
         }
     }
 
     fn effect(self) -> Effect {
         match self {
             Self::Look => Effect::Read,
-            Self::Effect | Self::Idempotent => Effect::SafeWrite,
+            Self::Effect | Self::Idempotent | Self::ServerEffect | Self::ServerIdempotent => {
+                Effect::SafeWrite
+            }
             Self::Risky => Effect::Destructive,
         }
     }
 
     fn recovery(self) -> Recovery {
         match self {
-            Self::Look | Self::Idempotent => Recovery::Rerun,
-            Self::Effect | Self::Risky => Recovery::Report,
+            Self::Look | Self::Idempotent | Self::ServerIdempotent => Recovery::Rerun,
+            Self::Effect | Self::Risky | Self::ServerEffect => Recovery::Report,
         }
     }
 }
@@ -62,6 +74,13 @@ pub(crate) struct ToolWorld {
     pub(crate) swarm: Arc<FaultSwarm>,
     pub(crate) ledger: EffectLedger,
     pub(crate) random: Arc<SimulationRandom>,
+}
+
+impl ToolWorld {
+    /// Draws a duration.
+    pub(crate) fn draw_micros(&self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.random.draw_between(low, high))
+    }
 }
 
 /// A tool.
@@ -91,6 +110,11 @@ impl SimulatedTool {
     /// Makes a tool in the place of one of a user.
     pub(crate) fn of_user(traits: ToolTraits, world: ToolWorld, known: KnownTools) -> Self {
         Self { traits, world, known: Some(known) }
+    }
+
+    /// Returns the world that it acts in.
+    pub(crate) fn world(&self) -> &ToolWorld {
+        &self.world
     }
 
     fn tool_name(&self) -> &str {
@@ -141,7 +165,7 @@ impl Tool for SimulatedTool {
         }
         let (is_idempotent, world) = (self.traits.recovery == Recovery::Rerun, self.world.clone());
         Box::pin(async move {
-            let micros = |low, high| Duration::from_micros(world.random.draw_between(low, high));
+            let micros = |low, high| world.draw_micros(low, high);
             // Until here, nothing has left the process.
             world.executor.sleep_for(micros(10, 3_000)).await;
             if self.reads() {

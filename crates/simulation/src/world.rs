@@ -31,6 +31,7 @@ use crate::run::RunPlan;
 use crate::server::IdleRuntime;
 use crate::store::{LandingLog, SimulatedStore};
 use crate::subject::{KnownTools, SimulatedAgents};
+use crate::tool_server::ToolServer;
 use crate::webhook::SimulatedReceiver;
 
 /// The shape of a run, as its seed draws it.
@@ -88,6 +89,8 @@ pub(crate) struct SimulatedWorld {
     pub(crate) store: SimulatedStore,
     pub(crate) history: Arc<HistoryRecorder>,
     pub(crate) ledger: EffectLedger,
+    /// The server of tools.
+    pub(crate) tool_server: ToolServer,
     pub(crate) settings: WorldSettings,
     pub(crate) narration: Option<Arc<dyn NarrationSink>>,
     /// The receiver of webhooks.
@@ -135,6 +138,7 @@ impl SimulatedWorld {
             receiver,
             ledger: EffectLedger::new(history.clone()),
             settings: WorldSettings::draw(seed, restriction).with_limits_of(agents.as_deref()),
+            tool_server: ToolServer::default(),
             waits: KnownWaits::default(),
             sessions: Mutex::default(),
             process: Mutex::default(),

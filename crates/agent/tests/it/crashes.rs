@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use singletree_agent::Agent;
 use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_harness::{Chat, SendOptions};
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, ScriptedProvider};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
-use singletree_tools::Recovery;
+use singletree_tools::{Effect, Recovery};
 
-use crate::probe::World;
-use crate::rig::{SESSION, answer, open, small, transcript};
+use crate::probe::{Probe, World};
+use crate::rig::{SESSION, answer, open, script, small, toolbox, transcript};
 
 const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whether it took effect is not known, and it \
      was not run again\",\"status\":\"unknown\"}";
@@ -75,6 +76,44 @@ async fn dying_at(
     }
     let second = process(store.reopen(), (&world, recovery), text, || true).await;
     Some((transcript(&second).await, world))
+}
+
+/// A call that was begun before the process died may have had its effect, whatever its tool has become since: one that
+/// needs an approval, or none at all. Nobody says that nothing was done (D7).
+#[tokio::test]
+async fn a_doubt_is_told_also_when_the_tool_has_changed_or_is_gone() {
+    for (text, is_gone) in [("act", false), ("act", true), ("acts", false), ("acts", true), ("mixed", true)] {
+        let (mut n, mut doubts) = (1, 0);
+        loop {
+            let (store, world) = (MemoryStore::new(), World::default());
+            let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, FailedWriteEffect::Before);
+            let first = process(dying.clone(), (&world, Recovery::Rerun), text, || !dying.fired()).await;
+            first.shutdown(Duration::ZERO).await;
+            if !dying.fired() {
+                break;
+            }
+            let before = world.by_key().len();
+            let mut tools = vec![Probe::shared("look", Effect::Read, Recovery::Rerun, &world)];
+            if !is_gone {
+                tools.push(Probe::shared("act", Effect::Destructive, Recovery::Rerun, &world));
+            }
+            let model = ScriptedProvider::new(script());
+            let agent = Agent::new("small", model).instructions("Be brief.").toolbox(toolbox(tools));
+            let second = open(agent.build().unwrap(), store.reopen());
+            for turn in second.sweep().await.unwrap() {
+                drop(turn.outcome().await);
+            }
+            let said = transcript(&second).await;
+            let effects =
+                world.whats().into_iter().take(before).filter(|what| what.starts_with("act")).count();
+            let admitted = said.iter().filter(|it| *it == UNKNOWN || it.starts_with("tool: did ")).count();
+            let is_over = said.last().is_some_and(|it| it == "assistant: All done.");
+            assert!(!is_over || admitted >= effects, "{text} dies at {n}: {effects} effects, {said:?}");
+            doubts += said.iter().filter(|it| *it == UNKNOWN).count();
+            n += 1;
+        }
+        assert!(doubts > 0, "{text}, {is_gone}: no call was in doubt");
+    }
 }
 
 /// Counts the keys of each kind of effect.

@@ -68,16 +68,20 @@ pub(super) async fn run_execute_node(
 
 /// Returns the result of a call that is not made, or not made again.
 fn refuse_call(open: &OpenAction, terms: Option<ToolCallTerms>) -> Option<CallResult> {
-    let Some(terms) = terms else {
-        return Some(CallResult::not_made("there is no such tool any more; nothing was done"));
-    };
+    let is_permitted = terms.is_some_and(|terms| !terms.needs_approval || open.is_approved);
+    let may_repeat =
+        terms.is_some_and(|terms| terms.recovery == Recovery::Rerun || !terms.effect.has_side_effects());
     match open.stage {
-        ActionStage::Begun if terms.recovery == Recovery::Report && terms.effect.has_side_effects() => {
+        // It may have had its effect, whatever its tool is by now.
+        ActionStage::Begun if !is_permitted || !may_repeat => {
             let reason = "the process ended while this ran; whether it took effect is not known, and it was not run again";
             let text = json!({ "status": "unknown", "reason": reason }).to_string();
             Some(CallResult { success: false, reads: false, text })
         }
-        ActionStage::Granted | ActionStage::Begun if terms.needs_approval && !open.is_approved => {
+        _ if terms.is_none() => {
+            Some(CallResult::not_made("there is no such tool any more; nothing was done"))
+        }
+        _ if !is_permitted => {
             let reason =
                 "this tool has changed and needs an approval that nobody was asked for; nothing was done";
             Some(CallResult::not_made(reason))
