@@ -1,7 +1,9 @@
 //! The controller of campaigns over the agents of the command line or of a file, and the words for campaigns.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use singletree::agent::AgentResources;
 use singletree::campaign::{CampaignBoard, CampaignStatus, PauseReason, Proof, TaskStatus};
@@ -9,6 +11,7 @@ use singletree::config::CampaignSettings;
 use singletree::controller::{Controller, ControllerBuilder};
 use singletree::durable::DocumentStore;
 
+use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 
 /// Begins a controller: with the agents that may pursue campaigns, and with the templates and the tools of the file.
@@ -23,6 +26,23 @@ pub(crate) fn begin_controller(
         .verify_tools
         .into_iter()
         .fold(builder, |builder, (server, tool)| builder.verify_tool(server, tool))
+}
+
+/// Returns how a campaign that is named begins, and the text before all ids that begin so, to list from there.
+pub(crate) fn id_beginning(named: &str) -> (String, String) {
+    let begins = if named.starts_with("cmp_") { named.to_owned() } else { format!("cmp_{named}") };
+    let mut past = begins.clone();
+    let last = past.pop().and_then(|last| char::from_u32(u32::from(last).saturating_sub(1)));
+    // A tilde is behind everything that an id may have.
+    past.extend(last.into_iter().chain(['~']));
+    (begins, past)
+}
+
+/// Reads a file of JSON: the tasks of a plan.
+pub(crate) fn read_json_file<T: DeserializeOwned>(file: &Path) -> Result<T> {
+    let place = |source| Error::Place { doing: "read", path: file.to_owned(), source };
+    let text = std::fs::read_to_string(file).map_err(place)?;
+    serde_json::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", file.display())))
 }
 
 /// Returns the code that tells where a campaign stands.

@@ -326,7 +326,7 @@ impl Controller {
         let committed = self.core.decide(key, |board| {
             let events = decide_command(board, command, (caller.name(), policy))?;
             let answered = match command {
-                PersonCommand::Answer { answer } => {
+                PersonCommand::Answer { answer, .. } => {
                     Some(build_answer_change(&self.core, (&session, board), answer, caller.name())?)
                 }
                 _ => None,

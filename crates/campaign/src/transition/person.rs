@@ -54,6 +54,8 @@ pub enum PersonCommand {
     },
     /// Answers the question that waits. The caller keeps the answer as an approved artifact.
     Answer {
+        /// The question, as it was read.
+        question: String,
         /// The answer.
         answer: Value,
     },
@@ -189,9 +191,13 @@ fn decide_work(board: &CampaignBoard, command: &PersonCommand, by: &str) -> Resu
             let (digest, approved, reason) = (digest.clone(), *approved, reason.clone());
             vec![CampaignEvent::ActionDecided { digest, approved, reason, by }]
         }
-        PersonCommand::Answer { answer } => {
-            let Some(CampaignWait::Question { schema, .. }) = &board.wait else {
-                return Err(Error::Changed { why: "no question waits for an answer".to_owned() });
+        PersonCommand::Answer { question, answer } => {
+            let schema = match &board.wait {
+                Some(CampaignWait::Question { question: open, schema, .. }) if open == question => schema,
+                _ => {
+                    let why = "this question does not wait for an answer".to_owned();
+                    return Err(Error::Changed { why });
+                }
             };
             check_answer(answer, schema.as_ref())?;
             check_text(&answer.to_string())?;

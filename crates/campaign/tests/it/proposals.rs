@@ -219,9 +219,13 @@ fn a_question_waits_for_its_answer() {
     // Typed words are a new command, and no answer (agent-chat-output §9).
     bench.command(PersonCommand::Free { text: "yes".into() }).unwrap();
     assert_eq!(bench.board.next_step(), CampaignStep::Await);
-    bench.command(PersonCommand::Answer { answer: json!({ "to": "Ann" }) }).unwrap();
+    let answer = |question: &str, answer| PersonCommand::Answer { question: question.into(), answer };
+    // An answer to another question changes nothing: it was read before this one was asked.
+    let other = bench.command(answer("To whom else?", json!({ "to": "Ann" }))).unwrap_err();
+    assert_eq!((other.category(), bench.board.next_step()), ("campaign_changed", CampaignStep::Await));
+    bench.command(answer("To whom?", json!({ "to": "Ann" }))).unwrap();
     assert_eq!(bench.board.next_step(), CampaignStep::Ask);
-    let twice = bench.command(PersonCommand::Answer { answer: json!({}) }).unwrap_err();
+    let twice = bench.command(answer("To whom?", json!({}))).unwrap_err();
     assert_eq!(twice.category(), "campaign_changed");
     assert!(bench.board.approved_artifacts.is_empty(), "an answer approves nothing");
 }

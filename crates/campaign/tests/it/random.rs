@@ -114,7 +114,9 @@ fn act(bench: &mut Bench, op: &Op) -> bool {
         Op::Decide(approved) => {
             bench.command(PersonCommand::DecideAction { digest: action, approved, reason: None })
         }
-        Op::Answer => bench.command(PersonCommand::Answer { answer: json!("Bob") }),
+        Op::Answer => {
+            bench.command(PersonCommand::Answer { question: "To whom?".to_owned(), answer: json!("Bob") })
+        }
         Op::Confirm => bench.command(PersonCommand::Confirm { task: task(false), question }),
         Op::ApproveLetter => {
             bench.approve_artifact("letter", "spring");

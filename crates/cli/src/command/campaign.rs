@@ -1,17 +1,17 @@
 //! `singletree campaign`: goals that an agent pursues over many cycles.
 
-use std::path::Path;
-
 use serde_json::Value;
 use singletree::campaign::{
-    CampaignBoard, CampaignBudget, CampaignWait, MissedRuns, PersonCommand, PlanTask, Proof, StoredSchedule,
+    CampaignBoard, CampaignBudget, CampaignWait, MissedRuns, PersonCommand, Proof, StoredSchedule,
     campaign_session,
 };
 use singletree::controller::{CampaignCaller, Controller, NewCampaign, NewSchedule, demo};
 use singletree::durable::TenantId;
 
 use crate::args::Campaign;
-use crate::campaigns::{describe_proof, describe_status, exit_code_of_campaign, task_status_word};
+use crate::campaigns::{
+    describe_proof, describe_status, exit_code_of_campaign, id_beginning, read_json_file, task_status_word,
+};
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
@@ -93,7 +93,7 @@ impl CampaignDesk<'_> {
             Campaign::New { goal, template, name, agent, cycles, plan, .. } => {
                 let budget =
                     cycles.map(|cycles| CampaignBudget { cycles: Some(cycles), ..Default::default() });
-                let tasks = plan.as_deref().map(read_tasks).transpose()?.unwrap_or_default();
+                let tasks = plan.as_deref().map(read_json_file).transpose()?.unwrap_or_default();
                 let new = NewCampaign { goal, template, name, agent, budget, tasks, ..Default::default() };
                 let board = self.controller.create(&self.tenant, new, &self.caller).await?;
                 return self.print_created(&board);
@@ -146,7 +146,7 @@ impl CampaignDesk<'_> {
             Campaign::Plan { edit: Some(file), .. } => {
                 let board = self.controller.get(&self.tenant, id).await?;
                 let version = board.plan.map_or(0, |plan| plan.version);
-                PersonCommand::EditPlan { version, tasks: read_tasks(&file)? }
+                PersonCommand::EditPlan { version, tasks: read_json_file(&file)? }
             }
             Campaign::Confirm { task, question, .. } => {
                 let board = self.controller.get(&self.tenant, id).await?;
@@ -156,9 +156,14 @@ impl CampaignDesk<'_> {
                 PersonCommand::Confirm { task, question }
             }
             Campaign::Command { text, .. } => PersonCommand::Free { text },
-            Campaign::Answer { answer, .. } => PersonCommand::Answer {
-                answer: serde_json::from_str(&answer).unwrap_or(Value::String(answer)),
-            },
+            Campaign::Answer { answer, .. } => {
+                let board = self.controller.get(&self.tenant, id).await?;
+                let Some(CampaignWait::Question { question, .. }) = board.wait else {
+                    return Err(Error::Usage("no question of this campaign waits for an answer".to_owned()));
+                };
+                let answer = serde_json::from_str(&answer).unwrap_or(Value::String(answer));
+                PersonCommand::Answer { question, answer }
+            }
             Campaign::Unblock { task, .. } => PersonCommand::Unblock { task },
             Campaign::Retry { task, .. } => PersonCommand::Retry { task },
             Campaign::Pause { .. } => PersonCommand::Pause,
@@ -169,15 +174,13 @@ impl CampaignDesk<'_> {
 
     /// Finds a campaign by its id, or by the beginning of it where only one begins so.
     async fn find(&self, id: &str) -> Result<CampaignBoard> {
-        let begins = if id.starts_with("cmp_") { id.to_owned() } else { format!("cmp_{id}") };
-        // The first id past a shorter one is the first that begins with it.
-        let past = &begins[..begins.len() - 1];
-        let mut found = self.controller.list(&self.tenant, Some(past), PAGE).await?;
+        let (begins, past) = id_beginning(id);
+        let mut found = self.controller.list(&self.tenant, Some(&past), 2).await?;
         found.retain(|board| board.campaign.id.starts_with(&begins));
         match found.as_slice() {
             [] => Err(singletree::controller::Error::Unknown { id: id.to_owned() }.into()),
             [board] => Ok(self.controller.get(&self.tenant, &board.campaign.id).await?),
-            _ => Err(Error::Usage(format!("{} campaigns begin with '{id}'", found.len()))),
+            _ => Err(Error::Usage(format!("several campaigns begin with '{id}'"))),
         }
     }
 
@@ -423,11 +426,4 @@ fn find_question(board: &CampaignBoard, task: &str) -> Option<String> {
         _ => None,
     });
     questions.next().filter(|_| questions.next().is_none())
-}
-
-/// Reads the tasks of a plan from a file.
-fn read_tasks(file: &Path) -> Result<Vec<PlanTask>> {
-    let place = |source| Error::Place { doing: "read", path: file.to_owned(), source };
-    let text = std::fs::read_to_string(file).map_err(place)?;
-    serde_json::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", file.display())))
 }

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use singletree_protocol::native::{
-    ApproveArtifact, ApprovePlan, BudgetLimits, CampaignCommand, CampaignDetail, CampaignPhase,
-    CreateCampaign, PendingDecision, RejectPlan,
+    AddSchedule, ApproveArtifact, ApprovePlan, BudgetLimits, CampaignCommand, CampaignDetail, CampaignPhase,
+    CreateCampaign, EditPlan, MissedDueTimes, PendingDecision, ProofRule, RejectPlan, ScheduleInfo,
 };
 
 use super::ServedChat;
 use crate::args::Campaign;
+use crate::campaigns::{id_beginning, read_json_file};
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::json;
@@ -20,14 +21,31 @@ impl ServedChat {
     /// Carries out a command about campaigns at the server.
     pub(crate) async fn run_campaign_command(&self, args: Campaign) -> Result<u8> {
         let as_json = args.options().common.json;
-        let id = args.named_campaign().to_owned();
         let campaigns = &self.campaigns;
         let is_run = matches!(args, Campaign::Run { .. });
+        let id = match &args {
+            Campaign::New { .. } => String::new(),
+            named => self.find_campaign(named.named_campaign()).await?,
+        };
+        if let Campaign::Schedule { .. } | Campaign::Unschedule { .. } = args {
+            return self.change_schedules(&id, (args, as_json)).await;
+        }
         let detail = match args {
-            Campaign::New { demo: false, plan: None, goal, template, name, agent, cycles, .. } => {
+            Campaign::New { demo: true, .. } => {
+                let why =
+                    "the demo decides by itself: it takes a database that no server has open (--db FILE)";
+                return Err(Error::Usage(why.to_owned()));
+            }
+            Campaign::New { goal, template, name, agent, cycles, plan, .. } => {
                 let budget = cycles.map(|cycles| BudgetLimits { cycles: Some(cycles), ..Default::default() });
-                let new = CreateCampaign { goal, template, name, agent, budget, ..Default::default() };
+                let tasks = plan.as_deref().map(read_json_file).transpose()?;
+                let new = CreateCampaign { goal, template, name, agent, budget, tasks, ..Default::default() };
                 campaigns.create_campaign(&new).await?
+            }
+            Campaign::Plan { edit: Some(file), .. } => {
+                let version = campaigns.fetch_campaign(&id).await?.plan.map_or(0, |plan| plan.version);
+                campaigns.edit_plan(&id, &EditPlan { version, tasks: read_json_file(&file)? }).await?;
+                campaigns.fetch_campaign(&id).await?
             }
             Campaign::Run { .. } => campaigns.fetch_campaign(&id).await?,
             Campaign::Pause { .. } => campaigns.pause_campaign(&id).await?,
@@ -45,7 +63,11 @@ impl ServedChat {
             Campaign::Retry { task, .. } => {
                 self.command_campaign(&id, CampaignCommand::Retry { task }).await?
             }
-            Campaign::Confirm { task, question: Some(question), .. } => {
+            Campaign::Confirm { task, question, .. } => {
+                let question = match question {
+                    Some(question) => question,
+                    None => self.find_question(&id, &task).await?,
+                };
                 self.command_campaign(&id, CampaignCommand::Confirm { task, question }).await?
             }
             Campaign::Answer { answer, .. } => {
@@ -63,6 +85,49 @@ impl ServedChat {
         };
         print_detail(&detail, as_json)?;
         Ok(if is_run { exit_code_of_phase(detail.status) } else { COMPLETED })
+    }
+
+    /// Finds a campaign by its id, or by the beginning of it where only one begins so.
+    async fn find_campaign(&self, id: &str) -> Result<String> {
+        let (begins, past) = id_beginning(id);
+        let mut found = self.campaigns.list_campaigns(Some(&past), Some(2)).await?.items;
+        found.retain(|campaign| campaign.id.starts_with(&begins));
+        match found.as_slice() {
+            [] => Ok(id.to_owned()),
+            [campaign] => Ok(campaign.id.clone()),
+            _ => Err(Error::Usage(format!("several campaigns begin with '{id}'"))),
+        }
+    }
+
+    /// Returns the question of the proof of a task, where it has exactly one.
+    async fn find_question(&self, id: &str, task: &str) -> Result<String> {
+        let plan = self.campaigns.fetch_plan(id).await?;
+        let named = plan.tasks.into_iter().filter(|definition| definition.id == task);
+        let proofs = named.flat_map(|definition| definition.proof);
+        let questions: Vec<String> = proofs
+            .filter_map(|proof| match proof {
+                ProofRule::UserConfirmed { question } => Some(question),
+                _ => None,
+            })
+            .collect();
+        match questions.as_slice() {
+            [question] => Ok(question.clone()),
+            _ => Err(Error::Usage(format!("name the question: task '{task}' has not exactly one"))),
+        }
+    }
+
+    async fn change_schedules(&self, id: &str, (args, as_json): (Campaign, bool)) -> Result<u8> {
+        match args {
+            Campaign::Schedule { cron, zone, skip_missed, command, .. } => {
+                let missed = if skip_missed { MissedDueTimes::Skip } else { MissedDueTimes::Once };
+                let schedule = AddSchedule { expression: cron, zone: Some(zone), missed, command };
+                let added = self.campaigns.add_schedule(id, &schedule).await?;
+                return print_schedule(&added, as_json);
+            }
+            Campaign::Unschedule { schedule, .. } => self.campaigns.remove_schedule(id, &schedule).await?,
+            _ => {}
+        }
+        Ok(COMPLETED)
     }
 
     async fn command_campaign(&self, id: &str, command: CampaignCommand) -> Result<CampaignDetail> {
@@ -107,6 +172,17 @@ impl ServedChat {
         self.campaigns.approve_campaign_artifact(id, &approval).await?;
         Ok(self.campaigns.fetch_campaign(id).await?)
     }
+}
+
+fn print_schedule(added: &ScheduleInfo, as_json: bool) -> Result<u8> {
+    let mut screen = TerminalOutput::standard_output();
+    if as_json {
+        json::print_json(&mut screen, added)?;
+        return Ok(COMPLETED);
+    }
+    let ScheduleInfo { id, expression, zone, next_at, command, .. } = added;
+    screen.write_line(&format!("{id}  {expression} {zone}  next {}  {command}", next_at.0))?;
+    Ok(COMPLETED)
 }
 
 fn print_detail(detail: &CampaignDetail, as_json: bool) -> Result<()> {

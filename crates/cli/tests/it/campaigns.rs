@@ -144,3 +144,48 @@ fn a_server_runs_the_campaign_and_a_person_decides_beside_it() {
     assert_eq!(run(&home, &["run", &id]).0, 0);
     server.stop();
 }
+
+// Beside a server every command works as it does over the file, also with the beginning of an id.
+#[test]
+fn plans_schedules_and_confirmations_go_to_the_server_that_has_the_database() {
+    let home = Home::new();
+    let server = Serving::start(&home, &[]);
+    let plan = home.path().join("plan.json");
+    let write = |description: &str| {
+        let task = serde_json::json!([{ "id": "letter", "description": description,
+            "proof": [{ "type": "user_confirmed", "question": "Is it good?" }] }]);
+        std::fs::write(&plan, task.to_string()).unwrap();
+    };
+    write("Write it.");
+    let plan = plan.to_str().unwrap();
+    let created = run_json(&home, &["new", "Write a letter", "--plan", plan]);
+    assert_eq!(created["plan"]["version"], 1, "{created}");
+    let whole = created["id"].as_str().unwrap().to_owned();
+    let id = &whole[..whole.len() - 2];
+    assert_eq!(run(&home, &["pause", id]).0, 0);
+    write("Write a longer one.");
+    let (code, told) = run(&home, &["plan", id, "--edit", plan]);
+    assert_eq!(code, 0, "{told}");
+    let edited = run_json(&home, &["plan", id]);
+    assert_eq!(
+        (&edited["version"], &edited["tasks"][0]["description"]),
+        (&2.into(), &"Write a longer one.".into())
+    );
+    assert_eq!(run(&home, &["approve", id, edited["digest"].as_str().unwrap()]).0, 0);
+    let (code, told) = run(&home, &["confirm", id, "letter"]);
+    assert_eq!(code, 0, "{told}");
+    let (_, log) = run(&home, &["log", id]);
+    assert!(log.contains("\"confirmed\"") && log.contains("Is it good?"), "{log}");
+    let (code, told) = run(&home, &["confirm", id, "none"]);
+    assert!(code == 2 && told.contains("has not exactly one"), "{told}");
+    let added = run_json(&home, &["schedule", id, "0 9 * * 1", "Go on.", "--zone", "Europe/Berlin"]);
+    let (_, listed) = run(&home, &["schedules", id]);
+    let schedule = added["id"].as_str().unwrap_or_else(|| panic!("{added}"));
+    assert!(listed.contains(schedule) && listed.contains("0 9 * * 1 Europe/Berlin"), "{listed}");
+    assert_eq!(run(&home, &["unschedule", id, schedule]).0, 0);
+    assert!(run(&home, &["schedules", id]).1.contains("has no schedules"));
+    let (code, told) = run(&home, &["new", "--demo"]);
+    assert!(code == 2 && told.contains("--db"), "{told}");
+    assert_eq!(run(&home, &["cancel", id]).0, 0);
+    server.stop();
+}

@@ -202,7 +202,9 @@ pub(crate) async fn decide_as_person(
             let digest = open.action.digest.clone();
             PersonCommand::DecideAction { digest, approved: true, reason: None }
         }
-        (Some(CampaignWait::Question { .. }), _) => PersonCommand::Answer { answer: json!("yes") },
+        (Some(CampaignWait::Question { question, .. }), _) => {
+            PersonCommand::Answer { question: question.clone(), answer: json!("yes") }
+        }
         _ if board.pause == Some(PauseReason::NothingToPropose) => {
             for artifact in controller.artifacts(&tenant, id).await? {
                 if artifact.approved_by.is_none() {

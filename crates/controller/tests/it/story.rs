@@ -69,7 +69,7 @@ async fn the_answer_to_a_question_becomes_an_artifact_and_the_command_of_a_perso
     let id = rig.create().await;
     let board = rig.settle(&id).await;
     assert!(matches!(board.wait, Some(CampaignWait::Question { .. })), "{:?}", board.wait);
-    let answer = |answer| PersonCommand::Answer { answer };
+    let answer = |answer| PersonCommand::Answer { question: "To whom?".to_owned(), answer };
     let unfit = rig
         .controller
         .command(&tenant(), &id, answer(serde_json::json!({ "to": 7 })), &ann())

@@ -57,7 +57,7 @@ async fn give_command(
 ) -> Result<Response, RequestProblem> {
     let digest = digest_text(&canonical_json(&serde_json::to_value(&sent).unwrap_or_default()));
     let (action, details) = describe_command(&sent);
-    let (command, question) = convert::read_command(sent);
+    let command = convert::read_command(sent);
     asked.telling.caller.require_scope(match command.required_scope() {
         CampaignScope::Write => Scope::Write,
         CampaignScope::Approve => Scope::Approve,
@@ -68,9 +68,6 @@ async fn give_command(
         && asked.was_command_given(key).await?
     {
         return asked.respond_with_replay(&campaign).await;
-    }
-    if let Some(question) = question {
-        asked.check_open_question(&campaign, &question).await?;
     }
     let caller = asked.audited_caller((action, &campaign), &details);
     let caller = caller.with_changes(key.iter().map(CommandKey::build_change));
@@ -184,20 +181,6 @@ impl CampaignRequest {
         let mut response = self.respond_with_board(&board);
         mark_replayed(&mut response);
         Ok(response)
-    }
-
-    /// Checks that the question waits to which the caller has the answer: another one may have been asked meanwhile.
-    async fn check_open_question(&self, campaign: &str, question: &str) -> Result<(), RequestProblem> {
-        let board = self.controller.get(self.tenant(), campaign).await.map_err(campaign_problem)?;
-        match &board.wait {
-            Some(singletree_campaign::CampaignWait::Question { question: open, .. }) if open == question => {
-                Ok(())
-            }
-            _ => {
-                let why = "this question does not wait for an answer".to_owned();
-                Err(campaign_problem(singletree_campaign::Error::Changed { why }.into()))
-            }
-        }
     }
 }
 

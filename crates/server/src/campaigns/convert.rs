@@ -157,15 +157,13 @@ fn read_proof(rule: native::ProofRule) -> campaign::Proof {
     }
 }
 
-/// Reads a command of a person; of an answer also the question that it is about.
-pub(super) fn read_command(sent: native::CampaignCommand) -> (PersonCommand, Option<String>) {
-    let command = match sent {
+/// Reads a command of a person.
+pub(super) fn read_command(sent: native::CampaignCommand) -> PersonCommand {
+    match sent {
         native::CampaignCommand::Free { text } => PersonCommand::Free { text },
         native::CampaignCommand::Unblock { task } => PersonCommand::Unblock { task },
         native::CampaignCommand::Retry { task } => PersonCommand::Retry { task },
-        native::CampaignCommand::Answer { question, answer } => {
-            return (PersonCommand::Answer { answer }, Some(question));
-        }
+        native::CampaignCommand::Answer { question, answer } => PersonCommand::Answer { question, answer },
         native::CampaignCommand::Confirm { task, question } => PersonCommand::Confirm { task, question },
         native::CampaignCommand::Decide { digest, approved, reason } => {
             PersonCommand::DecideAction { digest, approved, reason }
@@ -173,8 +171,7 @@ pub(super) fn read_command(sent: native::CampaignCommand) -> (PersonCommand, Opt
         native::CampaignCommand::Budget { budget } => {
             PersonCommand::EditBudget { budget: read_budget(budget) }
         }
-    };
-    (command, None)
+    }
 }
 
 /// Reads a budget.
