@@ -11,6 +11,7 @@ use singletree_campaign::{
 use singletree_durable::{DocumentStore, TenantId};
 use singletree_harness::{Chat, CreateOptions, TurnPromptPolicy};
 
+use crate::admission::CampaignAdmission;
 use crate::answer::{build_answer_change, check_answer_room};
 use crate::builder::ControllerBuilder;
 use crate::caller::CampaignCaller;
@@ -60,6 +61,7 @@ const LIST_MAX: u64 = 500;
 pub struct Controller {
     pub(crate) core: Arc<ControllerCore>,
     pub(crate) chat: Chat,
+    admission: Option<Arc<dyn CampaignAdmission>>,
 }
 
 impl Controller {
@@ -72,7 +74,15 @@ impl Controller {
 
     pub(crate) fn new(core: Arc<ControllerCore>, chat: Chat) -> Self {
         let chat = chat.with_reserved_sessions();
-        Self { core, chat }
+        Self { core, chat, admission: None }
+    }
+
+    /// Lets each cycle ask whether its tenant may use more. Without it cycles have no quota but the budgets of their
+    /// campaigns.
+    #[must_use]
+    pub fn admitting(mut self, admission: Arc<dyn CampaignAdmission>) -> Self {
+        self.admission = Some(admission);
+        self
     }
 
     /// Returns the templates, in the order of the configuration.
@@ -313,7 +323,11 @@ impl Controller {
 
     /// Returns the chat for the sessions of a tenant's campaigns.
     pub(crate) fn tenant_chat(&self, tenant: &TenantId) -> Chat {
-        self.chat.of(tenant.clone()).with_reserved_sessions()
+        let chat = self.chat.of(tenant.clone()).with_reserved_sessions();
+        match self.admission.as_ref().and_then(|admission| admission.admission_of_tenant(tenant)) {
+            Some(admission) => chat.admitting(admission),
+            None => chat,
+        }
     }
 
     async fn commit_command(

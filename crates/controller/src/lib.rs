@@ -16,6 +16,7 @@
 
 mod error;
 
+mod admission;
 mod caller;
 mod limits;
 mod template;
@@ -35,6 +36,7 @@ mod schedules;
 
 pub mod demo;
 
+pub use admission::CampaignAdmission;
 pub use builder::{ControllerBuilder, ControllerParts};
 pub use caller::CampaignCaller;
 pub use controller::Controller;

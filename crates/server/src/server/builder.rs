@@ -18,7 +18,7 @@ use crate::keys::{AccessPolicy, Keyring, PageSessions, RequestAuthenticator, Rev
 use crate::narration::NarrationLog;
 use crate::notify::{Webhook, WebhookService};
 use crate::openharness::Environments;
-use crate::quota::{QuotaLedger, Quotas};
+use crate::quota::{CampaignQuotas, QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
 use crate::shared::ServerState;
 use crate::store_health::StoreHealth;
@@ -249,7 +249,9 @@ impl ServerBuilder {
         let (closing, _) = watch::channel(false);
         let shared = ServerState {
             chat: self.chat,
-            campaigns: self.campaigns,
+            campaigns: self
+                .campaigns
+                .map(|campaigns| campaigns.admitting(Arc::new(CampaignQuotas(quotas.clone())))),
             documents,
             agents: self.agents,
             blobs: Arc::new(Semaphore::new(self.limits.blobs)),

@@ -97,5 +97,5 @@ async fn schedules_and_refusals_reach_the_client() {
     client.cancel_campaign("cmp_a").await.unwrap();
     let answer = CampaignCommand::Answer { question: "Why?".into(), answer: json!("so") };
     let over = client.give_command("cmp_a", &answer, None).await.unwrap_err();
-    assert_eq!(over.category(), "campaign_changed");
+    assert_eq!(over.category(), "campaign_status_unfit");
 }

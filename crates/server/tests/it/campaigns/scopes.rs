@@ -1,8 +1,10 @@
 //! Scopes and tenants of campaigns: who may do what, and what the audit says of it.
 
 use serde_json::{Value, json};
+use singletree_server::{Quotas, TenantQuotas};
 
 use super::{World, story_plan};
+use crate::support::rig::within;
 use crate::support::{Client, Rig};
 
 async fn key(rig: &Rig, scopes: &[&str]) -> Client {
@@ -104,4 +106,39 @@ async fn the_audit_of_the_tenant_has_ids_and_digests_and_no_content() {
     assert_eq!(of("campaign.action_decided"), json!({ "digest": digest, "approved": false }));
     // The log, which is deleted with the campaign, has the content.
     assert!(world.get(&id, "/log?limit=500").await.to_string().contains(canary));
+}
+
+// S8: the cycles of campaigns use the tokens of their tenant, and no others.
+#[tokio::test]
+async fn a_tenant_without_tokens_left_has_its_campaigns_paused_and_no_other_tenant_has() {
+    let policy = singletree_server::AccessPolicy { required: true, ..Default::default() };
+    let tenant = TenantQuotas { tokens: Some(1), ..TenantQuotas::default() };
+    let quotas = Quotas { tenant, ..Quotas::default() };
+    let rig = Rig::builder().campaigns(story_plan());
+    let rig = rig.server(|it| it.access_policy(policy).quotas(quotas)).start().await;
+    let mut paused = Vec::new();
+    for tenant in ["t", "u"] {
+        let asked = json!({ "tenant": tenant, "scopes": ["read", "write"] });
+        let made = rig.operator().post("/v1/keys", &asked).await.json();
+        let client = rig.client().bearer(made["secret"].as_str().unwrap());
+        if tenant == "t" {
+            let sent = client.post("/v1/sessions/s/messages", &json!({ "content": "say hello" })).await;
+            assert_eq!(sent.status, 200, "{}", sent.text());
+        }
+        let created = client.post("/v1/campaigns", &json!({ "goal": "Tell Ann." })).await;
+        assert_eq!(created.status, 201, "{}", created.text());
+        let path = format!("/v1/campaigns/{}", created.json()["id"].as_str().unwrap());
+        let settled = within(async {
+            loop {
+                let detail = client.get(&path).await.json();
+                if !detail["pause"].is_null() || !detail["waits_for"].is_null() {
+                    return detail;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        paused.push(settled.await["pause"].clone());
+    }
+    assert_eq!(paused, [json!({ "type": "quota", "category": "server_quota_exceeded" }), Value::Null]);
+    rig.stop().await;
 }
