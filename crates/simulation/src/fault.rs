@@ -137,6 +137,8 @@ struct SwarmState {
     total: u64,
     /// When the store failed last.
     store_failed_at: Option<Duration>,
+    /// When the program paused last.
+    paused_at: Option<Duration>,
 }
 
 struct FaultStream {
@@ -165,6 +167,7 @@ impl FaultSwarm {
             happened: BTreeMap::new(),
             total: 0,
             store_failed_at: None,
+            paused_at: None,
         };
         Self {
             executor: executor.clone(),
@@ -191,8 +194,11 @@ impl FaultSwarm {
         }
         state.total += 1;
         *state.happened.entry(kind).or_default() += 1;
-        if kind.is_of_store() {
-            state.store_failed_at = Some(self.executor.now());
+        let now = Some(self.executor.now());
+        match kind {
+            FaultKind::Pause => state.paused_at = now,
+            kind if kind.is_of_store() => state.store_failed_at = now,
+            _ => {}
         }
         drop(state);
         self.coverage.note(kind.as_str());
@@ -214,6 +220,16 @@ impl FaultSwarm {
                 stream.rate = rate;
             }
         }
+    }
+
+    /// Notes that the store fails still.
+    pub(crate) fn note_store_failure(&self) {
+        self.lock_state().store_failed_at = Some(self.executor.now());
+    }
+
+    /// Tells whether the program has paused at a named point since then.
+    pub(crate) fn has_paused_since(&self, time: Duration) -> bool {
+        self.lock_state().paused_at.is_some_and(|at| at >= time)
     }
 
     /// Tells whether the store has worked for the last half minute.

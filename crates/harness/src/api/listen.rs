@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
-use singletree_durable::{EventRow, SessionKey};
+use singletree_durable::{EventRow, SessionKey, TurnRowQuery};
 use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId, event_kinds};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -227,8 +227,12 @@ impl EventListener {
         if self.behind {
             return Ok(());
         }
-        if self.only.as_ref().is_some_and(|only| only.over && !only.begun) {
-            return Err(chat.events_expired_error(&loaded).await?);
+        if let Some(only) = self.only.as_ref().filter(|only| !only.begun) {
+            if only.over {
+                return Err(chat.events_expired_error(&loaded).await?);
+            }
+            // It begins with an event of the log: it was deleted, with its session, before this listener saw any of it.
+            self.ensure_turn_exists(only).await?;
         }
         // Who comes late gets the text so far in one piece.
         let stream = loaded.running_stream();
@@ -327,11 +331,29 @@ impl EventListener {
         if let Some(seq) = seen
             && !self.chat.has_logged_event(&self.loaded, seq).await?
         {
-            return Err(Error::SessionUnknown { session: self.loaded.key.session.to_string() });
+            return Err(self.deleted_error());
         }
         self.live = self.loaded.feed.subscribe_to_events();
         self.behind = true;
-        Ok(())
+        match &self.only {
+            Some(only) => self.ensure_turn_exists(only).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that the turn that is wanted was not deleted with its session: no session of the same name has it, so that
+    /// nothing would ever be heard of it.
+    async fn ensure_turn_exists(&self, only: &ListenedTurn) -> Result<()> {
+        let (inner, query) = (&self.chat.inner, TurnRowQuery::Invocation(only.id.invocation.clone()));
+        let rows = inner.await_store_read(inner.journal.read_turns(&self.loaded.key, &query)).await?;
+        match rows.iter().any(|row| row.ordinal == only.id.ordinal) {
+            true => Ok(()),
+            false => Err(self.deleted_error()),
+        }
+    }
+
+    fn deleted_error(&self) -> Error {
+        Error::SessionUnknown { session: self.loaded.key.session.to_string() }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt};
 use singletree_durable::{BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
 use singletree_session::{
     QueuedTurn, QueuedWork, SteeredPosition, StoredPosition, TurnId, TurnRowExt, apply,
@@ -12,6 +13,9 @@ use crate::Error;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
 use crate::turn::prepare::TurnPreparation;
+
+/// Of how many sessions a stop notes at once which turns it leaves.
+const LEFT_AT_ONCE: usize = 256;
 
 /// A turn that was taken over, with the handle that receives its outcome.
 pub(crate) struct AdoptedTurn {
@@ -204,22 +208,24 @@ impl ChatInner {
     pub(crate) async fn leave_open_turns(&self) {
         let leaving =
             self.loaded_sessions().into_iter().filter(|loaded| loaded.lock_state().has_unfinished_turns());
-        for loaded in leaving {
-            let mut open = self
-                .await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open))
-                .await
-                .unwrap_or_default();
-            apply::take_over::order_open_turns(&mut open);
-            let Some(fence) = loaded.lock_state().held_fence() else { continue };
-            for row in open.into_iter().take(2).filter(|row| row.fence == fence) {
-                let left = self.commit_decision(&loaded, |_, writing| {
-                    apply::take_over::clear_turn_owner(writing, row);
-                    Ok::<_, Error>(())
-                });
-                if let Ok(((), commit)) = left {
-                    // The turn may have ended just now.
-                    drop(self.await_commit(&loaded, commit).await);
-                }
+        // Many at once: they share commits, and one that takes long holds up no other.
+        let leaving = stream::iter(leaving);
+        leaving.for_each_concurrent(LEFT_AT_ONCE, |loaded| self.leave_turns_of_session(loaded)).await;
+    }
+
+    async fn leave_turns_of_session(&self, loaded: Arc<LoadedSession>) {
+        let open = self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await;
+        let mut open = open.unwrap_or_default();
+        apply::take_over::order_open_turns(&mut open);
+        let Some(fence) = loaded.lock_state().held_fence() else { return };
+        for row in open.into_iter().take(2).filter(|row| row.fence == fence) {
+            let left = self.commit_decision(&loaded, |_, writing| {
+                apply::take_over::clear_turn_owner(writing, row);
+                Ok::<_, Error>(())
+            });
+            if let Ok(((), commit)) = left {
+                // The turn may have ended just now.
+                drop(self.await_commit(&loaded, commit).await);
             }
         }
     }

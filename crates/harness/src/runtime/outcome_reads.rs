@@ -30,7 +30,7 @@ pub(crate) async fn read_outcome(
     Ok(Some(match ended.recorded {
         OutcomeRecord::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
             turn,
-            replies: read_reply_messages(journal, key, tail).await?,
+            replies: read_reply_messages(journal, (key, row), tail).await?,
             final_state: None,
             path: path(tail),
             answer: tail.answer,
@@ -45,7 +45,7 @@ pub(crate) async fn read_outcome(
             ChatTurnOutcome::Suspended(SuspendedTurn {
                 turn,
                 signal_descriptor: decode_wait_descriptor(&wait)?,
-                pending_messages: read_reply_messages(journal, key, tail).await?,
+                pending_messages: read_reply_messages(journal, (key, row), tail).await?,
                 invocation_id: row.invocation.clone(),
                 resumed_by: read_resuming_turn(journal, key, &wait).await?,
                 wait: decode_wait_terms(&wait)?,
@@ -77,9 +77,13 @@ async fn read_resuming_turn(
     Ok(rows.first().map(TurnRowExt::turn_id))
 }
 
+/// Reads the messages of a turn's reply.
+///
+/// # Errors
+/// `chat_turn_unknown` when the turn was deleted after its row was read: half of it would look like all of it.
 async fn read_reply_messages(
     journal: &dyn Journal,
-    key: &SessionKey,
+    (key, row): (&SessionKey, &TurnRow),
     tail: ReplyRange,
 ) -> Result<Vec<Arc<ChatMessage>>, Error> {
     let (field, generation) = (HISTORY.to_owned(), tail.generation);
@@ -89,5 +93,11 @@ async fn read_reply_messages(
     }
     let rows =
         journal.read_items(key, &ItemRange::List { field, generation, from: tail.from, limit }).await?;
+    if rows.len() as u64 != limit {
+        let turns = journal.read_turns(key, &TurnRowQuery::No(row.no)).await?;
+        if turns.iter().all(|turn| turn.invocation != row.invocation) {
+            return Err(Error::TurnUnknown { turn: row.turn_id().to_string() });
+        }
+    }
     rows.iter().map(|row| Ok(decode_message(&Item::from_text(row.body.as_str()))?)).collect()
 }

@@ -1,12 +1,16 @@
 //! Events: the log, the live events, and no gap between them (D9).
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_core::Stream;
-use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
+use futures_util::{FutureExt, StreamExt};
+use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnContext};
+
+use tokio::sync::Notify;
 
 use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, plain, says, short, user};
 
@@ -323,4 +327,75 @@ async fn a_stream_ends_when_its_session_is_deleted() {
         panic!("its log is gone")
     };
     assert_eq!(told.category(), "chat_events_expired");
+}
+
+/// A memory store that holds back one read of the numbers of a session.
+#[derive(Debug, Clone, Default)]
+struct HoldingStore {
+    store: MemoryStore,
+    holds_next: Arc<AtomicBool>,
+    released: Arc<Notify>,
+}
+
+impl JournalLayer for HoldingStore {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &Self::Journal {
+        &self.store
+    }
+
+    fn wrap_read<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, singletree_durable::Result<T>>,
+    ) -> BoxFuture<'a, singletree_durable::Result<T>> {
+        let is_held = read == JournalRead::Numbers && self.holds_next.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            if is_held {
+                self.released.notified().await;
+            }
+            answer.await
+        })
+    }
+}
+
+impl MaintenanceLayer for HoldingStore {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+}
+
+// D25: found by the simulation, seed 9955. The turn is gone before its listener has read anything: a session of the same
+// name will never tell of it.
+#[tokio::test]
+async fn a_stream_of_a_turn_ends_when_its_session_was_deleted_before_it_read_anything() {
+    let limits = Limits { feed_backlog: 1, ..Limits::default() };
+    for comes_again in [false, true] {
+        let (store, door) = (HoldingStore::default(), Door::shut());
+        let graph = crate::stopping::long(&door, &Log::default());
+        let chat = chat_of(&graph).limits(limits.clone()).open(store.clone()).unwrap();
+        let options = singletree_harness::SendOptions::new;
+        let turn = chat.session("s").submit(user("m"), options()).await.unwrap();
+        door.somebody().await;
+        let found = chat.turn(turn.id()).await.unwrap();
+        store.holds_next.store(true, Ordering::SeqCst);
+        let mut events = std::pin::pin!(found.events());
+        assert!(events.next().now_or_never().is_none(), "its first read hangs");
+        door.open_once();
+        turn.outcome().await;
+        chat.session("s").delete(None).await.unwrap();
+        if comes_again {
+            let next = chat.session("s").submit(user("n"), options()).await.unwrap();
+            door.somebody().await;
+            door.open_once();
+            next.outcome().await;
+        }
+        store.released.notify_one();
+        let told = tokio::time::timeout(std::time::Duration::from_secs(10), events.collect::<Vec<_>>());
+        let told = told.await.expect("it ends");
+        let last = told.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((told.len(), last.category()), (1, "chat_session_unknown"), "{comes_again}");
+    }
 }

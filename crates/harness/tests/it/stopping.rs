@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
+use singletree_durable::{
+    Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, MemoryStore, TurnRowQuery,
+};
 use singletree_engine::{Ctx, Graph};
+use singletree_env::Env;
 use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
 
 use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
 
-fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
+pub(crate) fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
     let (door, log) = (door.clone(), log.clone());
     let builder = Graph::builder().node("long", move |cx: Ctx<crate::bench::Talk>| {
         log.note(if cx.is_recovering() { "again" } else { "first" });
@@ -103,6 +106,56 @@ async fn a_turn_behind_one_that_ends_late_in_a_stop_has_not_died() {
     assert_eq!(chat.sweep().await.unwrap().len(), 1);
     let row = next.read_turns(&name("s"), &TurnRowQuery::No(1)).await.unwrap().remove(0);
     assert_eq!(row.deaths, 0);
+}
+
+/// A store whose every write takes a tenth of a second, however many there are at once.
+#[derive(Debug, Clone)]
+struct LateStore(MemoryStore);
+
+impl JournalLayer for LateStore {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &Self::Journal {
+        &self.0
+    }
+
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, singletree_durable::Result<()>> {
+        let landing = self.0.apply(batch);
+        Box::pin(async move {
+            Env::from_system().timer.sleep_for(Duration::from_millis(100)).await;
+            landing.await
+        })
+    }
+}
+
+impl MaintenanceLayer for LateStore {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &Self::Maintenance {
+        &self.0
+    }
+}
+
+// D24: found by the simulation, seed 2936. A stop has two seconds to note which turns it leaves, however many those are.
+#[tokio::test(start_paused = true)]
+async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let chat = chat_of(&long(&door, &log)).open(LateStore(store.clone())).unwrap();
+    let sessions: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+    for session in &sessions {
+        chat.session(session).submit(user("m"), SendOptions::new()).await.unwrap();
+    }
+    while log.all().len() < sessions.len() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!chat.shutdown(Duration::ZERO).await);
+    let next = store.reopen();
+    let chat = chat_of(&long(&door, &log)).open(next.clone()).unwrap();
+    assert_eq!(chat.sweep().await.unwrap().len(), sessions.len());
+    for session in &sessions {
+        let row = next.read_turns(&name(session), &TurnRowQuery::No(0)).await.unwrap().remove(0);
+        assert_eq!(row.deaths, 0, "{session}");
+    }
 }
 
 // D33: a turn that had no time to begin has not died either, and is not lost.

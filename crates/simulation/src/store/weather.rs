@@ -45,6 +45,7 @@ impl SimulatedStore {
         let refusing = self.lock_state().refusing;
         match refusing {
             Some((until, refusal)) if self.0.executor.now() < until && !self.0.swarm.is_over() => {
+                self.0.swarm.note_store_failure();
                 return match refusal {
                     StoreRefusal::Full => CommitFate::Full,
                     StoreRefusal::Doubtful => CommitFate::Refused,

@@ -81,10 +81,11 @@ impl SimulatedWorld {
             }
             if self.swarm.is_due(FaultKind::ProcessStopped) {
                 // Calls that arrive while it stops are refused.
+                let began = self.executor.now();
                 process.shut_down(self, self.draw_millis(1, 3_000)).await;
                 self.coverage.note("a process was stopped in an orderly way");
-                // A store that fails may keep it from noting which turns it leaves.
-                let is_calm = self.swarm.is_store_calm();
+                // A store that fails, or a pause, may keep it from noting in time which turns it leaves.
+                let is_calm = self.swarm.is_store_calm() && !self.swarm.has_paused_since(began);
                 let death = if is_calm { ProcessDeath::Stopped } else { ProcessDeath::Killed };
                 self.bury_process(process, death).await;
                 return true;
