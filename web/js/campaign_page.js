@@ -25,6 +25,8 @@ export class CampaignPage {
   #due = 0;
   #isReading = false;
   #isStale = false;
+  #isPressed = false;
+  #isShowDue = false;
   #line = h("p", { className: "note", role: "status", hidden: true });
   #pending = h("div", { className: "cards" });
   #plan = h("div", { className: "cards" });
@@ -47,6 +49,9 @@ export class CampaignPage {
     const record = h("div", { className: "record" }, this.head.element, section("pendingHeading", this.#pending, "pending"), section("plan", this.#plan), section("tasks", this.#board), section("artifacts", this.#artifacts), section("log", this.logView.element));
     const narration = h("aside", { className: "part narration-pane", data: { part: "narration" }, aria: { label: words("narration") } }, h("h2", {}, words("narration")), note(words("narrationNote")), this.#narration);
     this.element = h("div", { className: "campaign-view", lang: LANGUAGE }, this.#line, h("div", { className: "campaign-columns" }, record, narration));
+    // What is made anew between press and release gets no click.
+    this.element.addEventListener("pointerdown", (event) => (this.#isPressed = event.button === 0));
+    for (const name of ["pointerup", "pointercancel", "contextmenu", "dragend", "blur"]) addEventListener(name, () => this.#released());
   }
 
   /** Opens a campaign and follows its events. */
@@ -143,7 +148,15 @@ export class CampaignPage {
     return this.#read();
   }
 
+  #released() {
+    this.#isPressed = false;
+    // The click comes first.
+    if (this.#isShowDue) setTimeout(() => this.#state.campaign && this.#show());
+  }
+
   #show() {
+    this.#isShowDue = this.#isPressed;
+    if (this.#isPressed) return;
     const { campaign, plan, tasks, artifacts } = this.#state;
     const mayChange = !isCampaignOver(campaign);
     this.actions.titled(campaign.name);

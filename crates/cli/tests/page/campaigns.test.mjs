@@ -168,6 +168,29 @@ test("two pages decide about one plan: one wins, and the other says that it came
   await Promise.all([one, other].map((page) => page.context().close()));
 });
 
+test("a click counts also when what is pressed changes before it is released", async () => {
+  const page = await open(browser, house);
+  const id = await begin(page, "Press.");
+  const post = (rest, body) => house.json(`/v1/campaigns/${id}${rest}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  const entry = (type) => page.locator(`.log [data-type="${type}"]`).first().waitFor();
+  const { plan } = await house.json(`/v1/campaigns/${id}`);
+  await post("/plan/approve", { version: plan.version, digest: plan.digest });
+  await entry("artifact_proposed");
+  const [{ kind, key, version, digest }] = (await house.json(`/v1/campaigns/${id}/artifacts`)).items;
+  await post("/artifacts/approve", { kind, key, version, digest });
+  await part(page, "pending").locator(".approval").waitFor();
+  // The card of the task changes while its button is pressed.
+  await part(page, "tasks").locator('[data-does="confirm"]').hover();
+  await page.mouse.down();
+  const { call } = await house.json(`/v1/campaigns/${id}`);
+  await post("/commands", { type: "decide", digest: call.digest, approved: true });
+  await entry("action_done");
+  await page.waitForTimeout(500);
+  await page.mouse.up();
+  await until(page, "completed");
+  await page.context().close();
+});
+
 test("a plan is edited, and its approval is void", async () => {
   const page = await open(browser, house);
   const id = await begin(page, "Edit.");
