@@ -194,7 +194,13 @@ fn write_planted(page: &mut String) {
     }
     let text = fs::read_to_string(format!("{PARTS}/planted.json")).unwrap_or_default();
     let planted = serde_json::from_str::<Value>(&text).unwrap_or_default();
-    let faults = planted["faults"].as_array().cloned().unwrap_or_default();
+    let Some(faults) = planted["faults"].as_array() else {
+        line!(
+            page,
+            "By rule (a requirement left out, an effect dropped, two effects swapped): not run on this state"
+        );
+        return;
+    };
     let most = &planted["most"];
     line!(page, "By rule, each under at most {most} seeds:\n");
     line!(page, "| rule | planted | found | never mattered | not found |\n|---|---|---|---|---|");

@@ -50,6 +50,8 @@ pub(crate) enum ExecutorStop {
     Idle,
     /// So many polls happened at one moment that time stands still.
     TimeStandsStill,
+    /// So many polls happened in all that something is done again and again.
+    NoRest,
     /// The simulated time is over.
     TimeOver,
 }
@@ -59,6 +61,7 @@ impl fmt::Display for ExecutorStop {
         f.write_str(match self {
             Self::Idle => "nothing can happen any more, and the run has not ended",
             Self::TimeStandsStill => "tasks run without end at one moment",
+            Self::NoRest => "tasks come to no rest, though time passes",
             Self::TimeOver => "the simulated time is over, and the run has not ended",
         })
     }
@@ -66,6 +69,9 @@ impl fmt::Display for ExecutorStop {
 
 /// Polls at one moment after which time counts as standing still.
 const POLLS_AT_ONE_MOMENT: u64 = 200_000;
+
+/// Polls of a run after which it counts as one that comes to no rest.
+const POLLS_MAX: u64 = 2_000_000;
 
 /// A jump of the clock beyond this is no time in which anything happened.
 const COUNTED_JUMP: Duration = Duration::from_secs(60);
@@ -240,6 +246,9 @@ impl SimulationExecutor {
             state.polls_at_moment += 1;
             if state.polls_at_moment > POLLS_AT_ONE_MOMENT {
                 return Err(ExecutorStop::TimeStandsStill);
+            }
+            if state.polls > POLLS_MAX {
+                return Err(ExecutorStop::NoRest);
             }
         }
         Ok(chosen)

@@ -98,7 +98,7 @@ pub(crate) async fn read_rows(journal: &dyn Journal, key: &SessionKey) -> Result
 fn the_memory_store_and_a_file_answer_as_the_simulated_store_did() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut refused = 0;
-    for seed in 0..12 {
+    for seed in 0..30 {
         let log = run_seed(&RunPlan { seed, keeps_landings: true, ..RunPlan::default() }).landings;
         refused += log.iter().filter(|write| matches!(write, LandedWrite::Batch(_, Some(_)))).count();
         let keys: BTreeSet<SessionKey> = log
