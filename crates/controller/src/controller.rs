@@ -105,7 +105,7 @@ impl Controller {
     /// `server_quota_exceeded`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
-    /// A dropped call has created the campaign, with all of that, or has not.
+    /// A dropped call has created the campaign, with all of that, or has not; one that was created is run.
     pub async fn create(
         &self,
         tenant: &TenantId,
@@ -146,14 +146,20 @@ impl Controller {
             Err(singletree_harness::Error::SessionExists { .. }) if new.id.is_some() => {}
             created => drop(created?),
         }
-        let board = self.core.store.create_with(campaign, events.clone(), changes).await?.board;
-        self.core.narrator.narrate_creation(&key, &board);
-        self.core.narrator.narrate_events(&key, &events, (&board, &board), now);
+        // A schedule that is not there when its time comes does nothing.
         for added in timers {
             self.core.queue.set_schedule(&key, &added.id, added.schedule.next_at);
         }
-        self.core.queue.wake_campaign(&key, &board);
-        Ok(board)
+        let core = self.core.clone();
+        let creating = async move {
+            let created = core.store.create_with(campaign, events.clone(), changes).await;
+            let board = created.inspect_err(|error| core.look_after_failure(&key, error))?.board;
+            core.narrator.narrate_creation(&key, &board);
+            core.narrator.narrate_events(&key, &events, (&board, &board), now);
+            core.queue.wake_campaign(&key, &board);
+            Ok::<_, Error>(board)
+        };
+        self.core.run_to_end(creating).await
     }
 
     /// Lists the campaigns of a tenant by id, from past the given id on, at most `limit` and at most 500. The boards
@@ -225,7 +231,7 @@ impl Controller {
     /// its kin.
     ///
     /// # Cancellation
-    /// A dropped call has committed the command or nothing.
+    /// A dropped call has committed the command or nothing; what was committed is carried out.
     pub async fn command(
         &self,
         tenant: &TenantId,
@@ -315,10 +321,15 @@ impl Controller {
         if self.core.store.load_head(tenant, id).await?.is_none() {
             return Err(Error::Unknown { id: id.to_owned() });
         }
-        self.tenant_chat(tenant).session(campaign_session(id)).delete(Some(caller.name())).await?;
-        self.core.queue.forget_campaign(&key);
-        self.core.followers.announce_change(&key);
-        Ok(())
+        let session = self.tenant_chat(tenant).session(campaign_session(id));
+        let (core, by) = (self.core.clone(), caller.name().to_owned());
+        let deleting = async move {
+            session.delete(Some(&by)).await?;
+            core.queue.forget_campaign(&key);
+            core.followers.announce_change(&key);
+            Ok::<_, Error>(())
+        };
+        self.core.run_to_end(deleting).await
     }
 
     /// Returns the chat for the sessions of a tenant's campaigns.

@@ -11,6 +11,7 @@ use singletree_campaign::{
 use singletree_durable::{DocumentChange, SessionId, SessionKey, TenantId};
 use singletree_env::Env;
 use singletree_tools::Effect;
+use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 use crate::follow::FollowerHub;
@@ -95,9 +96,9 @@ impl ControllerCore {
     /// and its kin.
     ///
     /// # Cancellation
-    /// A dropped call has committed the decision or nothing.
+    /// A dropped call has committed the decision or nothing; what was committed is carried out.
     pub(crate) async fn decide(
-        &self,
+        self: &Arc<Self>,
         key: &CampaignKey,
         decision: impl Fn(&CampaignBoard) -> Result<CampaignDecision> + Send,
     ) -> Result<StoredCampaign> {
@@ -108,7 +109,7 @@ impl ControllerCore {
             if decided.events.is_empty() && decided.changes.is_empty() {
                 return Ok(stored);
             }
-            match self.commit_decision(key, &stored, decided).await {
+            match self.commit_decision(key, stored, decided).await {
                 Err(CampaignError::Changed { .. }) if attempt < ATTEMPTS => attempt += 1,
                 committed => return Ok(committed?),
             }
@@ -116,19 +117,49 @@ impl ControllerCore {
     }
 
     /// Commits events over a campaign, then tells whoever follows it, narrates them, and wakes the runner.
-    pub(crate) async fn commit_decision(
-        &self,
+    async fn commit_decision(
+        self: &Arc<Self>,
         key: &CampaignKey,
-        stored: &StoredCampaign,
-        decided: CampaignDecision,
+        stored: StoredCampaign,
+        CampaignDecision { events, changes }: CampaignDecision,
     ) -> Result<StoredCampaign, CampaignError> {
-        let CampaignDecision { events, changes } = decided;
-        let at = self.env.clock.now();
-        let committed = self.store.commit(stored, events.clone(), (at, changes)).await?;
-        self.followers.announce_change(key);
-        self.narrator.narrate_events(key, &events, (&stored.board, &committed.board), at);
-        self.queue.wake_campaign(key, &committed.board);
-        Ok(committed)
+        let (core, key) = (self.clone(), key.clone());
+        let committing = async move {
+            let at = core.env.clock.now();
+            let committed = core.store.commit(&stored, events.clone(), (at, changes)).await;
+            let committed = committed.inspect_err(|error| core.look_after_failure(&key, error))?;
+            core.followers.announce_change(&key);
+            core.narrator.narrate_events(&key, &events, (&stored.board, &committed.board), at);
+            core.queue.wake_campaign(&key, &committed.board);
+            Ok(committed)
+        };
+        self.run_to_end(committing).await
+    }
+
+    /// Runs a commit, and what follows from it, in a task of its own: a caller who goes away must not leave a campaign
+    /// that was changed and that nobody runs.
+    pub(crate) async fn run_to_end<T, E>(
+        &self,
+        committing: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<CampaignError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.env.spawner.spawn_task(Box::pin(async move {
+            // The caller may have gone.
+            drop(answer.send(committing.await));
+        }));
+        // The task is dropped when its runtime stops.
+        answered.await.unwrap_or_else(|_| Err(CampaignError::from(singletree_durable::Error::Closed).into()))
+    }
+
+    /// Has the runner look at a campaign whose commit was answered with an error: it may have landed all the same.
+    pub(crate) fn look_after_failure(&self, key: &CampaignKey, error: &CampaignError) {
+        if let CampaignError::Store(_) = error {
+            self.queue.set_pause(key, self.env.clock.now().saturating_add(self.limits.store_retry));
+        }
     }
 
     /// Finds the agent of a campaign.

@@ -55,9 +55,9 @@ impl Controller {
         }
         let name = self.draw_schedule_id();
         let changes = caller.changes().to_vec();
-        let stored = self.core.store.add_schedule(tenant, (&name, schedule), changes).await?;
-        self.core.queue.set_schedule(&key, &stored.id, stored.schedule.next_at);
-        Ok(stored)
+        // It may land although its answer is an error, or nobody waits for it. One that is not there does nothing.
+        self.core.queue.set_schedule(&key, &name, schedule.next_at);
+        Ok(self.core.store.add_schedule(tenant, (&name, schedule), changes).await?)
     }
 
     /// Removes a schedule of a campaign.

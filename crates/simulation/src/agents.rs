@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_agent::Agent;
+use singletree_agent::{Agent, AgentResources};
 use singletree_engine::{
     Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, NodeResult, Reducer, Signal, Snapshot,
     StateMigrations, StateSchema, StateUpdate,
@@ -14,8 +14,9 @@ use singletree_harness::{Durability, GraphAgent, MESSAGE_SHAPE, WhileSuspended};
 use singletree_llm::{ModelRetryPolicy, Script, ScriptedProvider};
 use singletree_tools::{LiveToolbox, ToolLimits, Toolbox, Toolset};
 
+use crate::campaign::WORKER;
 use crate::error::Result;
-use crate::model::{ModelAnswerSource, SimulatedModel};
+use crate::model::{ModelAnswerSource, ProposingModel, SimulatedModel};
 use crate::tool::{SimulatedTool, SimulatedToolKind, ToolWorld};
 use crate::tool_server::ServerToolset;
 
@@ -73,6 +74,30 @@ pub(crate) fn build_agents(
         .build()?;
     let office = build_office(settings, release, env)?;
     Ok([talker.while_suspended(settings.while_suspended), office.while_suspended(settings.while_suspended)])
+}
+
+/// Makes the agent that pursues campaigns: its model proposes this plan.
+pub(crate) fn build_worker(
+    plan: &Value,
+    env: &Env,
+    world: &ToolWorld,
+) -> Result<(GraphAgent, AgentResources)> {
+    let tools = SimulatedToolKind::FIXED.into_iter().map(|kind| {
+        let world = world.clone();
+        move || SimulatedTool::new(kind, world)
+    });
+    let line = SimulatedModel {
+        source: ModelAnswerSource::Drawn,
+        executor: world.executor.clone(),
+        swarm: world.swarm.clone(),
+        random: world.random.clone(),
+    };
+    let worker = Agent::new(WORKER, ProposingModel::new(line, plan.clone()))
+        .tools(tools)
+        .retry(ModelRetryPolicy::new())
+        .model_time(Duration::from_secs(60))
+        .env(env.clone());
+    Ok(worker.build_with_resources()?)
 }
 
 fn state_schema(release: u32) -> StateSchema {

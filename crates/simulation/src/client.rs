@@ -17,7 +17,7 @@ use crate::fault::FaultKind;
 use crate::process::SimulatedProcess;
 use crate::random::SimulationRandom;
 use crate::world::SimulatedWorld;
-pub(crate) use choice::USER_SESSION;
+pub(crate) use choice::{TENANTS, USER_SESSION};
 use handler::handle_call;
 pub(crate) use handler::{describe_event, is_office};
 use http::{ConnectionCut, can_go_over_http, handle_http_call};

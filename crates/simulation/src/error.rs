@@ -37,6 +37,7 @@ macro_rules! agent_errors {
 
 agent_errors!(
     singletree_agent::Error,
+    singletree_controller::Error,
     singletree_tools::Error,
     singletree_llm::Error,
     singletree_engine::Error,

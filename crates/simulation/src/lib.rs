@@ -20,6 +20,7 @@
 //! It checks INV-1 to INV-3, INV-6 to INV-9, INV-11, INV-12 and INV-14 (see ARCHITECTURE.md).
 
 mod agents;
+mod campaign;
 mod client;
 mod coverage;
 mod digest;

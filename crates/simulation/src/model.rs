@@ -1,6 +1,7 @@
 //! The simulated model: a script, or drawn answers, behind a line that tears, stalls and breaks.
 
 mod drawn;
+mod proposing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use singletree_llm::{
 use crate::executor::SimulationExecutor;
 use crate::fault::{FaultKind, FaultSwarm};
 use crate::random::SimulationRandom;
+pub(crate) use proposing::ProposingModel;
 
 /// Where the answers of the simulated model come from.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! outside.
 
 mod bounds;
+mod campaigns;
 mod doubt;
 mod effects;
 mod notices;
@@ -18,6 +19,7 @@ use crate::client::{EventView, SimulatedSessionName, describe_event, describe_ht
 use crate::server::SimulatedServer;
 use crate::world::SimulatedWorld;
 pub(crate) use bounds::check_session_bounds;
+pub(crate) use campaigns::is_campaign_under_way;
 pub(crate) use doubt::is_outcome_unknown;
 pub use doubt::{DoubtfulEffect, EffectDoubt};
 
@@ -54,6 +56,7 @@ pub(crate) async fn judge_run(world: &Arc<SimulatedWorld>) -> RunJudgement {
     }
     found.extend(bounds::check_bounds(world, &process.chat, &data).await);
     found.extend(bounds::check_budgets(world, &stored));
+    found.extend(campaigns::check_campaigns(world, &data).await);
     found.extend(effects::check_effects(world, &data, &stored).await);
     found.extend(notices::check_notices(world, &data, &stored).await);
     let doubtful = doubt::find_doubtful_effects(world, &data, &stored).await;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use singletree_controller::{Controller, ControllerLimits, ControllerParts};
 use singletree_durable::TenantId;
 use singletree_env::Env;
 use singletree_harness::{Chat, GraphAgent, Limits, NoticeSettings, NoticeType};
 use tokio::sync::oneshot;
 
-use crate::agents::build_agents;
+use crate::agents::{build_agents, build_worker};
+use crate::campaign::CampaignWorld;
 use crate::environment::make_environment;
 use crate::error::{Error, Result};
 use crate::executor::TaskGroup;
@@ -25,6 +27,8 @@ use crate::world::SimulatedWorld;
 pub(crate) struct SimulatedProcess {
     pub(crate) group: TaskGroup,
     pub(crate) chat: Chat,
+    /// Its controller, in a run with campaigns.
+    pub(crate) controller: Option<Controller>,
     pub(crate) server: SimulatedServer,
 }
 
@@ -64,6 +68,22 @@ fn build_process_agents(world: &SimulatedWorld, env: &Env, tools: &ToolWorld) ->
     agents.build_agents(&parts).map_err(|source| Error::Agents { source })
 }
 
+/// Makes the agent of campaigns, and the parts of their controller.
+fn build_campaign_parts(
+    (world, campaigns): (&SimulatedWorld, &CampaignWorld),
+    env: &Env,
+    (tools, journal): (&ToolWorld, &Arc<SimulatedJournal>),
+) -> Result<(GraphAgent, ControllerParts)> {
+    let (worker, resources) = build_worker(&campaigns.settings.plan, env, tools)?;
+    let limits = ControllerLimits { cycles_at_once: 2, ..ControllerLimits::default() };
+    let builder = Controller::builder(journal.clone()).agent(resources).env(env.clone()).limits(limits);
+    let builder = match &world.narration {
+        Some(sink) => builder.narration(sink.clone()),
+        None => builder,
+    };
+    Ok((worker, builder.build()?))
+}
+
 impl SimulatedProcess {
     /// Opens the store and makes the chat of the n-th process. Nothing runs yet.
     ///
@@ -74,20 +94,31 @@ impl SimulatedProcess {
         let group = TaskGroup(number + 2);
         let env = make_environment(world.seed, (&world.executor, group), &world.clock, &world.swarm);
         let journal = Arc::new(world.store.open());
-        let chat = Self::open_chat(world, &env, &journal)?;
+        let (chat, parts) = Self::open_chat(world, &env, &journal)?;
+        let controller = parts.map(|parts| parts.with_chat(chat.clone()));
         let server =
             SimulatedServer::new((chat.clone(), journal), &env, (world.runtime.clone(), &world.receiver))?;
-        Ok(Self { group, chat, server })
+        Ok(Self { group, chat, controller, server })
     }
 
-    fn open_chat(world: &SimulatedWorld, env: &Env, journal: &Arc<SimulatedJournal>) -> Result<Chat> {
+    fn open_chat(
+        world: &SimulatedWorld,
+        env: &Env,
+        journal: &Arc<SimulatedJournal>,
+    ) -> Result<(Chat, Option<ControllerParts>)> {
         let tools = ToolWorld {
             executor: world.executor.clone(),
             swarm: world.swarm.clone(),
             ledger: world.ledger.clone(),
             random: world.random.clone(),
         };
-        let agents = build_process_agents(world, env, &tools)?;
+        let mut agents = build_process_agents(world, env, &tools)?;
+        let mut parts = None;
+        if let Some(campaigns) = &world.campaigns {
+            let (worker, built) = build_campaign_parts((world, campaigns), env, (&tools, journal))?;
+            agents.extend([worker, built.cycle_agent()]);
+            parts = Some(built);
+        }
         let notices = NoticeSettings::new().with_tenant_types(TenantId::single(), NoticeType::ALL);
         let chat = Chat::builder().limits(world.settings.limits.clone()).env(env.clone()).notices(notices);
         let chat = match &world.narration {
@@ -95,7 +126,7 @@ impl SimulatedProcess {
             None => chat,
         };
         let chat = agents.into_iter().fold(chat, singletree_harness::ChatBuilder::agent);
-        Ok(chat.open_shared(journal.clone(), journal.clone())?)
+        Ok((chat.open_shared(journal.clone(), journal.clone())?, parts))
     }
 
     /// Takes over the turns of the processes before it; false when it could not read the store, or was killed.
@@ -109,6 +140,14 @@ impl SimulatedProcess {
         };
         world.executor.spawn_in_group(self.group, Box::pin(sweeping));
         answered.await.ok()?.ok()
+    }
+
+    /// Gives campaigns their cycles, as long as the process lives.
+    pub(crate) fn start_campaigns(&self, world: &SimulatedWorld) {
+        if let Some(controller) = self.controller.clone() {
+            let running = async move { controller.run(std::future::pending()).await };
+            world.executor.spawn_in_group(self.group, Box::pin(running));
+        }
     }
 
     /// Delivers notices to webhooks, as long as the process lives.

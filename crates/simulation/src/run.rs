@@ -8,6 +8,7 @@ use std::time::Duration;
 use singletree_audit::{HistoryEvent, HistoryRecord};
 use singletree_narration::NarrationSink;
 
+use crate::campaign::SimulatedPerson;
 use crate::client::SimulatedClient;
 use crate::coverage::CoverageCounts;
 use crate::executor::{SimulationExecutor, TaskOrder};
@@ -121,7 +122,12 @@ async fn run_world(world: Arc<SimulatedWorld>) -> RunJudgement {
     for number in 0..world.settings.clients {
         world.spawn_in_world(SimulatedClient::new(world.clone(), number).run());
     }
-    while world.has_operations() {
+    if let Some(campaigns) = &world.campaigns {
+        for number in 0..campaigns.settings.people {
+            world.spawn_in_world(SimulatedPerson::new(world.clone(), campaigns.clone(), number).run());
+        }
+    }
+    while world.has_operations() || world.campaigns.as_ref().is_some_and(|campaigns| campaigns.has_calls()) {
         world.executor.sleep_for(Duration::from_secs(1)).await;
     }
     world.executor.trace_event(format_args!("faults are over"));

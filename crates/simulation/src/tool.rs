@@ -38,7 +38,7 @@ impl SimulatedToolKind {
     /// Those of the server of tools.
     pub(crate) const OF_SERVER: [Self; 2] = [Self::ServerEffect, Self::ServerIdempotent];
 
-    fn tool_name(self) -> &'static str {
+    pub(crate) fn tool_name(self) -> &'static str {
         match self {
             Self::Look => "look",
             Self::Effect => "effect",

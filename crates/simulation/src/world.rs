@@ -18,7 +18,8 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::agents::{AgentSettings, OFFICE};
-use crate::client::{CallReport, KnownWaits, USER_SESSION, is_office};
+use crate::campaign::CampaignWorld;
+use crate::client::{KnownWaits, USER_SESSION, is_office};
 use crate::coverage::CoverageCounts;
 use crate::environment::SimulatedClock;
 use crate::executor::{SimulationExecutor, TaskGroup};
@@ -102,6 +103,8 @@ pub(crate) struct SimulatedWorld {
     /// The tools of these agents.
     pub(crate) tools: KnownTools,
     pub(crate) waits: KnownWaits,
+    /// The campaigns, in a run that has some.
+    pub(crate) campaigns: Option<Arc<CampaignWorld>>,
     /// The sessions that were asked for, with their tenants.
     pub(crate) sessions: Mutex<BTreeSet<(String, String)>>,
     process: Mutex<Option<SimulatedProcess>>,
@@ -140,6 +143,7 @@ impl SimulatedWorld {
             settings: WorldSettings::draw(seed, restriction).with_limits_of(agents.as_deref()),
             tool_server: ToolServer::default(),
             waits: KnownWaits::default(),
+            campaigns: draw_campaigns(plan),
             sessions: Mutex::default(),
             process: Mutex::default(),
             started: Notify::new(),
@@ -219,11 +223,12 @@ impl SimulatedWorld {
 
     /// Calls the process over a connection that may break: returns the reports of the call, which end when it is over
     /// or the connection is lost.
-    pub(crate) async fn call_process<F>(
+    pub(crate) async fn call_process<R, F>(
         self: &Arc<Self>,
-        body: impl FnOnce(&SimulatedProcess, CallReporter) -> F + Send + 'static,
-    ) -> UnboundedReceiver<CallReport>
+        body: impl FnOnce(&SimulatedProcess, CallReporter<R>) -> F + Send + 'static,
+    ) -> UnboundedReceiver<R>
     where
+        R: Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let process = self.wait_for_process().await;
@@ -265,12 +270,18 @@ impl SimulatedWorld {
     }
 }
 
-/// Where the handler of a call reports.
-#[derive(Debug, Clone)]
-pub(crate) struct CallReporter(UnboundedSender<CallReport>);
+/// Draws the campaigns of a run; agents of a user have none.
+fn draw_campaigns(plan: &RunPlan) -> Option<Arc<CampaignWorld>> {
+    let drawn = || CampaignWorld::draw(plan.seed, &plan.restriction);
+    plan.agents.is_none().then(drawn).flatten().map(Arc::new)
+}
 
-impl CallReporter {
-    pub(crate) fn report(&self, report: CallReport) {
+/// Where the handler of a call reports.
+#[derive(Debug)]
+pub(crate) struct CallReporter<R>(UnboundedSender<R>);
+
+impl<R> CallReporter<R> {
+    pub(crate) fn report(&self, report: R) {
         // The client may have gone.
         drop(self.0.send(report));
     }

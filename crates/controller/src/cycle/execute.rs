@@ -92,7 +92,11 @@ fn refuse_call(open: &OpenAction, terms: Option<ToolCallTerms>) -> Option<CallRe
 
 /// Records that the call begins. Returns false when it is not the granted one any more: the campaign was paused, or its
 /// plan was changed.
-async fn record_beginning(core: &ControllerCore, key: &CampaignKey, action: &CampaignAction) -> Result<bool> {
+async fn record_beginning(
+    core: &Arc<ControllerCore>,
+    key: &CampaignKey,
+    action: &CampaignAction,
+) -> Result<bool> {
     let begun = core.decide(key, |board| Ok(begin_action(board, &action.digest)?.into())).await;
     match begun {
         Ok(_) => Ok(true),
@@ -103,7 +107,7 @@ async fn record_beginning(core: &ControllerCore, key: &CampaignKey, action: &Cam
 
 /// Records the result. It is tried more than once: a result that is not recorded is a call in doubt.
 async fn record_result(
-    core: &ControllerCore,
+    core: &Arc<ControllerCore>,
     key: &CampaignKey,
     (action, result): (&CampaignAction, &CallResult),
 ) -> Result<()> {

@@ -9,6 +9,7 @@ mod bounds;
 mod commands;
 mod crashes;
 mod hostile;
+mod lost_answers;
 mod narration;
 mod races;
 mod refusals;

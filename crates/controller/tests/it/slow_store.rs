@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    BoxFuture, DocumentChange, DocumentKey, DocumentStore, MemoryStore, Result, SessionKey, StoredBlob,
-    StoredDocument, TenantBlobTotals, TenantId, Timestamp,
+    BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, MemoryStore, Result, SessionKey,
+    StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -13,11 +13,18 @@ pub(crate) struct SlowStore {
     inner: MemoryStore,
     read: Arc<AtomicU64>,
     changed: Arc<AtomicU64>,
+    /// How many answers to changes are lost.
+    lost: Arc<AtomicU64>,
 }
 
 impl SlowStore {
     pub(crate) fn over(inner: MemoryStore) -> Self {
-        Self { inner, read: Arc::default(), changed: Arc::default() }
+        Self { inner, read: Arc::default(), changed: Arc::default(), lost: Arc::default() }
+    }
+
+    /// Tells the next change as failed, after it has landed.
+    pub(crate) fn lose_answer(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how many documents were read and changed since the last look.
@@ -53,12 +60,19 @@ impl DocumentStore for SlowStore {
     }
 
     fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
-        let (inner, changed) = (self.inner.clone(), self.changed.clone());
-        Box::pin(async move {
+        let (inner, changed, lost) = (self.inner.clone(), self.changed.clone(), self.lost.clone());
+        // As a store with a writer of its own: it lands whether its caller waits or not.
+        let writing = tokio::spawn(async move {
             tokio::task::yield_now().await;
             changed.fetch_add(changes.len() as u64, Ordering::Relaxed);
-            inner.change_documents(changes).await
-        })
+            inner.change_documents(changes).await?;
+            let take = |lost: u64| lost.checked_sub(1);
+            match lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+                Ok(_) => Err(Error::Unavailable { doing: "commit", source: "the answer was lost".into() }),
+                Err(_) => Ok(()),
+            }
+        });
+        Box::pin(async move { writing.await.unwrap_or(Err(Error::Closed)) })
     }
 
     fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {

@@ -10,7 +10,7 @@ use super::{AwaitedAnswer, SimulatedCall, SimulatedClient, SimulatedSessionName}
 use crate::agents::EARLY;
 
 /// The tenants. Their sessions have the same names.
-const TENANTS: [&str; 2] = ["default", "other"];
+pub(crate) const TENANTS: [&str; 2] = ["default", "other"];
 
 /// The session that is deleted often.
 const DELETED: &str = "d0";

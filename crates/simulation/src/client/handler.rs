@@ -35,7 +35,7 @@ fn refused_turn(error: singletree_harness::Error) -> CallRefusal {
 /// Handles one call and reports everything that comes of it.
 pub(super) async fn handle_call(
     chat: Chat,
-    reporter: CallReporter,
+    reporter: CallReporter<CallReport>,
     (session, call, agent): (SimulatedSessionName, SimulatedCall, Option<String>),
 ) {
     let chat = chat.of(session.tenant_id());
@@ -145,7 +145,7 @@ pub(crate) fn describe_event(event: &ChatEvent) -> String {
 }
 
 /// Reports the turn's durable events and its outcome.
-async fn report_turn(reporter: &CallReporter, turn: &Turn) {
+async fn report_turn(reporter: &CallReporter<CallReport>, turn: &Turn) {
     let id = turn.id().to_string();
     let mut events = turn.events();
     while let Some(Ok(event)) = events.next().await {

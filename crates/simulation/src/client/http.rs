@@ -39,7 +39,7 @@ pub(super) fn can_go_over_http(session: &SimulatedSessionName, call: &SimulatedC
 /// Makes one call over a connection, which may be cut, and reports everything that comes of it.
 pub(super) async fn handle_http_call(
     server: SimulatedServer,
-    reporter: CallReporter,
+    reporter: CallReporter<CallReport>,
     (session, call, agent): (SimulatedSessionName, SimulatedCall, Option<String>),
     cut: Option<ConnectionCut>,
 ) {
@@ -118,7 +118,7 @@ fn cut_body(body: &Value, cut: Option<ConnectionCut>) -> Body {
 
 /// Reads the body of a response as it comes.
 struct ResponseReader {
-    reporter: CallReporter,
+    reporter: CallReporter<CallReport>,
     status: StatusCode,
     /// The bytes that are no whole frame yet, or the whole body where it is no stream.
     bytes: Vec<u8>,

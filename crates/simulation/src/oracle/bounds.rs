@@ -25,7 +25,7 @@ pub(super) async fn check_bounds(
         found.push(format!("bounds: idle sessions hold {held} bytes, and {most} are allowed"));
     }
     let kills = world.kills.load(Ordering::Relaxed);
-    for key in world.session_keys() {
+    for key in world.all_session_keys() {
         let query = TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 };
         let turns = journal.read_turns(&key, &query).await.unwrap_or_default();
         for turn in turns.iter().filter(|turn| u64::from(turn.deaths) > kills) {

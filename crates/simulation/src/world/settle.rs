@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use singletree_campaign::CampaignStore;
 use singletree_durable::{
     DocumentStore, Journal, MemoryStore, SessionId, SessionKey, StoredTurnKind, TenantId, TurnRowQuery,
     WaitRowQuery,
 };
+use singletree_env::Clock;
 use singletree_harness::Notice;
 
 use super::SimulatedWorld;
+use crate::oracle::is_campaign_under_way;
 
 /// How long everything may take to end once faults are over. Longer than a turn may run, with all its attempts.
 const BOUND: Duration = Duration::from_secs(30 * 60);
@@ -42,10 +45,31 @@ impl SimulatedWorld {
         let data = self.store.data();
         let notices = data.read_documents(&TenantId::single(), Notice::KIND, None, 1).now_or_never();
         let are_delivered = notices.and_then(Result::ok).is_none_or(|left| left.is_empty());
-        are_delivered && !self.session_keys().iter().any(|key| is_under_way(&data, key))
+        are_delivered
+            && !self.has_open_campaigns(&data)
+            && !self.session_keys().iter().any(|key| is_under_way(&data, key))
     }
 
-    /// Returns the keys of all sessions that were asked for.
+    /// Tells whether a campaign goes on by itself, or a cycle of one is not over.
+    fn has_open_campaigns(&self, data: &MemoryStore) -> bool {
+        let Some(campaigns) = &self.campaigns else { return false };
+        let (store, now) = (CampaignStore::new(Arc::new(data.clone())), self.clock.now());
+        campaigns.names().into_iter().any(|name| {
+            // The data itself answers at once.
+            let head = store.load_head(&name.tenant, &name.id).now_or_never().and_then(Result::ok).flatten();
+            head.is_some_and(|board| is_campaign_under_way(&board, now))
+                || name.session_key().is_some_and(|key| is_under_way(data, &key))
+        })
+    }
+
+    /// Returns the keys of all sessions, those of campaigns included.
+    pub(crate) fn all_session_keys(&self) -> Vec<SessionKey> {
+        let names = self.campaigns.iter().flat_map(|campaigns| campaigns.names());
+        let of_campaigns = names.filter_map(|name| name.session_key());
+        self.session_keys().into_iter().chain(of_campaigns).collect()
+    }
+
+    /// Returns the keys of the sessions that clients asked for.
     pub(crate) fn session_keys(&self) -> Vec<SessionKey> {
         let sessions = self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let key = |(tenant, session): &(String, String)| {

@@ -62,6 +62,7 @@ impl SimulatedWorld {
         self.coverage.note_if(taken > 0, "turns of a dead process were taken over");
         self.executor.trace_event(format_args!("process {number} serves, {taken} turns taken over"));
         process.start_deliveries(self);
+        process.start_campaigns(self);
         self.set_process(Some(process.clone()));
         Some(process)
     }
@@ -119,7 +120,7 @@ impl SimulatedWorld {
     /// Lets the doctor look at the store of a dead process, so that damage which a later process repairs is found, too.
     pub(crate) async fn examine_store(&self) {
         let data = Arc::new(self.store.data());
-        for key in self.session_keys() {
+        for key in self.all_session_keys() {
             let found = check_session_bounds(&self.settings.limits, data.as_ref(), &key).now_or_never();
             found.into_iter().flatten().for_each(|why| self.note_contradiction(why));
         }
