@@ -64,14 +64,13 @@ impl RunnerQueue {
         *self.lock_state() = RunnerQueueState::default();
     }
 
-    /// Puts a campaign into its place, as its board says.
+    /// Puts a campaign into its place, as its board says. Answers to commits come in any order, so that the board may be
+    /// an old one: then the campaign is looked at once too often, and no timer of a newer pause is taken away.
     pub(crate) fn wake_campaign(&self, key: &CampaignKey, board: &CampaignBoard) {
         match board.next_step() {
             CampaignStep::Ask | CampaignStep::Execute(_) => self.push_campaign(key),
             CampaignStep::Sleep(until) => self.set_pause(key, until),
-            CampaignStep::Await | CampaignStep::Rest => {
-                self.lock_state().clear_pause(key);
-            }
+            CampaignStep::Await | CampaignStep::Rest => {}
         }
     }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::json;
 use singletree_campaign::MissedRuns;
-use singletree_campaign::{CampaignEvent, CampaignStatus};
+use singletree_campaign::{CampaignEvent, CampaignStatus, PersonCommand};
 use singletree_controller::{NewCampaign, NewSchedule};
 use singletree_durable::MemoryStore;
 
 use crate::rig::{Rig, ann, approve_plan, story_model, tenant};
 use crate::slow_store::SlowStore;
+use crate::world::RecordingModel;
 
 /// How long the runner gets, of the test's paused time.
 const WHILE: Duration = Duration::from_secs(30);
@@ -106,6 +107,42 @@ async fn a_campaign_whose_creation_was_answered_with_an_error_is_run() {
     })
     .await;
     assert!(rig.board("cmp_1").await.plan.is_some(), "the agent was asked for a plan");
+}
+
+// Found by the simulation (seed 18801).
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_ends_no_newer_pause() {
+    let store = SlowStore::over(MemoryStore::new());
+    let model = RecordingModel::over(story_model());
+    model.hold_request(1);
+    model.fail_next(1);
+    let rig = Rig::over(Arc::new(store.clone()), model.clone());
+    let id = rig.create().await;
+    let wait_for_status = async |status| {
+        while rig.board(&id).await.status != status {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    run_while(&rig, async {
+        model.is_held.notified().await;
+        // It is paused, and nobody is told yet; somebody else resumes it; then its cycle fails.
+        store.hold_answer();
+        let (controller, campaign) = (rig.controller.clone(), id.clone());
+        let pausing = tokio::spawn(async move {
+            controller.command(&tenant(), &campaign, PersonCommand::Pause, &ann()).await
+        });
+        wait_for_status(CampaignStatus::Paused).await;
+        rig.command(&id, PersonCommand::Resume).await;
+        model.let_go.notify_one();
+        wait_for_status(CampaignStatus::Paused).await;
+        store.release_answer();
+        pausing.await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+    })
+    .await;
+    let log = rig.log(&id).await;
+    assert!(log.iter().any(|entry| matches!(entry.event, CampaignEvent::Resumed { by: None })), "{log:?}");
+    assert!(rig.board(&id).await.plan.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,13 @@
 //! A store that lets others come between any two of its calls, and counts the documents that are read and changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
     BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, MemoryStore, Result, SessionKey,
     StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
+use tokio::sync::Notify;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SlowStore {
@@ -15,16 +16,34 @@ pub(crate) struct SlowStore {
     changed: Arc<AtomicU64>,
     /// How many answers to changes are lost.
     lost: Arc<AtomicU64>,
+    /// Whether the answer to the next change is held back, and what lets it go.
+    held: Arc<(AtomicBool, Notify)>,
 }
 
 impl SlowStore {
     pub(crate) fn over(inner: MemoryStore) -> Self {
-        Self { inner, read: Arc::default(), changed: Arc::default(), lost: Arc::default() }
+        Self {
+            inner,
+            read: Arc::default(),
+            changed: Arc::default(),
+            lost: Arc::default(),
+            held: Arc::default(),
+        }
     }
 
     /// Tells the next change as failed, after it has landed.
     pub(crate) fn lose_answer(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Holds the answer to the next change back, after it has landed.
+    pub(crate) fn hold_answer(&self) {
+        self.held.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the answer go that is held back.
+    pub(crate) fn release_answer(&self) {
+        self.held.1.notify_one();
     }
 
     /// Returns how many documents were read and changed since the last look.
@@ -60,12 +79,15 @@ impl DocumentStore for SlowStore {
     }
 
     fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
-        let (inner, changed, lost) = (self.inner.clone(), self.changed.clone(), self.lost.clone());
+        let Self { inner, changed, lost, held, .. } = self.clone();
         // As a store with a writer of its own: it lands whether its caller waits or not.
         let writing = tokio::spawn(async move {
             tokio::task::yield_now().await;
             changed.fetch_add(changes.len() as u64, Ordering::Relaxed);
             inner.change_documents(changes).await?;
+            if held.0.swap(false, Ordering::Relaxed) {
+                held.1.notified().await;
+            }
             let take = |lost: u64| lost.checked_sub(1);
             match lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
                 Ok(_) => Err(Error::Unavailable { doing: "commit", source: "the answer was lost".into() }),

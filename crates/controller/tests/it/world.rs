@@ -144,16 +144,16 @@ impl Provider for RecordingModel {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
         self.asked.lock().unwrap().push(request.clone());
         let mut failures = self.failures.lock().unwrap();
-        if *failures > 0 {
-            *failures -= 1;
-            let error = Error::Unavailable(ProviderErrorDetail::new("out of reach"));
-            return Box::pin(async { Err(error) });
-        }
+        let fails = *failures > 0;
+        *failures = failures.saturating_sub(1);
         let held = *self.held.lock().unwrap() == Some(self.asked.lock().unwrap().len() as u64);
         Box::pin(async move {
             if held {
                 self.is_held.notify_one();
                 self.let_go.notified().await;
+            }
+            if fails {
+                return Err(Error::Unavailable(ProviderErrorDetail::new("out of reach")));
             }
             self.model.complete(request).await
         })

@@ -142,6 +142,18 @@ impl TurnHandle {
         }
     }
 
+    /// Tells the sender of an answer that it is not known yet whether it was taken. The same answer again finds out.
+    pub(crate) fn report_doubtful_answer(&self, error: &Error) {
+        let sender = self.answered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            let cause = singletree_engine::format_error_chain(error);
+            let source =
+                singletree_durable::Error::Unavailable { doing: "look up the answer", source: cause.into() };
+            // The sender may have been dropped.
+            drop(sender.send(Err(Error::Store { source })));
+        }
+    }
+
     /// Sets the live events of the turn, while its graph runs.
     pub(crate) fn set_turn_stream(&self, stream: Option<TurnStream>) {
         *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;

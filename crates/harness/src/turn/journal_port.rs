@@ -331,11 +331,13 @@ impl JournalPort {
 
     async fn commit_claim(&self, claim: ClaimedWait) -> Result<(), RunError> {
         let ClaimedWait { suspended, wait, answering, handle } = claim;
-        let claimed = self.commit_transition(|writing, turning| {
+        // A claim whose reply is lost is looked up until the store tells: it has started a turn that nobody else runs.
+        let report: DoubtReport<'_> = &|error| handle.report_doubtful_answer(error);
+        let claim = |writing: &mut BatchBuilder, turning: &mut TurnState| {
             turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Resume);
             Ok(apply::claim::claim_wait(writing, &turning.row, &wait, &answering)?)
-        });
-        let result = claimed.await;
+        };
+        let result = self.commit_settled_transition(claim, Some(report)).await;
         let id = lock_unpoisoned(&self.turning).row.turn_id();
         match result {
             Ok(_) => {

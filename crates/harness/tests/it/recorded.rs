@@ -125,6 +125,33 @@ async fn an_end_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever
     check_rows(&sky, "s").await;
 }
 
+// D20, INV-7: the claim lands, its reply is lost, and the store cannot be read: the turn that it has started runs all the
+// same, and the same answer again finds it. Found by the simulation (seed 6593).
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_reply_is_lost_while_nothing_can_be_read_is_carried_out() {
+    let sky = Sky::over(MemoryStore::new());
+    let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
+    sky.fail(1, 1, FailedWriteEffect::After);
+    sky.hold();
+    let answering = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.answer(at("s", "ok"), approve(true)).await }
+    });
+    sky.holds(1).await;
+    sky.blind();
+    sky.release();
+    assert_eq!(answering.await.unwrap().unwrap_err().category(), "store_unavailable");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    sky.clear();
+    let again = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(3600), again.outcome()).await;
+    assert_eq!(ended.expect("it runs").as_str(), "completed");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"]);
+    check_rows(&sky, "s").await;
+}
+
 // C, low; harness-chat §10.1: a session is given up when it cannot be read, not when one read has failed.
 #[tokio::test(start_paused = true)]
 async fn one_failed_read_ends_no_conversation() {
