@@ -16,6 +16,10 @@ use crate::recent::RecentEntry;
 /// How many entries of the log the board keeps: the last ones, for prompts.
 pub(crate) const RECENT_MAX: usize = 5;
 
+/// How many bytes the log of a campaign may have. A full one takes no more cycles and no commands, but that the campaign
+/// is cancelled; what was begun is still recorded.
+pub const LOG_BYTES_MAX: u64 = 256 << 20;
+
 /// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -155,7 +159,10 @@ pub struct CampaignBoard {
     pub recent: VecDeque<RecentEntry>,
     /// The number of the last entry.
     pub seq: u64,
-    /// When that was.
+    /// The bytes of all entries, as JSON.
+    #[serde(default)]
+    pub log_bytes: u64,
+    /// When the last entry was.
     pub updated_at: Timestamp,
 }
 
@@ -221,6 +228,7 @@ impl CampaignBoard {
             began: self.began,
             recent: self.recent.clone(),
             seq: self.seq,
+            log_bytes: self.log_bytes,
             updated_at: self.updated_at,
         }
     }
@@ -240,6 +248,12 @@ impl CampaignBoard {
     /// Tells whether a person has said something that the model was not shown whose proposal is decided about.
     pub(crate) fn has_unseen_news(&self) -> bool {
         self.seen.is_some_and(|seen| self.news_seq > seen)
+    }
+
+    /// Tells whether the log may not grow any more.
+    #[must_use]
+    pub fn is_log_full(&self) -> bool {
+        self.log_bytes >= LOG_BYTES_MAX
     }
 
     /// Tells whether the newest version of the plan is approved.

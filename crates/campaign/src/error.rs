@@ -62,6 +62,9 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// The log of the campaign has as many bytes as it may have.
+    #[error("the log of the campaign is full: {} MiB", crate::board::LOG_BYTES_MAX >> 20)]
+    LogFull,
     /// The store refused or failed.
     #[error(transparent)]
     Store(#[from] singletree_durable::Error),
@@ -92,6 +95,7 @@ impl Error {
             Self::Schedule { .. } => "campaign_schedule_invalid",
             Self::Store(source) => source.category(),
             Self::Log { .. } => "campaign_log_corrupt",
+            Self::LogFull => "campaign_log_full",
         }
     }
 }

@@ -59,6 +59,7 @@ impl CampaignBoard {
             began: false,
             recent: VecDeque::new(),
             seq: 1,
+            log_bytes: count_bytes(entry),
             updated_at: *at,
         })
     }
@@ -86,6 +87,7 @@ impl CampaignBoard {
             return unfit(format!("entry {} makes the campaign again", entry.seq));
         }
         self.seq = entry.seq;
+        self.log_bytes = self.log_bytes.saturating_add(count_bytes(entry));
         self.updated_at = entry.at;
         if entry.event.is_from_person() {
             self.news_seq = entry.seq;
@@ -403,4 +405,23 @@ impl CampaignEvent {
     fn is_shown_to_agents(&self) -> bool {
         !matches!(self, Self::CycleBegan { .. } | Self::CycleMeasured { .. } | Self::ActionBegan { .. })
     }
+}
+
+/// Counts the bytes of an entry as JSON.
+fn count_bytes(entry: &CampaignLogEntry) -> u64 {
+    struct Counter(u64);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // What cannot be represented is not stored either.
+    serde_json::to_writer(&mut counter, entry).unwrap_or_default();
+    counter.0
 }

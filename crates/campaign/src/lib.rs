@@ -27,7 +27,8 @@ mod stored_schedule;
 mod transition;
 
 pub use board::{
-    ActionStage, CampaignBoard, CampaignStep, CampaignWait, OpenAction, TaskCounts, TaskProgress, TaskStatus,
+    ActionStage, CampaignBoard, CampaignStep, CampaignWait, LOG_BYTES_MAX, OpenAction, TaskCounts,
+    TaskProgress, TaskStatus,
 };
 pub use campaign::{Campaign, CampaignBudget, CampaignStatus, CampaignUsage, GOAL_BYTES_MAX, PauseReason};
 pub use error::{Error, Result};

@@ -116,8 +116,8 @@ impl Controller {
         let command = PersonCommand::Free { text: found.schedule.command.clone() };
         let by = format!("{AUTHOR}:{}", found.id);
         let committed = self.core.decide(key, |board| {
-            // A campaign that is over takes no commands; its schedule goes on without effect.
-            let events = match decided.runs && !board.status.is_over() {
+            // A campaign that is over, or whose log is full, takes no commands; its schedule goes on without effect.
+            let events = match decided.runs && !board.status.is_over() && !board.is_log_full() {
                 true => decide_command(board, &command, (&by, &ProofPolicy::default()))?,
                 false => Vec::new(),
             };

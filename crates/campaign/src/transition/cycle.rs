@@ -5,7 +5,7 @@ use singletree_env::Timestamp;
 use super::refuse_by_status;
 use crate::board::{CampaignBoard, CampaignStep};
 use crate::campaign::{CampaignStatus, PauseReason, backoff_after};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::CampaignEvent;
 
 /// What a cycle has cost, and what it saw.
@@ -20,7 +20,7 @@ pub struct CycleCost {
 }
 
 /// Begins a cycle; or pauses the campaign, with the reason, when its budget is used up or no task can be taken up; or
-/// completes it when every task is done.
+/// completes it when every task is done; or fails with `campaign_log_full` when its log may not grow any more.
 ///
 /// # Errors
 /// `campaign_status_unfit` when nothing may begin: it is paused, over, or waits for a person.
@@ -30,6 +30,9 @@ pub fn begin_cycle(board: &CampaignBoard) -> Result<Vec<CampaignEvent>> {
     }
     if board.is_every_task_done() {
         return Ok(vec![CampaignEvent::Completed]);
+    }
+    if board.is_log_full() {
+        return Ok(vec![CampaignEvent::Failed { category: Error::LogFull.category().to_owned() }]);
     }
     let paused = |reason| Ok(vec![CampaignEvent::Paused { reason }]);
     if let Some(part) = board.campaign.budget.exhausted_part(&board.usage) {

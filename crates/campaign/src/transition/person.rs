@@ -124,7 +124,8 @@ impl PersonCommand {
 /// Decides about the command of a person who is permitted it.
 ///
 /// # Errors
-/// `campaign_status_unfit` when the status does not permit it; `campaign_changed` when it is about a version, a call or
+/// `campaign_status_unfit` when the status does not permit it; `campaign_log_full` for everything but a cancellation when
+/// the log may not grow any more; `campaign_changed` when it is about a version, a call or
 /// a question that is not the open one any more: of two that race, one wins; `campaign_plan_invalid`,
 /// `campaign_proof_invalid`, `campaign_task_unknown`, `campaign_record_invalid`.
 pub fn decide_command(
@@ -134,6 +135,9 @@ pub fn decide_command(
 ) -> Result<Vec<CampaignEvent>> {
     if board.status.is_over() {
         return Err(refuse_by_status(board.status, "it takes no commands"));
+    }
+    if board.is_log_full() && *command != PersonCommand::Cancel {
+        return Err(Error::LogFull);
     }
     let mut events = match command {
         PersonCommand::Pause | PersonCommand::Resume | PersonCommand::Cancel => {

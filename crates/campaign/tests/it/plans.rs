@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use singletree_campaign::{
-    CampaignProposal, CampaignStatus, CampaignStep, CampaignWait, PersonCommand, Plan, ProofPolicy,
-    TaskStatus,
+    CampaignBoard, CampaignEvent, CampaignProposal, CampaignStatus, CampaignStep, CampaignWait,
+    LOG_BYTES_MAX, PersonCommand, Plan, ProofPolicy, TaskStatus, begin_cycle, decide_command,
 };
 
 use crate::bench::{Bench, tasks, two_tasks};
@@ -124,4 +124,23 @@ fn a_rejected_plan_is_proposed_anew() {
     assert_eq!(command, "The plan was rejected: too short. Propose another one.");
     bench.propose(CampaignProposal::ReplacePlan { tasks: two_tasks() }).unwrap();
     assert_eq!(bench.board.plan.as_ref().unwrap().version, 2);
+}
+
+// INV-12: the log is what grows without end.
+#[test]
+fn a_full_log_takes_no_cycle_and_no_command_but_the_end() {
+    let bench = Bench::new();
+    let stored =
+        bench.log.iter().map(|entry| serde_json::to_string(entry).unwrap().len() as u64).sum::<u64>();
+    assert_eq!(bench.board.log_bytes, stored);
+    let full = CampaignBoard { log_bytes: LOG_BYTES_MAX, ..bench.board.clone() };
+    let command = |command| decide_command(&full, &command, ("Ann", &bench.policy));
+    for refused in [PersonCommand::Pause, PersonCommand::Free { text: "Go on.".to_owned() }] {
+        assert_eq!(command(refused).unwrap_err().category(), "campaign_log_full");
+    }
+    assert!(matches!(command(PersonCommand::Cancel).unwrap()[..], [CampaignEvent::Cancelled { .. }]));
+    let failed = begin_cycle(&full).unwrap();
+    assert!(matches!(&failed[..], [CampaignEvent::Failed { category }] if category == "campaign_log_full"));
+    let almost = CampaignBoard { log_bytes: LOG_BYTES_MAX - 1, ..bench.board };
+    assert!(matches!(begin_cycle(&almost).unwrap()[..], [CampaignEvent::CycleBegan { .. }]));
 }

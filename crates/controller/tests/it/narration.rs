@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use singletree_campaign::{CampaignBoard, PersonCommand};
+use singletree_controller::ControllerBuilder;
 use singletree_durable::{DocumentStore, MemoryStore};
 use singletree_harness::Redact;
 use singletree_narration::{
@@ -70,8 +71,12 @@ struct Observed {
 }
 
 async fn observe(sink: Arc<TestSink>, verbosity: NarrationVerbosity) -> Observed {
+    observe_with(|builder| builder.narration(sink).narrate_as(verbosity)).await
+}
+
+async fn observe_with(configure: impl FnOnce(ControllerBuilder) -> ControllerBuilder) -> Observed {
     let model = RecordingModel::over(story_model());
-    let rig = Rig::configured(model.clone(), |builder| builder.narration(sink).narrate_as(verbosity));
+    let rig = Rig::configured(model.clone(), configure);
     let id = rig.create().await;
     play(&rig.controller, &id, || true).await;
     Observed {
@@ -97,6 +102,24 @@ async fn narration_may_be_deleted_at_every_point_of_a_campaign() {
     assert_eq!(fallen, expected);
     let quiet = observe(TestSink::new(SinkFault::None), NarrationVerbosity::Quiet).await;
     assert_eq!(quiet, expected);
+}
+
+// spec: agent-chat-output §3.1, §12: what is told may be said in any way, or not at all. Whatever read the words of the
+// narration would see others here.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_is_the_same_in_every_language_and_without_narration() {
+    let expected = observe_with(|builder| builder).await;
+    assert_eq!(expected.log.last().unwrap()["type"], "completed");
+    for locale in Locale::ALL {
+        let sink = TestSink::new(SinkFault::None);
+        let found = observe_with(|builder| builder.narration(sink.clone()).narrate_in(locale)).await;
+        assert_eq!(found, expected, "{locale:?}");
+        assert!(sink.texts().len() > 20, "{locale:?}");
+    }
+    let redact: Redact = Arc::new(|_: &str| "***".to_owned());
+    let sink = TestSink::new(SinkFault::None);
+    let found = observe_with(|builder| builder.narration(sink.clone()).redacting(redact)).await;
+    assert_eq!(found, expected, "redacted");
 }
 
 // spec: agent-chat-output §8, §12: the transcript of a campaign is written only, and each process begins with none.
