@@ -1,4 +1,4 @@
-"""Gives a real model a task over HTTP and checks the promises that do not depend on what the model says.
+"""Gives a real model a task and a campaign over HTTP and checks the promises that do not depend on what the model says.
 
     model_task.py NAME LLAMA_SERVER SINGLETREE MODEL [OPTION OF LLAMA_SERVER..]
 
@@ -6,6 +6,7 @@ Prints one line a check. Exits 1 when one of them does not hold.
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -67,6 +68,53 @@ def text_of(content):
     if isinstance(content, list):
         return "".join(block.get("text", "") for block in content)
     return content or ""
+
+
+GOAL = "Send Ann a message that says what 17 * 23 is."
+ENDS = ("completed", "paused", "error")
+
+
+def decide(base, campaign):
+    """Says what a person says who approves everything; returns how many calls were approved, or none if nothing is asked."""
+    here = f"{base}/v1/campaigns/{campaign['id']}"
+    waits = campaign.get("waits_for")
+    if waits is None:
+        return None
+    if waits["type"] == "plan":
+        plan = campaign["plan"]
+        ask(f"{here}/plan/approve", {"version": plan["version"], "digest": plan["digest"]})
+        return 0
+    if waits["type"] == "action":
+        command = {"type": "decide", "digest": campaign["call"]["digest"], "approved": True}
+        ask(f"{here}/commands", command)
+        return 1
+    ask(f"{here}/commands", {"type": "answer", "question": waits["question"], "answer": {"answer": "yes"}})
+    return 0
+
+
+def run_campaign(base, check):
+    """Lets a campaign run until it ends or rests, 15 minutes at most. Returns how many calls a person has approved."""
+    began = time.monotonic()
+    campaign = ask(f"{base}/v1/campaigns", {"goal": GOAL, "budget": {"cycles": 12}})
+    approved = 0
+    while campaign["status"] not in ENDS and time.monotonic() - began < LIMIT:
+        decided = decide(base, campaign)
+        approved += decided or 0
+        if decided is None:
+            time.sleep(0.5)
+        campaign = ask(f"{base}/v1/campaigns/{campaign['id']}")
+    took = time.monotonic() - began
+    status, failure = campaign["status"], campaign.get("failure")
+    cause = failure or (campaign.get("pause") or {}).get("type") or status
+    usage = campaign["usage"]
+    told = f" ({cause}, {usage['cycles']} cycles, {usage['tokens']} tokens, {approved} approved, {took:.0f} s)"
+    check("the campaign completes, pauses, or fails with a category", status in ENDS, told)
+    check("its category is explained", failure is None or os.path.exists(f"docs/errors/{failure}.md"))
+    check("it ends within 15 minutes", took <= LIMIT)
+    log = ask(f"{base}/v1/campaigns/{campaign['id']}/log?limit=500")["items"]
+    decided = [entry for entry in log if entry["type"] == "action_decided"]
+    check("its log has what a person has decided", len(decided) == approved)
+    return approved
 
 
 class View:
@@ -142,9 +190,11 @@ def main(name, llama_server, singletree, model, *options):
                 check("the transcript holds nothing that was not seen", all(item in seen for item in transcript))
             # Each answer begins a turn of the same invocation.
             check("there is a turn for the message and one for each approval", len(turns) == 1 + approved)
+            before = approved
+            approved += run_campaign(base, check)
             listed = [singletree, "outbox", "list", "--db", "chat.db", "--json"]
             sent = json.loads(subprocess.run(listed, cwd=folder, capture_output=True, check=True).stdout)["messages"]
-            check("no message is sent without an approval", len(sent) <= approved, f" ({len(sent)} sent)")
+            check("no message is sent without an approval", len(sent) <= approved, f" ({len(sent)} sent, {before} and {approved - before} approved)")
         finally:
             for process in (chat, server):
                 if process and process.poll() is None:
