@@ -173,6 +173,11 @@ pub(crate) enum Campaign {
         #[command(flatten)]
         campaign: NamedCampaign,
     },
+    /// Print what a server has told of a campaign. The server holds it for a while, and nothing depends on it.
+    Narrate {
+        #[command(flatten)]
+        campaign: NamedCampaign,
+    },
 }
 
 /// Where campaigns are, and which agents pursue them.
@@ -215,7 +220,8 @@ impl Campaign {
             | Self::Schedule { campaign, .. }
             | Self::Schedules { campaign }
             | Self::Unschedule { campaign, .. }
-            | Self::Log { campaign } => &campaign.place,
+            | Self::Log { campaign }
+            | Self::Narrate { campaign } => &campaign.place,
         }
     }
 
@@ -239,7 +245,8 @@ impl Campaign {
             | Self::Schedule { campaign, .. }
             | Self::Schedules { campaign }
             | Self::Unschedule { campaign, .. }
-            | Self::Log { campaign } => &campaign.id,
+            | Self::Log { campaign }
+            | Self::Narrate { campaign } => &campaign.id,
         }
     }
 }

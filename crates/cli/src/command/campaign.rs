@@ -1,6 +1,6 @@
 //! `singletree campaign`: goals that an agent pursues over many cycles.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use singletree::campaign::{
     CampaignBoard, CampaignBudget, CampaignWait, MissedRuns, PersonCommand, Proof, StoredSchedule,
     campaign_session,
@@ -15,6 +15,7 @@ use crate::campaigns::{
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
+use crate::narration_screen::NOTHING_NARRATED;
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::served::{self, ChatLocation, ServerAddress};
@@ -110,6 +111,15 @@ impl CampaignDesk<'_> {
             }
             Campaign::Artifacts { campaign } => return self.print_artifacts(&campaign.id).await,
             Campaign::Log { campaign } => return self.print_log(&campaign.id).await,
+            // Narration is held by the process that runs the campaign, and by no other one.
+            Campaign::Narrate { campaign } => {
+                self.find(&campaign.id).await?;
+                match self.as_json {
+                    true => json::print_json(&mut self.screen, &json!({ "items": [], "enabled": false }))?,
+                    false => self.screen.write_line(NOTHING_NARRATED)?,
+                }
+                return Ok(COMPLETED);
+            }
             Campaign::Schedule { campaign, cron, zone, skip_missed, command } => {
                 let missed = if skip_missed { MissedRuns::Skip } else { MissedRuns::Once };
                 let new = NewSchedule { expression: cron, zone, missed, command };

@@ -30,6 +30,9 @@ impl ServedChat {
         if let Campaign::Schedule { .. } | Campaign::Unschedule { .. } = args {
             return self.change_schedules(&id, (args, as_json)).await;
         }
+        if let Campaign::Narrate { .. } = args {
+            return self.narrate_campaign(&id, as_json).await;
+        }
         let detail = match args {
             Campaign::New { demo: true, .. } => {
                 let why =
@@ -85,6 +88,18 @@ impl ServedChat {
         };
         print_detail(&detail, as_json)?;
         Ok(if is_run { exit_code_of_phase(detail.status) } else { COMPLETED })
+    }
+
+    /// Prints the narration of a campaign that the server holds.
+    async fn narrate_campaign(&self, id: &str, as_json: bool) -> Result<u8> {
+        let mut screen = TerminalOutput::standard_output();
+        // One that there is not is told, and not shown as silent.
+        let session = self.campaigns.fetch_campaign(id).await?.session;
+        match as_json {
+            true => json::print_json(&mut screen, &self.client.list_narration(&session, None).await?)?,
+            false => self.show_narration(&session, &mut screen).await?,
+        }
+        Ok(COMPLETED)
     }
 
     /// Finds a campaign by its id, or by the beginning of it where only one begins so.

@@ -142,7 +142,14 @@ fn a_server_runs_the_campaign_and_a_person_decides_beside_it() {
     let board = wait_for(&home, &id, |board| board["status"] == "completed");
     assert_eq!(board["progress"].as_array().map(Vec::len), Some(2));
     assert_eq!(run(&home, &["run", &id]).0, 0);
+    let (code, told) = run(&home, &["narrate", &id]);
+    assert!(code == 0 && told.contains("version 1 of the plan") && told.contains("send_message"), "{told}");
+    let narrated = run_json(&home, &["narrate", &id]);
+    assert!(narrated["items"].as_array().is_some_and(|items| items.len() > 5), "{narrated}");
     server.stop();
+    // It was held by the server, and the campaign is as it was.
+    assert!(run(&home, &["narrate", &id]).1.contains("nothing is narrated"));
+    assert_eq!(run_json(&home, &["show", &id])["status"], "completed");
 }
 
 // Beside a server every command works as it does over the file, also with the beginning of an id.

@@ -1,6 +1,10 @@
 //! Campaigns of shells: begun by a template, shown by their id, decided by tokens.
 
 use serde_json::{Value, json};
+use singletree_durable::{
+    Batch, InvocationId, Journal, MemoryStore, RowMutation, SessionId, SessionKey, TenantId, TurnRow,
+    TurnRowQuery,
+};
 
 use super::asking::{Shell, error, message, option, question, texts, with_id};
 use crate::campaigns::{World, story_plan};
@@ -86,4 +90,25 @@ async fn a_run_that_is_no_campaign_stays_an_invocation_and_an_unknown_one_is_unk
     // A server without campaigns has no templates.
     let rig = Rig::start().await;
     assert_eq!(error(&Shell::of(&rig).ask(&begin(None)).await).0, "invalid_request");
+}
+
+// Invocations have ids of their own; one that another program has stored may be that of a campaign.
+#[tokio::test]
+async fn a_run_id_of_a_campaign_and_an_invocation_is_refused() {
+    let store = MemoryStore::new();
+    let rig = Rig::builder().campaigns(story_plan()).start_on(store.clone()).await;
+    let shell = Shell::of(&rig);
+    let id = run_id(&shell.ask(&begin(None)).await);
+    shell.say("s", "say hello").await;
+    let key = |session: &str| SessionKey::new(TenantId::single(), SessionId::parse(session).unwrap());
+    let said = store.read_session(&key("s")).await.unwrap().unwrap();
+    let turns = store.read_turns(&key("s"), &TurnRowQuery::From { no: 0, limit: 1 }).await.unwrap();
+    let other = key("other");
+    let fence = store.acquire(&other).await.unwrap().fence;
+    let turn = TurnRow { invocation: InvocationId::parse(&id).unwrap(), fence, ..turns[0].clone() };
+    let mut batch = Batch::new(other, fence);
+    batch.puts = vec![RowMutation::Head(said.head), RowMutation::Turn(turn)];
+    store.apply(batch).await.unwrap();
+    let refused = error(&shell.ask(&show(&id)).await);
+    assert_eq!(refused, ("invalid_request".into(), Some("context.continuation.run_id".into())));
 }
