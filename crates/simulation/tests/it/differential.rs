@@ -56,8 +56,8 @@ async fn replay(mut store: Replayed, log: &[LandedWrite]) -> Replayed {
             }
             LandedWrite::Batch(batch, answer) => (batch, answer),
         };
-        // A statement of a dead process comes under a fence of before.
-        let is_late = *answer == Some("store_fenced");
+        // A statement of a dead process comes under a fence of before; the next process may hold the session already.
+        let is_late = matches!(*answer, Some("store_fenced" | "store_lease_lost"));
         let fence = match fences.get(&batch.key) {
             _ if is_late => FencingToken(0),
             Some(fence) => *fence,
