@@ -28,6 +28,7 @@ pub(crate) use simulation::Sim;
 pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;
+use crate::store_url::StoreUrl;
 use crate::who::Who;
 
 /// Durable chat in a terminal: conversations that never lose a turn.
@@ -143,6 +144,12 @@ pub(crate) struct Db {
     /// The database; by default singletree/singletree.db in your data folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) db: Option<PathBuf>,
+    /// Instead of a file: a PostgreSQL database, as postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "URL", conflicts_with = "db")]
+    pub(crate) store: Option<StoreUrl>,
+    /// The environment variable that holds the address of the PostgreSQL database, with its password.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["db", "store"])]
+    pub(crate) store_env: Option<String>,
 }
 
 /// Where the conversations are, and how to print.

@@ -73,12 +73,12 @@ pub(crate) enum Error {
     #[error("{}", _0.diagnostic)]
     Refused(Box<ErroredTurn>),
     /// An answer found nothing that waits for it.
-    #[error("{}; looked in {}", turn.diagnostic, db.display())]
+    #[error("{}; looked in {db}", turn.diagnostic)]
     Unawaited {
         /// Why it was refused.
         turn: Box<ErroredTurn>,
-        /// Where was looked.
-        db: PathBuf,
+        /// The database in which was looked.
+        db: String,
     },
     /// The document to import cannot be read.
     #[error("the document is not a session")]

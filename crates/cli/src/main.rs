@@ -6,6 +6,7 @@
 mod args;
 mod artifact_shelf;
 mod campaigns;
+mod conversation_store;
 mod erasure_log;
 mod error;
 mod exit;
@@ -19,6 +20,7 @@ mod print;
 mod served;
 mod serving;
 mod shell_word;
+mod store_url;
 mod system;
 mod usage;
 mod who;

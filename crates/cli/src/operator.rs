@@ -7,6 +7,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -15,10 +16,13 @@ use singletree::http::{HttpClient, HttpLimits, HttpRequest, Method, Secret, Tran
 use singletree_protocol::native::ErrorBody;
 
 use crate::error::{Error, Result};
-use crate::place::{DatabaseLocation, write_private_file};
+use crate::place::{DatabaseLocation, DatabaseName, write_private_file};
 
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES: u64 = 8 << 20;
+
+/// How long a server of this machine may take to take a connection.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
 
 /// The content of the file that a server leaves beside its database.
 #[derive(Serialize, Deserialize)]
@@ -32,7 +36,10 @@ struct OperatorFileContent {
 
 /// The file of a server that runs; gone with it.
 #[derive(Debug)]
-pub(crate) struct OperatorFile(std::path::PathBuf);
+pub(crate) struct OperatorFile {
+    path: std::path::PathBuf,
+    line: String,
+}
 
 impl OperatorFile {
     /// Leaves where a server is, and with which key its operator is known.
@@ -50,14 +57,17 @@ impl OperatorFile {
             path: path.clone(),
             source,
         })?;
-        Ok(Self(path))
+        Ok(Self { path, line })
     }
 }
 
 impl Drop for OperatorFile {
     fn drop(&mut self) {
-        // One that is left says nothing: its key died with its server.
-        fs::remove_file(&self.0).unwrap_or_default();
+        // Another server over the same PostgreSQL database may have replaced it.
+        if fs::read_to_string(&self.path).is_ok_and(|line| line.trim_end() == self.line) {
+            // One that is left says nothing: its key died with its server.
+            fs::remove_file(&self.path).unwrap_or_default();
+        }
     }
 }
 
@@ -123,6 +133,19 @@ impl OperatorClient {
 /// Returns where the server is that says that it has a database open.
 pub(crate) fn find_server_url(place: &DatabaseLocation) -> Option<String> {
     Some(read_operator_file(&place.operator_file_path())?.url)
+}
+
+/// Returns where the server is that this user has started here over a PostgreSQL database, if it takes connections. Such a
+/// database takes writes beside a server, but not to sessions that the server holds.
+pub(crate) async fn find_shared_server_url(place: &DatabaseLocation) -> Option<String> {
+    let url = match place.name() {
+        DatabaseName::File(_) => return None,
+        DatabaseName::Postgres(_) => find_server_url(place)?,
+    };
+    let at: SocketAddr = url.strip_prefix("http://")?.parse().ok()?;
+    let connecting = tokio::net::TcpStream::connect(at);
+    // The file may be left from a server that was killed.
+    tokio::time::timeout(CONNECT_TIME, connecting).await.ok()?.ok().map(|_| url)
 }
 
 fn read_operator_file(path: &Path) -> Option<OperatorFileContent> {

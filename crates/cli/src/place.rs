@@ -7,31 +7,57 @@ use std::path::{Path, PathBuf};
 
 use singletree::durable::SessionId;
 
+use crate::args::Db;
 use crate::error::{Error, Result};
 use crate::shell_word::quote_shell_word;
+use crate::store_url::StoreUrl;
+use crate::who::read_env_variable;
 
 /// A database and its neighbours.
 #[derive(Debug, Clone)]
 pub(crate) struct DatabaseLocation {
-    db: PathBuf,
-    /// As somebody named it.
-    named: Option<PathBuf>,
+    name: DatabaseName,
+    /// The path beside which the other files are: that of the database, where it is a file.
+    base: PathBuf,
+    /// The option that named it, for other commands.
+    option: String,
+}
+
+/// Which database it is.
+#[derive(Debug, Clone)]
+pub(crate) enum DatabaseName {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A PostgreSQL database.
+    Postgres(StoreUrl),
 }
 
 impl DatabaseLocation {
-    /// Finds the database: the one that is named, or that of the user's data folder.
+    /// Finds the database that the options name, or that of the user's data folder.
+    pub(crate) fn from_options(options: &Db) -> Result<Self> {
+        let url = match (&options.store, &options.store_env) {
+            (Some(url), _) => url.clone(),
+            (None, Some(name)) => read_store_variable(name)?,
+            (None, None) => return Self::from_path_or_default(options.db.as_deref()),
+        };
+        let option = match &options.store_env {
+            Some(name) => format!(" --store-env {}", quote_shell_word(name)),
+            None => format!(" --store {}", quote_shell_word(url.shown())),
+        };
+        let base = find_data_folder()?.join(url.file_name());
+        Ok(Self { name: DatabaseName::Postgres(url), base, option })
+    }
+
+    /// Finds a database that is a file: the one that is named, or that of the user's data folder.
     pub(crate) fn from_path_or_default(db: Option<&Path>) -> Result<Self> {
-        let named = db.map(Path::to_owned);
+        let named = |db: &Path| format!(" --db {}", quote_shell_word(&db.display().to_string()));
+        let option = db.map(named).unwrap_or_default();
         let db = match db {
             Some(db) => db.to_owned(),
-            None => {
-                let data = dirs::data_dir()
-                    .ok_or_else(|| Error::Usage("there is no data folder here; name a --db".to_owned()))?;
-                data.join("singletree").join("singletree.db")
-            }
+            None => find_data_folder()?.join("singletree.db"),
         };
         match std::path::absolute(&db) {
-            Ok(db) => Ok(Self { db, named }),
+            Ok(db) => Ok(Self { name: DatabaseName::File(db.clone()), base: db, option }),
             Err(source) => Err(Error::Place { doing: "find", path: db, source }),
         }
     }
@@ -53,15 +79,40 @@ impl DatabaseLocation {
         })
     }
 
-    /// Returns the database.
-    pub(crate) fn database_path(&self) -> &Path {
-        &self.db
+    /// Returns which database it is.
+    pub(crate) fn name(&self) -> &DatabaseName {
+        &self.name
+    }
+
+    /// Returns the path of the database, for commands that only know files.
+    ///
+    /// # Errors
+    /// `usage` for a PostgreSQL database, with `instead` as the advice.
+    pub(crate) fn require_file(&self, instead: &str) -> Result<&Path> {
+        match &self.name {
+            DatabaseName::File(file) => Ok(file),
+            DatabaseName::Postgres(_) => {
+                Err(Error::Usage(format!("this command takes no --store; {instead}")))
+            }
+        }
+    }
+
+    /// Returns the path whose disk and size are measured. There is nothing at it for a PostgreSQL database.
+    pub(crate) fn measured_path(&self) -> &Path {
+        &self.base
+    }
+
+    /// Returns the name of the database for people, without its password.
+    pub(crate) fn shown_name(&self) -> String {
+        match &self.name {
+            DatabaseName::File(file) => file.display().to_string(),
+            DatabaseName::Postgres(url) => url.shown().to_owned(),
+        }
     }
 
     /// Returns the option to add to a command so that it uses the same database: nothing where no database was named.
     pub(crate) fn database_option(&self) -> String {
-        let option = |it: &PathBuf| format!(" --db {}", quote_shell_word(&it.display().to_string()));
-        self.named.as_ref().map(option).unwrap_or_default()
+        self.option.clone()
     }
 
     /// Returns the file of the lines that were typed.
@@ -110,17 +161,33 @@ impl DatabaseLocation {
         }
     }
 
-    /// Returns the folder of the database.
+    /// Returns the folder of the database, or of the files that belong to it.
     pub(crate) fn database_folder(&self) -> &Path {
-        self.db.parent().unwrap_or(&self.db)
+        self.base.parent().unwrap_or(&self.base)
     }
 
     fn path_beside(&self, ending: &str) -> PathBuf {
-        let mut name = OsString::from(&self.db);
+        let mut name = OsString::from(&self.base);
         name.push(".");
         name.push(ending);
         name.into()
     }
+}
+
+/// Returns the folder of this user's data.
+fn find_data_folder() -> Result<PathBuf> {
+    let data = dirs::data_dir()
+        .ok_or_else(|| Error::Usage("there is no data folder here; name a --db".to_owned()))?;
+    Ok(data.join("singletree"))
+}
+
+/// Reads the address of a database from the environment.
+fn read_store_variable(name: &str) -> Result<StoreUrl> {
+    let missing = || Error::Usage("the variable that --store-env names is not set".to_owned());
+    let text = read_env_variable(name).filter(|text| !text.trim().is_empty()).ok_or_else(missing)?;
+    text.trim()
+        .parse()
+        .map_err(|error| Error::Usage(format!("the variable that --store-env names is {error}")))
 }
 
 /// Puts a line into a file that only this user can read, whole or not at all.

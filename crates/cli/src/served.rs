@@ -80,6 +80,9 @@ pub(crate) async fn locate_chat(
         let again = format!(" --url {}", quote_shell_word(url));
         return Ok(ChatLocation::There(ServedChat::for_server_url(url, key, again)?));
     }
+    if let Some(url) = operator::find_shared_server_url(place).await {
+        return Ok(ChatLocation::There(ServedChat::for_server_url(&url, key, place.database_option())?));
+    }
     match open.await {
         Ok(workspace) => Ok(ChatLocation::Here(Box::new(workspace))),
         Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use singletree::Chat;
 use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, ServingSettings, TokenSettings};
 use singletree::controller::{ControllerBuilder, ControllerParts};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
 use singletree::harness::{BlobLimits, Blobs, ChatBuilder, NoticeSettings, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
-use singletree::{Chat, SqliteStore};
 use singletree_server::{
     AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerBuilder, ServerLimits,
     Telemetry, TenantQuotas, TokenPolicy, Webhook,
@@ -17,13 +17,13 @@ use singletree_server::{
 
 use crate::args::{Serve, Switch};
 use crate::campaigns::begin_controller;
+use crate::conversation_store::ConversationStore;
 use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::DatabaseLocation;
 use crate::system::{ServerUsage, limit_connections, raise_descriptor_limit};
 use crate::who::AgentSelection;
-use crate::wire::open_writable_store;
 
 /// Where a server listens of which nothing is said.
 const LISTEN: &str = "127.0.0.1:8787";
@@ -52,7 +52,7 @@ pub(crate) struct ConfiguredServer {
     pub(crate) about: Option<String>,
     /// Whether everybody is asked for a key.
     pub(crate) asks: bool,
-    store: SqliteStore,
+    store: ConversationStore,
 }
 
 impl ConfiguredServer {
@@ -64,7 +64,7 @@ impl ConfiguredServer {
     ) -> Result<Self> {
         let (log, telemetry) = start_error_log(&cast.serving, &cast.redactor)?;
         let descriptor_limit = raise_descriptor_limit();
-        let store = open_writable_store(place, "serve").await?;
+        let store = ConversationStore::open_writable(place, "serve").await?;
         let cast = cast.build_over_store(&store, build_unoffered_logger(&telemetry))?;
         Self::build_over_store((place, args), cast, (telemetry, log, descriptor_limit), store)
     }
@@ -89,7 +89,7 @@ impl ConfiguredServer {
         (place, args): (&DatabaseLocation, &Serve),
         cast: AgentSelection,
         (telemetry, log, descriptor_limit): (Telemetry, Option<Arc<ErrorLog>>, Option<u64>),
-        store: SqliteStore,
+        store: ConversationStore,
     ) -> Result<Self> {
         let AgentSelection {
             agents,
@@ -138,7 +138,7 @@ impl ConfiguredServer {
             .access_policy(build_access_policy(&serving, asks))
             .telemetry(telemetry.clone())
             .revocation_log(Arc::new(ErasureLog(store.clone())))
-            .system_probe(Arc::new(ServerUsage::new(place.database_path(), descriptor_limit, log)))
+            .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         let listen = args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned());

@@ -17,9 +17,10 @@ use singletree::harness::{Limits, Retention};
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
 use singletree::tools::{NoteStore, OutboxStore, UnavailableStore};
-use singletree::{Agent, GraphAgent, SqliteStore};
+use singletree::{Agent, GraphAgent};
 use singletree_server::Environments;
 
+use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::shell_word::quote_shell_word;
 
@@ -174,7 +175,11 @@ impl AgentSelection {
     /// Builds the agents over a database: their models are shown the artifacts that people approved there, and their
     /// tools keep notes and messages in it. That there are agents was checked before the database was opened.
     /// `unoffered` is told of tools that the agents do not have.
-    pub(crate) fn build_over_store(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
+    pub(crate) fn build_over_store(
+        mut self,
+        store: &ConversationStore,
+        unoffered: OnUnoffered,
+    ) -> Result<Self> {
         let documents = build_tool_documents(store);
         let artifacts = Arc::new(Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock)));
         (self.agents, self.resources) = match self.made_of.take() {
@@ -233,12 +238,12 @@ impl AgentSelection {
 }
 
 /// Keeps notes and messages of tools in a database.
-pub(crate) fn build_tool_documents(store: &SqliteStore) -> Arc<ToolDocuments> {
+pub(crate) fn build_tool_documents(store: &ConversationStore) -> Arc<ToolDocuments> {
     Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)))
 }
 
 /// Keeps definitions of MCP servers in a database.
-pub(crate) fn build_definition_pins(store: &SqliteStore) -> DocumentPins {
+pub(crate) fn build_definition_pins(store: &ConversationStore) -> DocumentPins {
     DocumentPins::new(Arc::new(store.clone()))
 }
 

@@ -11,11 +11,12 @@ use singletree::engine::{GraphOutline, IdGenerator, RandomIds, SystemClock};
 use singletree::harness;
 use singletree::harness::TurnPromptPolicy;
 use singletree::http::Redactor;
-use singletree::{Blobs, Chat, GraphAgent, SqliteStore};
+use singletree::{Blobs, Chat, GraphAgent};
 
 use crate::args::PolicyName;
 use crate::ask::AnswerInstructions;
 use crate::campaigns::begin_controller;
+use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::narration_screen::{PIECES_MAX, TerminalNarration};
 use crate::place::DatabaseLocation;
@@ -43,7 +44,7 @@ pub(crate) struct Workspace {
     pub(crate) artifacts: Artifacts,
     /// What was narrated since it was opened.
     pub(crate) narration: TerminalNarration,
-    pub(crate) store: SqliteStore,
+    pub(crate) store: ConversationStore,
 }
 
 impl Workspace {
@@ -62,13 +63,17 @@ impl Workspace {
 
     /// Opens the database for reading, beside a writer or alone.
     pub(crate) async fn open_read_only(place: &DatabaseLocation) -> Result<Self> {
-        Self::build_over_store(AgentSelection::with_demo_agent()?, open_read_only_store(place).await?, place)
+        Self::build_over_store(
+            AgentSelection::with_demo_agent()?,
+            ConversationStore::open_read_only(place).await?,
+            place,
+        )
     }
 
     /// As [`Workspace::open_read_only`], for commands that show which agents could go on. A wrong file does not fail the command
     /// unless it was named on the command line.
     pub(crate) async fn open_read_only_with_agents(place: &DatabaseLocation, who: &Who) -> Result<Self> {
-        let store = open_read_only_store(place).await?;
+        let store = ConversationStore::open_read_only(place).await?;
         match AgentSelection::from_arguments(who).await {
             Ok(cast) => Self::build_over_store(AgentSelection { notify: Vec::new(), ..cast }, store, place),
             Err(Error::Config(_)) if who.config.is_none() => {
@@ -80,10 +85,14 @@ impl Workspace {
     }
 
     async fn open_writable(place: &DatabaseLocation, cast: AgentSelection, command: &str) -> Result<Self> {
-        Self::build_over_store(cast, open_writable_store(place, command).await?, place)
+        Self::build_over_store(cast, ConversationStore::open_writable(place, command).await?, place)
     }
 
-    fn build_over_store(cast: AgentSelection, store: SqliteStore, place: &DatabaseLocation) -> Result<Self> {
+    fn build_over_store(
+        cast: AgentSelection,
+        store: ConversationStore,
+        place: &DatabaseLocation,
+    ) -> Result<Self> {
         let unoffered = build_unoffered_warner(cast.redactor.clone());
         let AgentSelection {
             agents,
@@ -200,25 +209,12 @@ impl Workspace {
     }
 }
 
-/// Opens a database for writing, and creates it if it does not exist; a second process is refused, with `command` in
-/// its error.
-pub(crate) async fn open_writable_store(place: &DatabaseLocation, command: &str) -> Result<SqliteStore> {
-    place.create_folder()?;
-    let options =
-        SqliteStore::options(place.database_path()).list_erasures().command(format!("singletree {command}"));
-    options.open().await.map_err(|source| Error::Open { source })
-}
-
 /// Says on the standard error which tools the agents do not have: the standard output is the conversation's alone.
 fn build_unoffered_warner(redactor: Redactor) -> OnUnoffered {
     Arc::new(move |it| {
         // Where nobody reads, nobody can be told.
         TerminalOutput::standard_error().write_warning(&redactor.redact(&it.to_string())).unwrap_or_default();
     })
-}
-
-async fn open_read_only_store(place: &DatabaseLocation) -> Result<SqliteStore> {
-    SqliteStore::open_read_only(place.database_path()).await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.

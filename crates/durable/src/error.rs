@@ -92,6 +92,14 @@ pub enum Error {
         /// The format that this version knows.
         known: String,
     },
+    /// The store acknowledges commits before they are durable: a crash would lose acknowledged work. It is not opened.
+    #[error("the store acknowledges commits that a crash would lose: {setting} is {value}")]
+    NotDurable {
+        /// The setting of the store.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// Another process has the store open for writing.
     #[error("the store is in use by process {pid}: {command}")]
     Locked {
@@ -129,6 +137,7 @@ impl Error {
             Self::Displaced => "store_displaced",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Format { .. } => "store_format_unsupported",
+            Self::NotDurable { .. } => "store_not_durable",
             Self::Locked { .. } => "store_locked",
             Self::Closed => "store_closed",
         }

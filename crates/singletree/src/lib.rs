@@ -88,6 +88,8 @@ pub use singletree_narration as narration;
 pub use singletree_prompts as prompts;
 #[cfg(feature = "providers")]
 pub use singletree_providers as providers;
+#[cfg(feature = "postgres")]
+pub use singletree_store_postgres as store_postgres;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 
@@ -103,5 +105,7 @@ pub use singletree_harness::{
 };
 pub use singletree_llm::ChatMessage;
 pub use singletree_macros::{State, tool};
+#[cfg(feature = "postgres")]
+pub use singletree_store_postgres::{PostgresOptions, PostgresStore};
 pub use singletree_store_sqlite::{Damage, ErasedName, ErasureList, SqliteStore};
 pub use singletree_tools::{Effect, ToolContext};

@@ -27,6 +27,15 @@ pub(crate) fn bind<T: ToSql + Sync>(value: &T, kind: Type) -> Parameter<'_> {
     (value, kind)
 }
 
+/// What the connections may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DatabaseAccess {
+    /// They read and write.
+    Write,
+    /// They only read: the database refuses their writes.
+    Read,
+}
+
 /// The connections to one database.
 #[derive(Debug)]
 pub(crate) struct Database {
@@ -41,7 +50,7 @@ pub(crate) type StatementResult<T> = std::result::Result<T, StatementFailure>;
 impl Database {
     /// Prepares connections; none is made yet.
     pub(crate) fn new(
-        url: &str,
+        (url, access): (&str, DatabaseAccess),
         connections: usize,
         timer: Arc<dyn Timer>,
         statement_time: Duration,
@@ -53,6 +62,10 @@ impl Database {
             .keepalives_idle(KEEPALIVE)
             .tcp_user_timeout(KEEPALIVE * 4)
             .application_name("singletree");
+        if access == DatabaseAccess::Read {
+            let named = config.get_options().unwrap_or_default().to_owned();
+            config.options(format!("{named} -c default_transaction_read_only=on").trim_start());
+        }
         let manager = Manager::from_config(
             config,
             Encryption::from_system_trust()?,

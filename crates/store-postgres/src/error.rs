@@ -42,6 +42,8 @@ impl StatementFailure {
             class if class.starts_with("22") || class.starts_with("23") => {
                 Self::Refused(database.message().to_owned())
             }
+            // The handle was opened for reading.
+            _ if code == SqlState::READ_ONLY_SQL_TRANSACTION => Self::Failed(Error::Closed),
             _ if code == SqlState::DISK_FULL => Self::Failed(Error::Full { doing, source: error.into() }),
             _ => Self::Failed(Error::Unavailable { doing, source: error.into() }),
         }

@@ -19,7 +19,7 @@ const DOING: &str = "migrate its schema";
 /// Makes or migrates the schema in one transaction, and returns the epoch of the log.
 pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
     let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
-    let known = i32::try_from(STEPS.len()).expect("there are only as many versions as people wrote");
+    let known = known_version();
     let change = client.transaction().await.map_err(failed)?;
     change.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(failed)?;
     let exists: bool = change
@@ -32,8 +32,7 @@ pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
         false => 0,
     };
     if version > known {
-        let (found, known) = (format!("version {version}"), format!("version {known}"));
-        return Err(Error::Format { found, known });
+        return Err(unknown_version_error(version));
     }
     if version < known {
         change.batch_execute("CREATE SCHEMA IF NOT EXISTS singletree").await.map_err(failed)?;
@@ -48,15 +47,37 @@ pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
     Ok(epoch)
 }
 
+/// Checks that the schema is there in the version that this store knows, and returns the epoch of the log.
+pub(crate) async fn check_schema(client: &Object) -> Result<String> {
+    const DOING: &str = "read its schema";
+    let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
+    let exists = client.query_one("SELECT to_regclass('singletree.meta') IS NOT NULL", &[]).await;
+    if !exists.map_err(failed)?.get::<_, bool>(0) {
+        return Err(unavailable_error(DOING, "no server has used this database yet"));
+    }
+    let row =
+        client.query_one("SELECT version, log_epoch FROM singletree.meta", &[]).await.map_err(failed)?;
+    match row.get::<_, i32>(0) {
+        version if version == known_version() => Ok(row.get(1)),
+        version => Err(unknown_version_error(version)),
+    }
+}
+
+/// Returns the newest version of the schema.
+fn known_version() -> i32 {
+    i32::try_from(STEPS.len()).expect("there are only as many versions as people wrote")
+}
+
+fn unknown_version_error(found: i32) -> Error {
+    Error::Format { found: format!("version {found}"), known: format!("version {}", known_version()) }
+}
+
 /// Checks that an acknowledged commit is durable.
 pub(crate) async fn check_durability(client: &Object) -> Result<()> {
     let row = client.query_one("SHOW synchronous_commit", &[]).await;
     let setting: String = row.map_err(|error| unavailable_error("read its settings", error))?.get(0);
     match setting.as_str() {
-        "off" => Err(unavailable_error(
-            "keep what it acknowledges",
-            "synchronous_commit is off: a crash of the database would lose acknowledged commits",
-        )),
+        "off" => Err(Error::NotDurable { setting: "synchronous_commit", value: setting }),
         _ => Ok(()),
     }
 }

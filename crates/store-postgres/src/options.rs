@@ -76,12 +76,25 @@ impl PostgresOptions {
     /// process as an owner of sessions. It needs a tokio runtime, on which it also starts the heartbeat.
     ///
     /// # Errors
-    /// `store_unavailable` when the database cannot be reached, or acknowledges commits before they are durable
-    /// (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it.
+    /// `store_unavailable` when the database cannot be reached; `store_not_durable` when it acknowledges commits before
+    /// they are durable (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it.
     ///
     /// # Cancellation
     /// The schema may have been made; the process is registered or is not, until its lease ends.
     pub async fn open(self) -> Result<PostgresStore> {
         PostgresStore::open_with_options(self).await
+    }
+
+    /// Opens the database for reading: makes no schema, and registers no owner of sessions. Every write, and acquiring a
+    /// session, is answered with `store_closed`; the database itself refuses them.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the database cannot be reached or has no schema of this store;
+    /// `store_format_unsupported` when another version has written it.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn open_read_only(self) -> Result<PostgresStore> {
+        PostgresStore::open_for_reading(self).await
     }
 }

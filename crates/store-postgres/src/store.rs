@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
 
 use crate::PostgresOptions;
-use crate::database::{Database, bind};
+use crate::database::{Database, DatabaseAccess, bind};
 use crate::lease::HeldSessions;
-use crate::migration::{check_durability, migrate_schema};
+use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
 
 /// How long closing waits for writes on their way.
@@ -48,7 +48,8 @@ pub(crate) struct PostgresStoreInner {
 impl PostgresStore {
     pub(crate) async fn open_with_options(options: PostgresOptions) -> Result<Self> {
         let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
-        let database = Database::new(&url, connections, env.timer.clone(), statement_time)?;
+        let access = DatabaseAccess::Write;
+        let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
         let mut client = database.connect("open").await?;
         check_durability(&client).await?;
         let log_epoch = migrate_schema(&mut client).await?;
@@ -68,6 +69,25 @@ impl PostgresStore {
         let inner = Arc::new(inner);
         node::start_heartbeat(&inner);
         Ok(Self { inner })
+    }
+
+    pub(crate) async fn open_for_reading(options: PostgresOptions) -> Result<Self> {
+        let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
+        let access = DatabaseAccess::Read;
+        let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
+        let log_epoch = check_schema(&database.connect("open").await?).await?;
+        let inner = PostgresStoreInner {
+            database,
+            env,
+            log_epoch,
+            name: node,
+            address,
+            lease,
+            owner: AtomicI64::new(0),
+            held: Mutex::default(),
+            others: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Gives all sessions back, ends this handle among the owners, and closes the connections: later calls fail with

@@ -29,7 +29,7 @@ pub(crate) struct Serve {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Health {
     /// The server's address; by default that of the server that has the database open.
-    #[arg(long, value_name = "URL", conflicts_with = "db")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["db", "store", "store_env"])]
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) db: Db,
@@ -115,7 +115,7 @@ pub(crate) struct KeysOf {
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
     /// A server elsewhere, asked with a key that may `admin`.
-    #[arg(long, value_name = "URL", conflicts_with = "db", requires = "key_env")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["db", "store", "store_env"], requires = "key_env")]
     pub(crate) url: Option<String>,
     /// The environment variable of that key.
     #[arg(long, value_name = "NAME", requires = "url")]

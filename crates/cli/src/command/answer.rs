@@ -16,7 +16,7 @@ use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run_answer_command(args: Answer) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let open = Workspace::open_with_agents(&place, &args.who, "answer");
     let workspace = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(workspace) => *workspace,
@@ -51,7 +51,7 @@ async fn answer_in_workspace(args: Answer, place: &DatabaseLocation, workspace: 
 fn add_searched_database(error: Error, place: &DatabaseLocation) -> Error {
     match error {
         Error::Refused(turn) if turn.error_category == "harness_signal_correlation_failed" => {
-            Error::Unawaited { turn, db: place.database_path().to_owned() }
+            Error::Unawaited { turn, db: place.shown_name() }
         }
         other => other,
     }

@@ -13,7 +13,7 @@ use crate::wire::Workspace;
 /// Runs the command; those that only read do it beside a writer or alone.
 pub(crate) async fn run_artifacts_command(args: Artifacts) -> Result<u8> {
     let options = args.place_options();
-    let place = DatabaseLocation::from_path_or_default(options.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&options.common.db)?;
     let last = place.last_session().filter(|_| options.server.url.is_none());
     let missing = || Error::Usage("name a conversation by --session".to_owned());
     let session = options.session.clone().or(last).ok_or_else(missing)?;

@@ -13,13 +13,14 @@ use crate::print::TerminalOutput;
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run_backup_command(args: Backup) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
+    let database = place.require_file("copy a PostgreSQL database with pg_dump")?;
     if args.file.exists() {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(Error::Place { doing: "make the backup", path: args.file, source });
     }
     let failed = |source| Error::Open { source };
-    let store = SqliteStore::open_read_only(place.database_path()).await.map_err(failed)?;
+    let store = SqliteStore::open_read_only(database).await.map_err(failed)?;
     store.backup(&args.file).await.map_err(failed)?;
     store.close().await;
     let file = args.file.display().to_string();

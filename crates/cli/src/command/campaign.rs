@@ -46,7 +46,7 @@ struct CampaignDesk<'a> {
 /// Runs the command over the database; decisions beside a server that has it open are made at the server.
 pub(crate) async fn run_campaign_command(args: Campaign) -> Result<u8> {
     let options = args.options();
-    let place = DatabaseLocation::from_path_or_default(options.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&options.common.db)?;
     let (who, as_json) = (options.who.clone(), options.common.json);
     let is_demo = matches!(args, Campaign::New { demo: true, .. });
     let who = if is_demo { Who::default() } else { who };

@@ -13,7 +13,7 @@ use crate::wire::Workspace;
 
 /// Runs the command: it succeeds when the turn ended by it, or by an earlier one.
 pub(crate) async fn run_cancel_command(args: Cancel) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let open = Workspace::open_with_agents(&place, &args.who, "cancel");
     let workspace = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(workspace) => *workspace,

@@ -40,7 +40,7 @@ pub(super) struct TerminalConversation<'a> {
 
 /// Runs the command.
 pub(crate) async fn run_chat_command(args: args::Chat) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.db)?;
     let open = Workspace::open_with_agents(&place, &args.who, "chat");
     let workspace = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(workspace) => *workspace,
@@ -104,8 +104,7 @@ impl TerminalConversation<'_> {
         let screen = elsewhere.unwrap_or(&mut self.screen);
         screen
             .write_styled_line(TextStyle::Dim, &format!("singletree {}{hint}", env!("CARGO_PKG_VERSION")))?;
-        screen
-            .write_styled_line(TextStyle::Dim, &format!("database: {}", place.database_path().display()))?;
+        screen.write_styled_line(TextStyle::Dim, &format!("database: {}", place.shown_name()))?;
         if let Some(about) = about {
             screen.write_styled_line(TextStyle::Dim, &format!("agents:   {about}"))?;
         }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use singletree::Damage;
 use singletree::harness::{DoctorFinding, Examination, NoticeSettings, StoreDoctor};
-use singletree::{Damage, SqliteStore};
 use singletree_server::ServerLimits;
 
 use crate::args::Doctor;
+use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, UNREADABLE};
 use crate::json;
@@ -32,12 +33,11 @@ pub(crate) async fn run_doctor_command(args: Doctor) -> Result<u8> {
 }
 
 async fn examine_database(args: Doctor) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
-    let open = |source| Error::Open { source };
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     // Also before a repair: the doctor creates no database where none exists.
-    let store = SqliteStore::open_read_only(place.database_path()).await.map_err(open)?;
-    let damage = store.find_damage().await.map_err(open)?;
-    let unchecked = store.count_unchecked_rows().await.map_err(open)?;
+    let store = ConversationStore::open_read_only(&place).await?;
+    let damage = store.find_damage().await?;
+    let unchecked = store.count_unchecked_rows().await?;
     // A changed value does not stop the repair of everything else: a repair writes whole values only.
     let is_readable = damage.iter().all(|it| matches!(it, Damage::Changed(_)));
     let damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
@@ -46,8 +46,7 @@ async fn examine_database(args: Doctor) -> Result<u8> {
     let examination = if args.repair && is_readable {
         let records = RepairRecords::from_config(args.config.as_deref()).await?;
         store.close().await;
-        let options = SqliteStore::options(place.database_path()).command("singletree doctor --repair");
-        let store = options.open().await.map_err(open)?;
+        let store = ConversationStore::open_writable(&place, "doctor --repair").await?;
         let doctor = build_store_doctor(&store).notices(records.notices).audit(records.audit_kept);
         let repaired = doctor.repair().await;
         store.close().await;
@@ -66,7 +65,7 @@ async fn examine_database(args: Doctor) -> Result<u8> {
     Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
 }
 
-fn build_store_doctor(store: &SqliteStore) -> StoreDoctor {
+fn build_store_doctor(store: &ConversationStore) -> StoreDoctor {
     let store = Arc::new(store.clone());
     StoreDoctor::new(store.clone(), store)
 }

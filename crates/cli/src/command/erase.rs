@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use singletree::ErasedName;
 use singletree::durable::{JournalMaintenance, Result as StoreResult, SessionKey, SubjectId, TenantId};
 use singletree::engine::{Clock, SystemClock};
 use singletree::harness::{self, ErasureScope};
 use singletree::http::Redactor;
 use singletree::narration::NarrationOwner;
-use singletree::{ErasedName, SqliteStore};
 use singletree_server::NarrationLog;
 
 use crate::args::{Erase, Switch};
+use crate::conversation_store::ConversationStore;
 use crate::error::Result;
 use crate::exit::COMPLETED;
 use crate::json::{self, PrintedCommandEffect};
@@ -29,7 +30,7 @@ const PAGE: u64 = 256;
 
 /// Runs the command. It needs exclusive access to the database; running it again finishes an interrupted erasure.
 pub(crate) async fn run_erase_command(args: Erase) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     // An unreadable file is reported before anything is erased.
     let narration = open_narration_file(args.config.as_deref()).await?;
     let workspace = Workspace::open_without_agents(&place, "erase").await?;
@@ -99,7 +100,7 @@ async fn open_narration_file(config: Option<&Path>) -> Result<NarrationLog> {
 }
 
 /// Returns the tenants that have sessions, and the default tenant.
-pub(super) async fn read_all_tenants(store: &SqliteStore) -> StoreResult<BTreeSet<TenantId>> {
+pub(super) async fn read_all_tenants(store: &ConversationStore) -> StoreResult<BTreeSet<TenantId>> {
     let mut tenants = BTreeSet::from([TenantId::single()]);
     let mut past: Option<TenantId> = None;
     loop {

@@ -13,7 +13,7 @@ use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run_fork_command(args: Fork) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let fork = match served::locate_chat(&place, &args.server, Workspace::open_without_agents(&place, "fork"))
         .await?
     {

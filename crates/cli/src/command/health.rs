@@ -29,8 +29,8 @@ async fn check_server_ready(args: &Health) -> Result<()> {
         // The route asks nobody for a key.
         Some(url) => OperatorClient::new(url, Secret::new(""))?,
         None => {
-            let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
-            let nobody = || Error::Usage(format!("no server runs over {}", place.database_path().display()));
+            let place = DatabaseLocation::from_options(&args.db)?;
+            let nobody = || Error::Usage(format!("no server runs over {}", place.shown_name()));
             OperatorClient::find_for_database(&place)?.ok_or_else(nobody)?
         }
     };

@@ -17,7 +17,7 @@ use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
-use crate::operator::OperatorClient;
+use crate::operator::{OperatorClient, find_shared_server_url};
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::who::read_env_variable;
@@ -80,7 +80,12 @@ impl KeyringAccess {
         }
         let name = of.tenant.clone().unwrap_or_else(|| TenantId::single().to_string());
         let tenant = singletree_server::parse_tenant_name(&name)?;
-        let place = DatabaseLocation::from_path_or_default(of.common.db.db.as_deref())?;
+        let place = DatabaseLocation::from_options(&of.common.db)?;
+        if find_shared_server_url(&place).await.is_some()
+            && let Some(remote) = OperatorClient::find_for_database(&place)?
+        {
+            return Ok(Self::There { remote, tenant: Some(name) });
+        }
         match Workspace::open_without_agents(&place, "keys").await {
             Ok(workspace) => {
                 let documents = Arc::new(workspace.store.clone());

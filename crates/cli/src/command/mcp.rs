@@ -20,11 +20,8 @@ struct PrintedAcceptance<'a> {
 /// Runs the command.
 pub(crate) async fn run_mcp_command(args: Mcp) -> Result<u8> {
     let Mcp::Accept { server, common } = args;
-    let workspace = Workspace::open_without_agents(
-        &DatabaseLocation::from_path_or_default(common.db.db.as_deref())?,
-        "mcp",
-    )
-    .await?;
+    let workspace =
+        Workspace::open_without_agents(&DatabaseLocation::from_options(&common.db)?, "mcp").await?;
     let removed = build_definition_pins(&workspace.store).remove_pins(&server).await;
     workspace.close_gracefully().await;
     let tools = removed.map_err(|source| Error::Agent { source })?;

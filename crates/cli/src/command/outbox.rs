@@ -55,9 +55,7 @@ impl<'a> PrintedMessage<'a> {
 pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
     match args {
         Outbox::List { tenant, common } => {
-            let workspace =
-                Workspace::open_read_only(&DatabaseLocation::from_path_or_default(common.db.db.as_deref())?)
-                    .await?;
+            let workspace = Workspace::open_read_only(&DatabaseLocation::from_options(&common.db)?).await?;
             let tenant = parse_tenant_or_default(tenant)?;
             let waiting = build_tool_documents(&workspace.store)
                 .list_waiting_messages(&tenant, None, LISTED_MAX + 1)
@@ -69,9 +67,7 @@ pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
             print_message_list(&waiting, more, common.json)?;
         }
         Outbox::Show { id, tenant, common } => {
-            let workspace =
-                Workspace::open_read_only(&DatabaseLocation::from_path_or_default(common.db.db.as_deref())?)
-                    .await?;
+            let workspace = Workspace::open_read_only(&DatabaseLocation::from_options(&common.db)?).await?;
             let waiting = build_tool_documents(&workspace.store)
                 .find_waiting_message(&parse_tenant_or_default(tenant)?, &id)
                 .await;
@@ -81,11 +77,9 @@ pub(crate) async fn run_outbox_command(args: Outbox) -> Result<u8> {
             print_message(&waiting, common.json)?;
         }
         Outbox::Delivered { id, tenant, common } => {
-            let workspace = Workspace::open_without_agents(
-                &DatabaseLocation::from_path_or_default(common.db.db.as_deref())?,
-                "outbox",
-            )
-            .await?;
+            let workspace =
+                Workspace::open_without_agents(&DatabaseLocation::from_options(&common.db)?, "outbox")
+                    .await?;
             let delivered = build_tool_documents(&workspace.store)
                 .mark_delivered(&parse_tenant_or_default(tenant)?, &id)
                 .await;

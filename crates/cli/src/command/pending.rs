@@ -11,7 +11,7 @@ use crate::{ask, json};
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run_pending_command(args: Pending) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let who = Who { config: args.config, ..Who::default() };
     let workspace = Workspace::open_read_only_with_agents(&place, &who).await?;
     let waits = ask::list_pending_waits(&workspace.chat, args.session.as_deref()).await?;

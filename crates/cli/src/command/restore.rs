@@ -14,6 +14,7 @@ use singletree_server::{Keyring, ServerLimits};
 
 use super::erase::{BY, read_all_tenants};
 use crate::args::Restore;
+use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json::{self, PrintedCommandEffect};
@@ -29,21 +30,20 @@ const KEYS: u64 = 1000;
 /// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a
 /// draft, which the next one begins anew.
 pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
-    if place.database_path().exists() {
-        let writer =
-            SqliteStore::find_writer(place.database_path()).map_err(|source| Error::Open { source })?;
-        return Err(Error::DatabaseExists { path: place.database_path().to_owned(), writer });
+    let place = DatabaseLocation::from_options(&args.common.db)?;
+    let database = place.require_file("restore a PostgreSQL database with pg_restore")?;
+    if database.exists() {
+        let writer = SqliteStore::find_writer(database).map_err(|source| Error::Open { source })?;
+        return Err(Error::DatabaseExists { path: database.to_owned(), writer });
     }
     // A missing list beside a database is an empty one, but a named list must exist: without it, erased data returns.
     if let Some(missing) = args.erased.iter().find(|list| !list.exists()) {
         return Err(Error::Usage(format!("there is no list {}", missing.display())));
     }
     place.create_folder()?;
-    let draft = append_to_path(place.database_path(), ".restoring");
+    let draft = append_to_path(database, ".restoring");
     remove_draft_files(&draft)?;
-    let mut lists =
-        vec![ErasureList::path_beside(place.database_path()), ErasureList::path_beside(&args.file)];
+    let mut lists = vec![ErasureList::path_beside(database), ErasureList::path_beside(&args.file)];
     lists.extend(args.erased);
     let failed = |source| Error::Open { source };
     let lists: Vec<ErasureList> =
@@ -58,11 +58,11 @@ pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
     let applied = apply_erasures(&workspace, &lists).await;
     workspace.close_gracefully().await;
     let count = applied?;
-    publish_database(&draft, place.database_path()).map_err(|source| {
-        let path = place.database_path().to_owned();
+    publish_database(&draft, database).map_err(|source| {
+        let path = database.to_owned();
         Error::Place { doing: "put the restored database in the place of", path, source }
     })?;
-    let (file, mut screen) = (place.database_path().display().to_string(), TerminalOutput::standard_output());
+    let (file, mut screen) = (database.display().to_string(), TerminalOutput::standard_output());
     match args.common.json {
         true => json::print_json(&mut screen, &PrintedCommandEffect::Restored(&file))?,
         false => {
@@ -119,7 +119,7 @@ fn is_time_after(time: &str, at: Timestamp) -> bool {
 
 /// Lists the sessions of a tenant that were erased. One that was made under the name after that stays.
 async fn find_erased_sessions(
-    store: &SqliteStore,
+    store: &ConversationStore,
     tenant: &TenantId,
     erased_at: &impl Fn(ErasedName) -> Option<Timestamp>,
 ) -> Result<Vec<SessionKey>> {

@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs the command.
 pub(crate) async fn run_retain_command(args: Retain) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let age = args.days.map(|it| DAY.saturating_mul(it));
     let retention = Retention { turns: args.turns, events: args.events, age };
     let workspace = Workspace::open_without_agents(&place, "retain").await?;

@@ -14,7 +14,7 @@ use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run_retry_command(args: Retry) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let open = Workspace::open_with_agents(&place, &args.who, "retry");
     let workspace = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(workspace) => *workspace,

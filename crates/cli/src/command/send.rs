@@ -15,7 +15,7 @@ use crate::wire::Workspace;
 
 /// Runs the command.
 pub(crate) async fn run_send_command(args: Send) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common.db)?;
     let open = Workspace::open_with_agents(&place, &args.who, "send");
     let workspace = match served::locate_chat(&place, &args.server, open).await? {
         ChatLocation::Here(workspace) => *workspace,

@@ -71,7 +71,7 @@ struct ServerHandover {
 async fn serve_once(args: &Serve, handover: &mut ServerHandover) -> Result<ServingOutcome> {
     // From here on no signal kills without a word.
     let mut signals = ProcessSignals::new()?;
-    let place = DatabaseLocation::from_path_or_default(args.db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.db)?;
     // A wrong file is told before anything is made.
     let cast = match handover.configuration.take() {
         Some(loaded) => AgentSelection::from_configuration(loaded)?,
@@ -203,7 +203,7 @@ fn print_start_banner(served: &ConfiguredServer, place: &DatabaseLocation, at: S
     let say = "{\"content\": \"what time is it?\"}";
     let mut lines = vec![
         format!("answering: {about}"),
-        format!("database:  {}", place.database_path().display()),
+        format!("database:  {}", place.shown_name()),
         format!("the API:   {url}/docs"),
     ];
     if served.asks {

@@ -33,7 +33,7 @@ const PAGE: u64 = 256;
 
 /// Runs the command; those that only read do it beside a writer or alone.
 pub(crate) async fn run_sessions_command(args: Sessions) -> Result<u8> {
-    let place = DatabaseLocation::from_path_or_default(args.common_options().db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&args.common_options().db)?;
     let mut screen = TerminalOutput::standard_output();
     match args {
         Sessions::List { common } => {

@@ -15,7 +15,7 @@ use crate::wire::Workspace;
 pub(crate) async fn run_turn_command(args: Turn) -> Result<u8> {
     let Turn::Show { turn, session, format, json, db } = args;
     let format = if json { TurnFormat::Json } else { format };
-    let place = DatabaseLocation::from_path_or_default(db.db.as_deref())?;
+    let place = DatabaseLocation::from_options(&db)?;
     let workspace = Workspace::open_read_only(&place).await?;
     let turn = match turn {
         Some(turn) => turn,

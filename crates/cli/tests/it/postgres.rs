@@ -1,0 +1,115 @@
+//! The binary over a PostgreSQL database.
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::postgres_server::{PostgresServer, url_at};
+use crate::serving::Serving;
+
+/// How often a session of a killed process may be refused, one request after the other, until its lease has ended.
+const REFUSALS_MAX: u32 = 100_000;
+
+/// Returns the texts of a session, each with its author.
+fn read_texts(server: &Serving, session: &str) -> Vec<(String, String)> {
+    let answer = server.ask("GET", &format!("/v1/sessions/{session}/messages"), &Value::Null);
+    let items = answer["items"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let text = |message: &Value, key: &str| message[key].as_str().unwrap_or_default().to_owned();
+    items.iter().map(|message| (text(message, "role"), text(message, "content"))).collect()
+}
+
+fn say(server: &Serving, text: &str) -> Value {
+    server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": text }))
+}
+
+#[test]
+fn a_conversation_in_postgresql_is_whole_after_a_kill() {
+    let Some(postgres) = PostgresServer::start("a_conversation_in_postgresql_is_whole_after_a_kill") else {
+        return;
+    };
+    let (home, url) = (Home::new(), postgres.create_database("whole"));
+    let server = Serving::start(&home, &["--store", &url]);
+    let answer = say(&server, "what time is it?");
+    assert_eq!(answer["status"], "completed", "{answer}");
+    let before = read_texts(&server, "s");
+    assert!(before.len() >= 2, "{before:?}");
+    server.stop();
+    // Reading does not wait for the lease of the dead process.
+    let (code, shown) = home.json(&["sessions", "list", "--store", &url]);
+    assert_eq!((code, shown["sessions"].as_array().map(Vec::len)), (0, Some(1)), "{shown}");
+    let server = Serving::start(&home, &["--store", &url]);
+    assert_eq!(read_texts(&server, "s"), before);
+    let is_answered = (0..REFUSALS_MAX).any(|_| say(&server, "and now?")["status"] == "completed");
+    assert!(is_answered, "{}", say(&server, "and now?"));
+    let after = read_texts(&server, "s");
+    assert_eq!(after[..before.len()], before[..]);
+    assert_eq!(after.iter().filter(|(_, text)| text == "and now?").count(), 1, "{after:?}");
+    server.stop();
+    let ran = home.run(&["doctor", "--store", &url]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "1 sessions, 0 mended, 0 findings\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_command_beside_a_server_over_postgresql_goes_through_it() {
+    let Some(postgres) = PostgresServer::start("a_command_beside_a_server_over_postgresql_goes_through_it")
+    else {
+        return;
+    };
+    let (home, url) = (Home::new(), postgres.create_database("beside"));
+    let server = Serving::start(&home, &["--store", &url]);
+    assert_eq!(say(&server, "what time is it?")["status"], "completed");
+    // The session is the server's.
+    let (code, sent) = home.json(&["send", "and now?", "--session", "s", "--store", &url]);
+    assert_eq!((code, &sent["outcome"]), (0, &json!("completed")), "{sent}");
+    let ran = home.run(&["keys", "create", "--store", &url]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let texts = read_texts(&server, "s");
+    assert_eq!(texts.iter().filter(|(_, text)| text == "and now?").count(), 1, "{texts:?}");
+}
+
+#[test]
+fn a_postgresql_database_that_cannot_be_used_is_refused_by_category() {
+    let Some(postgres) =
+        PostgresServer::start("a_postgresql_database_that_cannot_be_used_is_refused_by_category")
+    else {
+        return;
+    };
+    let home = Home::new();
+    let refused = |url: &str, command: &[&str]| {
+        let ran = home.run(&[command, &["--store", url]].concat());
+        assert_eq!(ran.code, 4, "{ran:?}");
+        ran.err
+    };
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let nowhere = refused(&url_at(home.path(), "nowhere"), &serve);
+    assert!(nowhere.starts_with("error: store_unavailable: the database cannot be opened"), "{nowhere}");
+    let url = postgres.create_database("refused");
+    // A command that only reads makes no schema.
+    let empty = refused(&url, &["sessions", "list"]);
+    assert!(empty.contains("store_unavailable") && empty.contains("no server has used this"), "{empty}");
+    postgres.run_sql("postgres", "ALTER DATABASE refused SET synchronous_commit = off");
+    let volatile = refused(&url, &serve);
+    assert!(volatile.starts_with("error: store_not_durable: ") && volatile.contains("off"), "{volatile}");
+    postgres.run_sql("postgres", "ALTER DATABASE refused RESET synchronous_commit");
+    assert_eq!(home.run(&["keys", "list", "--store", &url]).code, 0);
+    postgres.run_sql("refused", "UPDATE singletree.meta SET version = 99");
+    for command in [&serve[..], &["sessions", "list"]] {
+        let newer = refused(&url, command);
+        assert!(newer.starts_with("error: store_format_unsupported: ") && newer.contains("99"), "{newer}");
+    }
+}
+
+#[test]
+fn an_address_of_another_kind_is_refused_and_its_password_is_told_nowhere() {
+    let home = Home::new();
+    let refuse = |arguments: &[&str]| {
+        let ran = home.run(arguments);
+        assert!(ran.code != 0 && !ran.err.contains("s3cret") && !ran.out.contains("s3cret"), "{ran:?}");
+        (ran.code, ran.err)
+    };
+    let (code, away) = refuse(&["keys", "list", "--store", "postgres://ann:s3cret@127.0.0.1:1/chat"]);
+    assert_eq!(code, 4, "{away}");
+    let (code, backup) = refuse(&["backup", "copy.db", "--store", "postgres://ann:s3cret@127.0.0.1:1/chat"]);
+    assert!(code == 2 && backup.contains("pg_dump"), "{backup}");
+    let (code, unset) = refuse(&["keys", "list", "--store-env", "NO_SUCH_VARIABLE"]);
+    assert!(code == 2 && unset.contains("--store-env"), "{unset}");
+}
