@@ -50,6 +50,11 @@ impl ConversationStore {
         opened.map_err(|source| Error::Open { source })
     }
 
+    /// Checks whether other processes may write to the database.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Records names in the list of erased data beside a file, which a restored backup is compared with. A PostgreSQL
     /// database has no such list: its backups are not made or restored here.
     pub(crate) async fn list_erased(&self, names: Vec<ErasedName>, at: Timestamp) -> Result<()> {

@@ -108,9 +108,8 @@ impl ConfiguredServer {
         let asks = args.auth || serving.key_required;
         let mut bounds = resolve_server_limits(&serving);
         bounds.connections = limit_connections(bounds.connections, descriptor_limit);
-        let documents = Arc::new(store.clone());
+        let (documents, clean) = (Arc::new(store.clone()), build_redact_function(&redactor));
         let narration = build_narration_log(args.narration, &serving, &redactor)?;
-        let clean = build_redact_function(&redactor);
         let campaigns = begin_controller(documents.clone(), resources, campaigns).redacting(clean.clone());
         let campaigns = build_campaign_parts(campaigns, &narration, &serving)?;
         let chat = agents
@@ -132,6 +131,7 @@ impl ConfiguredServer {
             .limits(bounds)
             .redactor(redactor.clone())
             .narration(narration)
+            .shared_store(store.is_shared())
             .fetch_transport(Arc::new(HttpClient::public_only(HttpLimits::fetching())?))
             .environments(environments)
             .webhooks(notify.iter().map(build_webhook).collect::<Result<Vec<_>>>()?)

@@ -72,6 +72,17 @@ pub enum Error {
         /// The fence of the batch.
         fence: FencingToken,
     },
+    /// Another process that lives holds the session. It gives the session back when it does not need it any more, or
+    /// loses it when its lease ends: the same call succeeds then.
+    #[error("session {} is held by {node}{}", key.session, format_address(address.as_deref()))]
+    HeldElsewhere {
+        /// The session.
+        key: SessionKey,
+        /// The name of the process among the owners of sessions.
+        node: String,
+        /// The address at which other processes reach it, if it has one.
+        address: Option<String>,
+    },
     /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until
     /// it is back.
     #[error("the file of the store was moved, deleted or replaced")]
@@ -113,6 +124,11 @@ pub enum Error {
     Closed,
 }
 
+/// Returns the part of a text that says where a process is.
+fn format_address(address: Option<&str>) -> String {
+    address.map(|address| format!(" at {address}")).unwrap_or_default()
+}
+
 impl Error {
     /// Checks whether the store decided against the write: it is certain that nothing of it was or will be written.
     #[must_use]
@@ -134,6 +150,7 @@ impl Error {
             Self::Full { .. } => "store_full",
             Self::Fenced { .. } => "store_fenced",
             Self::LeaseLost { .. } => "store_lease_lost",
+            Self::HeldElsewhere { .. } => "session_moving",
             Self::Displaced => "store_displaced",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Format { .. } => "store_format_unsupported",

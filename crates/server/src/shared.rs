@@ -45,6 +45,8 @@ pub(crate) struct ServerState {
     pub(crate) entropy: Arc<dyn RandomSource>,
     /// Removes secrets from texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// Whether other servers may use the same database.
+    pub(crate) is_store_shared: bool,
     /// Fetches from addresses that callers name; without it, nothing is fetched.
     pub(crate) fetch: Option<Arc<dyn Transport>>,
     /// The states that devices report while their requests are answered.

@@ -10,6 +10,8 @@ use tokio::time::sleep;
 
 use crate::shared::ServerState;
 
+/// The time between two looks for turns of servers that have died.
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// The time to wait before another attempt after the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The time between two deletions of expired documents.
@@ -24,7 +26,19 @@ pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
         sleep(AGAIN).await;
     }
     shared.ready.store(true, Ordering::Release);
-    tokio::join!(expire_documents(shared), run_campaigns(shared)).0
+    tokio::join!(expire_documents(shared), run_campaigns(shared), take_over_turns(shared)).0
+}
+
+/// Takes over the turns of other servers over the same database that have died, where there may be some.
+async fn take_over_turns(shared: &ServerState) -> Infallible {
+    if !shared.is_store_shared {
+        return pending().await;
+    }
+    loop {
+        sleep(SWEEP_EVERY).await;
+        // Turns that cannot be taken over now are taken over later.
+        drop(shared.chat.sweep().await);
+    }
 }
 
 /// Gives the campaigns of all tenants their cycles, until the future is dropped: then no further cycle begins.

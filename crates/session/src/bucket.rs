@@ -84,6 +84,7 @@ const RETRYABLE: &[&str] = &[
     "provider_timeout",
     "provider_unavailable",
     "server_quota_exceeded",
+    "session_moving",
     "session_write_conflict",
     "store_commit_unknown",
     "store_displaced",

@@ -9,6 +9,7 @@ use singletree_durable::{
     AcquiredSession, BoxFuture, Error, FencingToken, Result, SessionKey, SessionSnapshot,
 };
 use tokio::sync::oneshot;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::commit::{LONGEST_PAUSE, PAUSE};
@@ -196,8 +197,11 @@ impl PostgresStoreInner {
             match self.database.run_statement(SQL, &parameters, DOING).await {
                 Ok(rows) => {
                     let Some(row) = rows.first() else {
-                        let held = format!("session {} is held by a living owner", key.session);
-                        return Err(unavailable_error(DOING, held));
+                        match self.find_other_owner(key).await? {
+                            Some(held) => return Err(held),
+                            // It has ended since.
+                            None => continue,
+                        }
                     };
                     let mut held = self.lock_held();
                     if self.owner() == owner {
@@ -210,6 +214,19 @@ impl PostgresStoreInner {
             }
         }
         Err(unavailable_error(DOING, "the database could not be asked"))
+    }
+
+    /// Returns the error that names the other owner of a session; none where no other node has it.
+    async fn find_other_owner(&self, key: &SessionKey) -> Result<Option<Error>> {
+        let (tenant, session, owner) = (key.tenant.as_str(), key.session.as_str(), self.owner());
+        let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT), bind(&owner, Type::INT8)];
+        let sql = "SELECT n.name, n.address FROM singletree.lease l \
+            JOIN singletree.node n ON n.incarnation = l.owner \
+            WHERE l.tenant = $1 AND l.session = $2 AND l.owner <> $3";
+        let rows = self.database.read_rows(sql, &parameters).await?;
+        let to_error =
+            |row: &Row| Error::HeldElsewhere { key: key.clone(), node: row.get(0), address: row.get(1) };
+        Ok(rows.first().map(to_error))
     }
 
     /// Gives sessions back, after their writes in flight.

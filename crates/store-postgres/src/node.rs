@@ -15,7 +15,8 @@ const BEATS: u32 = 5;
 
 const DOING: &str = "renew its lease";
 
-/// The heartbeats of other nodes whose lease has ended by the database's clock.
+/// The last heartbeats of the other nodes. They are watched while their leases last, so that a takeover waits for one
+/// lease in all, not for another one after the end of the first.
 #[derive(Debug, Default)]
 pub(crate) struct DeadNodes {
     /// By the number of the owner: the beat, and since when it was seen unchanged, on this process's own clock.
@@ -23,10 +24,10 @@ pub(crate) struct DeadNodes {
 }
 
 impl DeadNodes {
-    /// Records what was read of the nodes whose lease has ended.
-    fn record_ended(&mut self, ended: impl Iterator<Item = (i64, i64)>, now: Duration) {
+    /// Records what was read of the other nodes.
+    fn record_beats(&mut self, beats: impl Iterator<Item = (i64, i64)>, now: Duration) {
         let before = std::mem::take(&mut self.seen);
-        self.seen = ended
+        self.seen = beats
             .map(|(owner, beat)| {
                 let same = before.get(&owner).filter(|(seen, _)| *seen == beat);
                 (owner, *same.unwrap_or(&(beat, now)))
@@ -34,9 +35,9 @@ impl DeadNodes {
             .collect();
     }
 
-    /// Returns the owners that count as dead, with their last beats: their lease has ended by the database's clock, and
-    /// they were silent for a whole lease by this process's own. So a step of the database's clock ends no lease of a
-    /// process that lives.
+    /// Returns the owners that were silent for a whole lease by this process's own clock, with their last beats. They count
+    /// as dead when their lease has also ended by the database's clock, which the statement checks that takes their sessions. So
+    /// a step of the database's clock ends no lease of a process that lives.
     pub(crate) fn find_dead(&self, lease: Duration, now: Duration) -> (Vec<i64>, Vec<i64>) {
         let silent = self.seen.iter().filter(|(_, (_, since))| now.saturating_sub(*since) >= lease);
         silent.map(|(owner, (beat, _))| (*owner, *beat)).unzip()
@@ -109,13 +110,12 @@ impl PostgresStoreInner {
         self.register_node().await
     }
 
-    /// Looks which other nodes are silent.
+    /// Reads the heartbeats of the other nodes.
     pub(crate) async fn watch_others(&self) -> Result<()> {
-        let sql = "SELECT incarnation, beat FROM singletree.node \
-            WHERE incarnation <> $1 AND alive_until < now()";
+        let sql = "SELECT incarnation, beat FROM singletree.node WHERE incarnation <> $1";
         let rows = self.database.read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
         let now = self.env.monotonic.elapsed_since_origin();
-        self.lock_others().record_ended(rows.iter().map(|row| (row.get(0), row.get(1))), now);
+        self.lock_others().record_beats(rows.iter().map(|row| (row.get(0), row.get(1))), now);
         Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! The binary over a PostgreSQL database.
 
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -8,6 +12,9 @@ use crate::serving::Serving;
 
 /// How often a session of a killed process may be refused, one request after the other, until its lease has ended.
 const REFUSALS_MAX: u32 = 100_000;
+
+/// A part of the reply of the slow agent.
+const REPLY: &str = "Word. ";
 
 /// Returns the texts of a session, each with its author.
 fn read_texts(server: &Serving, session: &str) -> Vec<(String, String)> {
@@ -46,6 +53,47 @@ fn a_conversation_in_postgresql_is_whole_after_a_kill() {
     server.stop();
     let ran = home.run(&["doctor", "--store", &url]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "1 sessions, 0 mended, 0 findings\n"), "{}", ran.err);
+}
+
+/// Serves an agent that takes two seconds for its reply.
+fn serve_slow_agent(home: &Home, url: &str) -> Serving {
+    let script = json!({ "model": "x", "rules": [{ "when": { "user": ["*"] },
+        "then": { "reply": REPLY.repeat(20), "delay_ms": 100 } }] });
+    fs::write(home.path().join("script.json"), script.to_string()).unwrap();
+    let agents =
+        "[models.m]\nwire = \"script\"\nfile = \"script.json\"\n\n[agents.a]\ninstructions = \"Answer.\"\n";
+    fs::write(home.path().join("singletree.toml"), agents).unwrap();
+    Serving::start_in(home, &["--store", url])
+}
+
+// INV-1, INV-2: one of two servers dies in the middle of a turn.
+#[test]
+fn a_turn_of_a_killed_server_is_finished_once_by_the_other_one() {
+    let test = "a_turn_of_a_killed_server_is_finished_once_by_the_other_one";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("two"));
+    let (one, two) = (serve_slow_agent(&home, &url), serve_slow_agent(&other, &url));
+    let stream = TcpStream::connect(one.url.trim_start_matches("http://")).unwrap();
+    let body = json!({ "content": "Hello." }).to_string();
+    let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
+    let head = "POST /v1/sessions/s/messages HTTP/1.1";
+    let request = format!(
+        "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    (&stream).write_all(request.as_bytes()).unwrap();
+    let mut told = BufReader::new(stream).lines();
+    assert!(told.any(|line| line.unwrap().contains("delta")), "the turn runs");
+    // The session is the first server's: the other one refuses to change it, and can read it.
+    let refused = say(&two, "Me too.");
+    assert_eq!(refused["error"]["category"], "session_moving", "{refused}");
+    assert!(refused["error"]["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{refused}");
+    one.stop();
+    let has_reply = || read_texts(&two, "s").iter().any(|(role, _)| role == "assistant");
+    assert!((0..REFUSALS_MAX).any(|_| has_reply()), "{:?}", read_texts(&two, "s"));
+    let expected = [("user", "Hello.".to_owned()), ("assistant", REPLY.repeat(20))];
+    assert_eq!(read_texts(&two, "s"), expected.map(|(role, text)| (role.to_owned(), text)));
+    assert_eq!(say(&two, "And now?")["status"], "completed");
+    assert_eq!(read_texts(&two, "s").len(), 4);
 }
 
 #[test]

@@ -249,6 +249,8 @@ impl ChatInner {
                 };
                 match self.ensure_session_ready(&loaded).await {
                     Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
+                    // Another process has taken it over, or does so now.
+                    Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } }) => {}
                     Err(error) => swept = swept.and(Err(error)),
                 }
             }

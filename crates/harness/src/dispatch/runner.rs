@@ -424,6 +424,8 @@ fn session_save_error(error: &Error) -> Error {
 /// A session that cannot be read is a failed load, whatever the store said (sessions §10).
 pub(crate) fn session_load_error(error: Error) -> Error {
     match error {
+        // Nothing is wrong with the session: its owner lives, and it is to be had there or later.
+        held @ Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } } => held,
         Error::Store { source } => singletree_engine::Error::SessionLoad { source: source.into() }.into(),
         other => other,
     }

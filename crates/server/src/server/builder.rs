@@ -43,6 +43,7 @@ pub struct ServerBuilder {
     access: AccessPolicy,
     telemetry: Telemetry,
     fetch: Option<Arc<dyn Transport>>,
+    is_store_shared: bool,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
     webhook_transport: Option<Arc<dyn Transport>>,
@@ -69,6 +70,7 @@ impl ServerBuilder {
             access: AccessPolicy::default(),
             telemetry: Telemetry::without_log(),
             fetch: None,
+            is_store_shared: false,
             environments: Arc::default(),
             webhooks: Vec::new(),
             webhook_transport: None,
@@ -163,6 +165,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = telemetry;
+        self
+    }
+
+    /// Sets whether other servers may use the same database, by default not. Then turns of servers that have died are
+    /// looked for twice a second, and not only at the start.
+    #[must_use]
+    pub fn shared_store(mut self, is_shared: bool) -> Self {
+        self.is_store_shared = is_shared;
         self
     }
 
@@ -269,6 +279,7 @@ impl ServerBuilder {
             store_health: StoreHealth::default(),
             system: self.system,
             fetch: self.fetch,
+            is_store_shared: self.is_store_shared,
             environments: self.environments,
             endpoints,
             pace: self.pace,
