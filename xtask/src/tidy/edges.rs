@@ -36,6 +36,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "audit",
             "agent",
+            "campaign",
+            "controller",
             "server",
             "harness",
             "engine",

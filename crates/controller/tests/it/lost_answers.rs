@@ -14,7 +14,7 @@ use singletree_controller::{NewCampaign, NewSchedule};
 use singletree_durable::MemoryStore;
 
 use crate::rig::{Rig, ann, approve_plan, story_model, tenant};
-use crate::slow_store::SlowStore;
+use crate::slow_store::{SlowStore, start_task};
 use crate::world::RecordingModel;
 
 /// How long the runner gets, of the test's paused time.
@@ -128,7 +128,7 @@ async fn an_answer_that_comes_late_ends_no_newer_pause() {
         // It is paused, and nobody is told yet; somebody else resumes it; then its cycle fails.
         store.hold_answer();
         let (controller, campaign) = (rig.controller.clone(), id.clone());
-        let pausing = tokio::spawn(async move {
+        let pausing = start_task(async move {
             controller.command(&tenant(), &campaign, PersonCommand::Pause, &ann()).await
         });
         wait_for_status(CampaignStatus::Paused).await;
@@ -179,7 +179,7 @@ async fn a_follower_hears_of_a_deletion_whose_caller_went_away() {
         let mut entries = Box::pin(rig.controller.follow(&tenant(), &id, 0).unwrap());
         while entries.next().await.unwrap().unwrap().seq < last {}
         // It waits for the next entry.
-        let follower = tokio::spawn(async move { entries.next().await });
+        let follower = start_task(async move { entries.next().await });
         tokio::task::yield_now().await;
         let (tenant, ann) = (tenant(), ann());
         poll_and_drop(rig.controller.delete(&tenant, &id, &ann), polls).await;

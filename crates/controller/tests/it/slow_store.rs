@@ -9,6 +9,14 @@ use singletree_durable::{
 };
 use tokio::sync::Notify;
 
+/// Runs something beside the test.
+#[expect(clippy::disallowed_methods, reason = "the runtime of the test runs it")]
+pub(crate) fn start_task<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct SlowStore {
     inner: MemoryStore,
@@ -81,7 +89,7 @@ impl DocumentStore for SlowStore {
     fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         let Self { inner, changed, lost, held, .. } = self.clone();
         // As a store with a writer of its own: it lands whether its caller waits or not.
-        let writing = tokio::spawn(async move {
+        let writing = start_task(async move {
             tokio::task::yield_now().await;
             changed.fetch_add(changes.len() as u64, Ordering::Relaxed);
             inner.change_documents(changes).await?;
