@@ -146,6 +146,10 @@ impl SeedParts {
                 .filter(|(_, runs)| runs.iter().any(|run| digest(run) != digest(&runs[0])))
                 .map(|((_, from), _)| *from)
                 .collect();
+            if all == 0 {
+                line!(page, "No seed was run twice in {build} on this state.");
+                continue;
+            }
             line!(
                 page,
                 "{all} seeds were run twice in {build}, in two processes, so with other hash seeds: {}.",
@@ -159,7 +163,9 @@ impl SeedParts {
         let all: u64 = compared().filter_map(|(_, run, _)| run["seeds"].as_u64()).sum();
         let differ = compared().filter(|(_, one, other)| digest(one) != digest(other));
         let differ: Vec<u64> = differ.map(|(from, _, _)| from).collect();
-        line!(page, "{all} seeds were run in both builds: {}.", describe_parts(&differ));
+        if all > 0 {
+            line!(page, "{all} seeds were run in both builds: {}.", describe_parts(&differ));
+        }
     }
 
     fn write_counts(&self, page: &mut String, title: &str, name: &str) {
