@@ -16,8 +16,8 @@ use crate::recent::RecentEntry;
 /// How many entries of the log the board keeps: the last ones, for prompts.
 pub(crate) const RECENT_MAX: usize = 5;
 
-/// How many bytes the log of a campaign may have. A full one takes no more cycles and no commands, but that the campaign
-/// is cancelled; what was begun is still recorded.
+/// How many bytes the log of a campaign may have. A campaign with a full log begins no cycle and takes no command but its
+/// cancellation; the end of a call that was begun is still recorded.
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
 
 /// Where a task stands.

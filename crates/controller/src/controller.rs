@@ -146,20 +146,19 @@ impl Controller {
             Err(singletree_harness::Error::SessionExists { .. }) if new.id.is_some() => {}
             created => drop(created?),
         }
-        // A schedule that is not there when its time comes does nothing.
-        for added in timers {
-            self.core.queue.set_schedule(&key, &added.id, added.schedule.next_at);
-        }
         let core = self.core.clone();
         let creating = async move {
             let created = core.store.create_with(campaign, events.clone(), changes).await;
-            let board = created.inspect_err(|error| core.look_after_failure(&key, error))?.board;
+            for added in timers {
+                core.watch_schedule(&key, &added.id, (added.schedule.next_at, created.is_ok()));
+            }
+            let board = created.inspect_err(|error| core.recheck_after_failure(&key, error))?.board;
             core.narrator.narrate_creation(&key, &board);
             core.narrator.narrate_events(&key, &events, (&board, &board), now);
             core.queue.wake_campaign(&key, &board);
             Ok::<_, Error>(board)
         };
-        self.core.run_to_end(creating).await
+        self.core.run_in_task(creating).await
     }
 
     /// Lists the campaigns of a tenant by id, from past the given id on, at most `limit` and at most 500. The boards
@@ -231,7 +230,7 @@ impl Controller {
     /// its kin.
     ///
     /// # Cancellation
-    /// A dropped call has committed the command or nothing; what was committed is carried out.
+    /// A dropped call has committed the command or nothing. A committed command takes effect.
     pub async fn command(
         &self,
         tenant: &TenantId,
@@ -329,7 +328,7 @@ impl Controller {
             core.followers.announce_change(&key);
             Ok::<_, Error>(())
         };
-        self.core.run_to_end(deleting).await
+        self.core.run_in_task(deleting).await
     }
 
     /// Returns the chat for the sessions of a tenant's campaigns.

@@ -96,7 +96,7 @@ impl ControllerCore {
     /// and its kin.
     ///
     /// # Cancellation
-    /// A dropped call has committed the decision or nothing; what was committed is carried out.
+    /// A dropped call has committed the decision or nothing. A committed decision takes effect.
     pub(crate) async fn decide(
         self: &Arc<Self>,
         key: &CampaignKey,
@@ -127,18 +127,18 @@ impl ControllerCore {
         let committing = async move {
             let at = core.env.clock.now();
             let committed = core.store.commit(&stored, events.clone(), (at, changes)).await;
-            let committed = committed.inspect_err(|error| core.look_after_failure(&key, error))?;
+            let committed = committed.inspect_err(|error| core.recheck_after_failure(&key, error))?;
             core.followers.announce_change(&key);
             core.narrator.narrate_events(&key, &events, (&stored.board, &committed.board), at);
             core.queue.wake_campaign(&key, &committed.board);
             Ok(committed)
         };
-        self.run_to_end(committing).await
+        self.run_in_task(committing).await
     }
 
-    /// Runs a commit, and what follows from it, in a task of its own: a caller who goes away must not leave a campaign
-    /// that was changed and that nobody runs.
-    pub(crate) async fn run_to_end<T, E>(
+    /// Runs a commit and its follow-up in a task of its own: if the caller's future is dropped after the commit, the runner
+    /// must still be woken.
+    pub(crate) async fn run_in_task<T, E>(
         &self,
         committing: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Result<T, E>
@@ -155,8 +155,9 @@ impl ControllerCore {
         answered.await.unwrap_or_else(|_| Err(CampaignError::from(singletree_durable::Error::Closed).into()))
     }
 
-    /// Has the runner look at a campaign whose commit was answered with an error: it may have landed all the same.
-    pub(crate) fn look_after_failure(&self, key: &CampaignKey, error: &CampaignError) {
+    /// Lets the runner read a campaign again a little later, after the store answered a commit with an error: the commit may
+    /// have landed.
+    pub(crate) fn recheck_after_failure(&self, key: &CampaignKey, error: &CampaignError) {
         if let CampaignError::Store(_) = error {
             self.queue.set_pause(key, self.env.clock.now().saturating_add(self.limits.store_retry));
         }

@@ -64,8 +64,8 @@ impl RunnerQueue {
         *self.lock_state() = RunnerQueueState::default();
     }
 
-    /// Puts a campaign into its place, as its board says. Answers to commits come in any order, so that the board may be
-    /// an old one: then the campaign is looked at once too often, and no timer of a newer pause is taken away.
+    /// Queues a campaign, or sets its timer, as its board says. Acknowledgements arrive in any order, so the board may be
+    /// outdated: a waiting campaign keeps its timer, which may belong to a newer pause and otherwise does nothing.
     pub(crate) fn wake_campaign(&self, key: &CampaignKey, board: &CampaignBoard) {
         match board.next_step() {
             CampaignStep::Ask | CampaignStep::Execute(_) => self.push_campaign(key),

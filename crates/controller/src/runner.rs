@@ -22,6 +22,8 @@ const PAGE: u64 = 200;
 
 /// The category of a turn that waits for the next process.
 const SHUTTING_DOWN: &str = "chat_shutting_down";
+/// The category of a refusal because another process holds the session, and runs the campaign.
+const HELD_ELSEWHERE: &str = "session_moving";
 /// The category of a turn that a person has cancelled.
 const CANCELLED: &str = "chat_turn_cancelled";
 /// The category of a refusal by a quota.
@@ -242,6 +244,10 @@ impl Controller {
             ChatTurnOutcome::Errored(errored) if errored.error_category == SHUTTING_DOWN => {
                 Err(singletree_harness::Error::ShuttingDown.into())
             }
+            // Nothing has failed in the campaign. It is tried again, since its owner may end.
+            ChatTurnOutcome::Errored(errored) if errored.error_category == HELD_ELSEWHERE => {
+                Ok(CycleEnd::Failed)
+            }
             ChatTurnOutcome::Errored(errored) => {
                 self.settle_failed_cycle(key, &errored).await?;
                 Ok(CycleEnd::Failed)
@@ -278,7 +284,7 @@ impl Controller {
 enum CycleEnd {
     /// What it came to is recorded.
     Recorded,
-    /// Its turn failed.
+    /// Its turn failed, or did not begin.
     Failed,
 }
 

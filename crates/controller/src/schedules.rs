@@ -9,7 +9,7 @@ use singletree_env::Timestamp;
 
 use crate::caller::CampaignCaller;
 use crate::controller::Controller;
-use crate::core::{CampaignDecision, CampaignKey};
+use crate::core::{CampaignDecision, CampaignKey, ControllerCore};
 use crate::error::{Error, Result};
 use crate::template::NewSchedule;
 
@@ -35,7 +35,7 @@ impl Controller {
     /// the tenant has 100 schedules; `store_unavailable` and its kin.
     ///
     /// # Cancellation
-    /// A dropped call has added it or has not.
+    /// A dropped call has added it or has not. A schedule that was added fires.
     pub async fn add_schedule(
         &self,
         tenant: &TenantId,
@@ -55,9 +55,14 @@ impl Controller {
         }
         let name = self.draw_schedule_id();
         let changes = caller.changes().to_vec();
-        // It may land although its answer is an error, or nobody waits for it. One that is not there does nothing.
-        self.core.queue.set_schedule(&key, &name, schedule.next_at);
-        Ok(self.core.store.add_schedule(tenant, (&name, schedule), changes).await?)
+        let (core, tenant) = (self.core.clone(), tenant.clone());
+        let adding = async move {
+            let next_at = schedule.next_at;
+            let added = core.store.add_schedule(&tenant, (&name, schedule), changes).await;
+            core.watch_schedule(&key, &name, (next_at, added.is_ok()));
+            Ok::<_, Error>(added?)
+        };
+        self.core.run_in_task(adding).await
     }
 
     /// Removes a schedule of a campaign.
@@ -126,5 +131,19 @@ impl Controller {
         committed.await?;
         self.core.queue.set_schedule(key, schedule, decided.next_at);
         Ok(())
+    }
+}
+
+impl ControllerCore {
+    /// Sets the timer of a schedule that was committed. If the store answered with an error, the schedule is read a little
+    /// later instead: the commit may have landed, and a timer for a schedule that does not exist must not stay.
+    pub(crate) fn watch_schedule(
+        &self,
+        key: &CampaignKey,
+        id: &str,
+        (next_at, is_committed): (Timestamp, bool),
+    ) {
+        let retry_at = self.env.clock.now().saturating_add(self.limits.store_retry);
+        self.queue.set_schedule(key, id, if is_committed { next_at } else { retry_at });
     }
 }

@@ -51,21 +51,13 @@ pub(crate) fn build_agents(
     env: &Env,
     (world, server): (&ToolWorld, ServerToolset),
 ) -> Result<[GraphAgent; 2]> {
-    let tools = SimulatedToolKind::FIXED.into_iter().map(|kind| {
-        let world = world.clone();
-        move || SimulatedTool::new(kind, world)
-    });
-    let model = SimulatedModel {
-        source: ModelAnswerSource::Script(ScriptedProvider::new(Script::from_json(SCRIPT)?)),
-        executor: world.executor.clone(),
-        swarm: world.swarm.clone(),
-        random: world.random.clone(),
-    };
+    let script = ScriptedProvider::new(Script::from_json(SCRIPT)?);
+    let model = SimulatedModel::new(ModelAnswerSource::Script(script), world);
     let server: Arc<dyn Toolset> = Arc::new(server);
     let live = LiveToolbox::new(Toolbox::new([], ToolLimits::standard())?, [server]);
     let talker = Agent::new("talker", model)
         .toolbox(live)
-        .tools(tools)
+        .tools(fixed_tools(world))
         .retry(ModelRetryPolicy::new())
         .model_time(Duration::from_secs(60))
         .max_model_calls(MODEL_CALLS_MAX)
@@ -76,24 +68,25 @@ pub(crate) fn build_agents(
     Ok([talker.while_suspended(settings.while_suspended), office.while_suspended(settings.while_suspended)])
 }
 
+/// Returns functions that make the tools of a process, but for those of the server of tools.
+fn fixed_tools(
+    world: &ToolWorld,
+) -> impl Iterator<Item = impl FnOnce() -> singletree_tools::Result<SimulatedTool>> {
+    SimulatedToolKind::FIXED.into_iter().map(|kind| {
+        let world = world.clone();
+        move || SimulatedTool::new(kind, world)
+    })
+}
+
 /// Makes the agent that pursues campaigns: its model proposes this plan.
 pub(crate) fn build_worker(
     plan: &Value,
     env: &Env,
     world: &ToolWorld,
 ) -> Result<(GraphAgent, AgentResources)> {
-    let tools = SimulatedToolKind::FIXED.into_iter().map(|kind| {
-        let world = world.clone();
-        move || SimulatedTool::new(kind, world)
-    });
-    let line = SimulatedModel {
-        source: ModelAnswerSource::Drawn,
-        executor: world.executor.clone(),
-        swarm: world.swarm.clone(),
-        random: world.random.clone(),
-    };
+    let line = SimulatedModel::new(ModelAnswerSource::Drawn, world);
     let worker = Agent::new(WORKER, ProposingModel::new(line, plan.clone()))
-        .tools(tools)
+        .tools(fixed_tools(world))
         .retry(ModelRetryPolicy::new())
         .model_time(Duration::from_secs(60))
         .env(env.clone());

@@ -14,8 +14,8 @@ use crate::random::SimulationRandom;
 use crate::tool::SimulatedToolKind;
 pub(crate) use person::SimulatedPerson;
 
-/// Of which remainder by four a seed with campaigns is.
-const SEEDS: u64 = 1;
+/// Seeds with this remainder modulo 4 have campaigns.
+const CAMPAIGN_SEED_REMAINDER: u64 = 1;
 
 /// How many cycles a campaign may use at first: so few that some use them up.
 pub(crate) const CYCLES: u64 = 12;
@@ -28,7 +28,7 @@ const QUESTION: &str = "Is it right?";
 
 /// The shape of the campaigns of a run, as its seed draws it.
 #[derive(Debug)]
-pub(crate) struct CampaignSettings {
+pub(crate) struct SimulatedCampaignSettings {
     /// How many people there are.
     pub(crate) people: usize,
     /// How many campaigns they create at most.
@@ -39,10 +39,10 @@ pub(crate) struct CampaignSettings {
     pub(crate) plan: Value,
 }
 
-impl CampaignSettings {
+impl SimulatedCampaignSettings {
     /// Draws the shape; none for a seed without campaigns.
     fn draw(seed: u64, restriction: &RunRestriction) -> Option<Self> {
-        if seed % 4 != SEEDS {
+        if seed % 4 != CAMPAIGN_SEED_REMAINDER {
             return None;
         }
         let random = SimulationRandom::from_name(seed, "campaigns");
@@ -99,9 +99,9 @@ impl SimulatedCampaignName {
     }
 }
 
-/// What a person asked of a campaign.
+/// The kind of a call about a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CampaignDeed {
+pub(crate) enum CampaignCallKind {
     Create,
     Command,
     /// An approval of an artifact: one that it has already changes nothing.
@@ -109,9 +109,9 @@ pub(crate) enum CampaignDeed {
     Delete,
 }
 
-/// What a person was told.
+/// The answer to a call, as its caller understands it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CampaignAnswer {
+pub(crate) enum CampaignCallAnswer {
     /// It was carried out.
     Done,
     /// It was refused by this category, so that nothing has changed.
@@ -120,24 +120,24 @@ pub(crate) enum CampaignAnswer {
     Unknown,
 }
 
-/// A call that a person made. Its author is named once.
+/// A call that a person made. No other call has the same author.
 #[derive(Debug, Clone)]
 pub(crate) struct CampaignCallRecord {
     pub(crate) campaign: SimulatedCampaignName,
-    pub(crate) deed: CampaignDeed,
+    pub(crate) kind: CampaignCallKind,
     pub(crate) by: String,
-    pub(crate) answer: CampaignAnswer,
+    pub(crate) answer: CampaignCallAnswer,
 }
 
-/// The campaigns of a run, and what was asked of them.
+/// The campaigns of a run, and the calls about them.
 #[derive(Debug)]
 pub(crate) struct CampaignWorld {
-    pub(crate) settings: CampaignSettings,
+    pub(crate) settings: SimulatedCampaignSettings,
     begun: AtomicU64,
     known: Mutex<KnownCampaigns>,
 }
 
-/// What people know of each other.
+/// The campaigns and calls that all people know.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCampaigns {
     /// Those that somebody tried to create.
@@ -148,7 +148,7 @@ pub(crate) struct KnownCampaigns {
 impl CampaignWorld {
     /// Draws the campaigns of a seed; none for most seeds.
     pub(crate) fn draw(seed: u64, restriction: &RunRestriction) -> Option<Self> {
-        let settings = CampaignSettings::draw(seed, restriction)?;
+        let settings = SimulatedCampaignSettings::draw(seed, restriction)?;
         Some(Self { settings, begun: AtomicU64::new(0), known: Mutex::default() })
     }
 

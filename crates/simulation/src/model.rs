@@ -16,6 +16,7 @@ use singletree_llm::{
 use crate::executor::SimulationExecutor;
 use crate::fault::{FaultKind, FaultSwarm};
 use crate::random::SimulationRandom;
+use crate::tool::ToolWorld;
 pub(crate) use proposing::ProposingModel;
 
 /// Where the answers of the simulated model come from.
@@ -37,6 +38,12 @@ pub(crate) struct SimulatedModel {
 }
 
 impl SimulatedModel {
+    /// Makes a model whose line fails as the world says.
+    pub(crate) fn new(source: ModelAnswerSource, world: &ToolWorld) -> Self {
+        let ToolWorld { executor, swarm, random, .. } = world.clone();
+        Self { source, executor, swarm, random }
+    }
+
     /// Returns the error of a server that does not answer, when it does not.
     fn draw_refusal(&self) -> Option<Error> {
         if !self.swarm.is_due(FaultKind::ModelRefuses) {

@@ -53,12 +53,7 @@ fn build_process_agents(world: &SimulatedWorld, env: &Env, tools: &ToolWorld) ->
         let server = ServerToolset::new(world.tool_server.clone(), tools.clone(), world.coverage.clone());
         return Ok(build_agents(&world.settings.agents, world.release(), env, (tools, server))?.into());
     };
-    let model = SimulatedModel {
-        source: ModelAnswerSource::Drawn,
-        executor: tools.executor.clone(),
-        swarm: tools.swarm.clone(),
-        random: tools.random.clone(),
-    };
+    let model = SimulatedModel::new(ModelAnswerSource::Drawn, tools);
     let parts = SimulatedAgentParts {
         env: env.clone(),
         model: Arc::new(model),

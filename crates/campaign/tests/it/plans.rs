@@ -126,7 +126,7 @@ fn a_rejected_plan_is_proposed_anew() {
     assert_eq!(bench.board.plan.as_ref().unwrap().version, 2);
 }
 
-// INV-12: the log is what grows without end.
+// INV-12: without a limit the log would grow for ever.
 #[test]
 fn a_full_log_takes_no_cycle_and_no_command_but_the_end() {
     let bench = Bench::new();

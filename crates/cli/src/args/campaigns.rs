@@ -173,7 +173,7 @@ pub(crate) enum Campaign {
         #[command(flatten)]
         campaign: NamedCampaign,
     },
-    /// Print what a server has told of a campaign. The server holds it for a while, and nothing depends on it.
+    /// Print the narration of a campaign that a running server holds. Nothing depends on it.
     Narrate {
         #[command(flatten)]
         campaign: NamedCampaign,

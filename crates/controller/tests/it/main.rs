@@ -8,6 +8,7 @@ mod world;
 mod bounds;
 mod commands;
 mod crashes;
+mod held_session;
 mod hostile;
 mod lost_answers;
 mod narration;

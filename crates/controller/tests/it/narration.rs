@@ -104,8 +104,7 @@ async fn narration_may_be_deleted_at_every_point_of_a_campaign() {
     assert_eq!(quiet, expected);
 }
 
-// spec: agent-chat-output §3.1, §12: what is told may be said in any way, or not at all. Whatever read the words of the
-// narration would see others here.
+// spec: agent-chat-output §3.1, §12: code that read the words of the narration would behave differently here.
 #[tokio::test(start_paused = true)]
 async fn a_campaign_is_the_same_in_every_language_and_without_narration() {
     let expected = observe_with(|builder| builder).await;

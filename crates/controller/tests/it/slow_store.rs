@@ -24,7 +24,7 @@ pub(crate) struct SlowStore {
     changed: Arc<AtomicU64>,
     /// How many answers to changes are lost.
     lost: Arc<AtomicU64>,
-    /// Whether the answer to the next change is held back, and what lets it go.
+    /// Whether the answer to the next change is held back, and the signal that releases it.
     held: Arc<(AtomicBool, Notify)>,
 }
 

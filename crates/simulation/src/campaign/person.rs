@@ -1,4 +1,4 @@
-//! A person who looks after campaigns: reads one, and says what its board asks for, or something else.
+//! A person who looks after campaigns: reads the board of one, and mostly gives the command that it asks for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use singletree_campaign::{
 use singletree_controller::{CampaignCaller, Controller, NewCampaign};
 use singletree_durable::TenantId;
 
-use super::{CYCLES, CampaignAnswer, CampaignCallRecord, CampaignDeed, CampaignWorld, SimulatedCampaignName};
+use super::{
+    CYCLES, CampaignCallAnswer, CampaignCallKind, CampaignCallRecord, CampaignWorld, SimulatedCampaignName,
+};
 use crate::client::TENANTS;
 use crate::process::SimulatedProcess;
 use crate::random::SimulationRandom;
@@ -28,7 +30,7 @@ enum CampaignCall {
     Delete,
 }
 
-/// What a call was answered with.
+/// The reply to a call.
 #[derive(Debug)]
 enum CampaignReply {
     Read(Box<CampaignBoard>, Vec<SessionArtifact>),
@@ -102,11 +104,11 @@ impl SimulatedPerson {
     ) -> Option<CampaignReply> {
         let world = &self.world;
         let by = format!("person-{}-{number}", self.number);
-        let deed = match &call {
-            CampaignCall::Create => Some(CampaignDeed::Create),
-            CampaignCall::Command(_) => Some(CampaignDeed::Command),
-            CampaignCall::ApproveArtifact(..) => Some(CampaignDeed::ApproveArtifact),
-            CampaignCall::Delete => Some(CampaignDeed::Delete),
+        let kind = match &call {
+            CampaignCall::Create => Some(CampaignCallKind::Create),
+            CampaignCall::Command(_) => Some(CampaignCallKind::Command),
+            CampaignCall::ApproveArtifact(..) => Some(CampaignCallKind::ApproveArtifact),
+            CampaignCall::Delete => Some(CampaignCallKind::Delete),
             CampaignCall::Read => None,
         };
         world.executor.trace_event(format_args!("{by} {}: {call:?}", campaign.qualified()));
@@ -119,12 +121,12 @@ impl SimulatedPerson {
         let reply = replies.recv().await;
         world.end_work();
         world.executor.trace_event(format_args!("{by} hears {reply:?}"));
-        if let Some(deed) = deed {
+        if let Some(kind) = kind {
             let answer = describe_answer(reply.as_ref());
             let refused =
-                matches!(&answer, CampaignAnswer::Refused(category) if category == "campaign_changed");
+                matches!(&answer, CampaignCallAnswer::Refused(category) if category == "campaign_changed");
             world.coverage.note_if(refused, "a person was too late with a campaign");
-            let record = CampaignCallRecord { campaign: campaign.clone(), deed, by, answer };
+            let record = CampaignCallRecord { campaign: campaign.clone(), kind, by, answer };
             self.campaigns.lock_known().calls.push(record);
         }
         reply
@@ -154,7 +156,7 @@ impl SimulatedPerson {
         self.choose_command(board).map(CampaignCall::Command)
     }
 
-    /// Chooses what the board asks for.
+    /// Chooses the command that the board asks for.
     fn choose_command(&self, board: &CampaignBoard) -> Option<PersonCommand> {
         let random = &self.random;
         // Somebody who copies the digest wrongly.
@@ -206,16 +208,16 @@ impl SimulatedPerson {
     }
 }
 
-/// Says what a person knows after an answer. What the store has answered leaves it open whether it was carried out.
-fn describe_answer(reply: Option<&CampaignReply>) -> CampaignAnswer {
+/// Interprets a reply. After an error of the store it is unknown whether the call was carried out.
+fn describe_answer(reply: Option<&CampaignReply>) -> CampaignCallAnswer {
     match reply {
-        Some(CampaignReply::Done | CampaignReply::Read(..)) => CampaignAnswer::Done,
+        Some(CampaignReply::Done | CampaignReply::Read(..)) => CampaignCallAnswer::Done,
         Some(CampaignReply::Failed(category))
             if !category.starts_with("store_") && category != "chat_shutting_down" =>
         {
-            CampaignAnswer::Refused(category.clone())
+            CampaignCallAnswer::Refused(category.clone())
         }
-        Some(CampaignReply::Failed(_)) | None => CampaignAnswer::Unknown,
+        Some(CampaignReply::Failed(_)) | None => CampaignCallAnswer::Unknown,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The simulated model of campaigns: it proposes what the state asks for, and now and then something else.
+//! The simulated model of campaigns: it mostly proposes the next step of the state, and sometimes an unfit one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Campaigns: the log rebuilds the board, what people were told is in it once, and nothing is done without its proof.
+//! Checks of campaigns: the log rebuilds the board, acknowledged commands are in it once, and no task is done without its
+//! proofs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use singletree_durable::MemoryStore;
 use singletree_tools::IdempotencyKey;
 
 use crate::campaign::{
-    CampaignAnswer, CampaignCallRecord, CampaignDeed, CampaignWorld, SimulatedCampaignName,
+    CampaignCallAnswer, CampaignCallKind, CampaignCallRecord, CampaignWorld, SimulatedCampaignName,
 };
 use crate::ledger::EffectRecord;
 use crate::tool::SimulatedToolKind;
@@ -35,9 +36,9 @@ pub(super) async fn check_campaigns(world: &Arc<SimulatedWorld>, data: &MemorySt
                 found.extend(checked.check_all(world, &calls));
             }
             Ok(None) => {
-                let is_deleted = calls
-                    .iter()
-                    .any(|call| call.deed == CampaignDeed::Delete && call.answer == CampaignAnswer::Done);
+                let is_deleted = calls.iter().any(|call| {
+                    call.kind == CampaignCallKind::Delete && call.answer == CampaignCallAnswer::Done
+                });
                 world.coverage.note_if(is_deleted, "a campaign was deleted");
                 found.extend(check_absence(&name, &calls));
             }
@@ -89,12 +90,12 @@ fn note_cases(world: &SimulatedWorld, board: &CampaignBoard, log: &[CampaignLogE
 
 /// A campaign that is not there was never created, or somebody tried to delete it.
 fn check_absence(name: &SimulatedCampaignName, calls: &[CampaignCallRecord]) -> Option<String> {
-    let is = |deed: CampaignDeed, answer: &CampaignAnswer| {
-        calls.iter().any(|call| call.deed == deed && call.answer == *answer)
+    let is = |kind: CampaignCallKind, answer: &CampaignCallAnswer| {
+        calls.iter().any(|call| call.kind == kind && call.answer == *answer)
     };
-    let may_be_deleted =
-        is(CampaignDeed::Delete, &CampaignAnswer::Done) || is(CampaignDeed::Delete, &CampaignAnswer::Unknown);
-    let was_there = calls.iter().any(|call| call.answer == CampaignAnswer::Done);
+    let may_be_deleted = is(CampaignCallKind::Delete, &CampaignCallAnswer::Done)
+        || is(CampaignCallKind::Delete, &CampaignCallAnswer::Unknown);
+    let was_there = calls.iter().any(|call| call.answer == CampaignCallAnswer::Done);
     (was_there && !may_be_deleted).then(|| format!("lost: {} was created and is not there", name.qualified()))
 }
 
@@ -196,21 +197,21 @@ impl CheckedCampaign<'_> {
         found
     }
 
-    /// What was carried out is in the log, what was refused is not, and nothing is in it twice.
+    /// Commands that were carried out are in the log once; refused ones are not in it.
     fn check_calls_of_people(&self, calls: &[CampaignCallRecord]) -> Vec<String> {
         let mut found = Vec::new();
-        for call in calls.iter().filter(|call| call.deed != CampaignDeed::Delete) {
+        for call in calls.iter().filter(|call| call.kind != CampaignCallKind::Delete) {
             let by = Value::from(call.by.as_str());
             let said = self.log.iter().filter_map(|entry| serde_json::to_value(&entry.event).ok());
             let kinds: Vec<String> =
                 said.filter(|event| is_said_by(event, &by)).map(|event| event["type"].to_string()).collect();
             let (count, distinct) = (kinds.len(), kinds.iter().collect::<BTreeSet<_>>().len());
-            let asked = format!("{:?} of {}", call.deed, call.by);
+            let asked = format!("{:?} of {}", call.kind, call.by);
             match &call.answer {
-                CampaignAnswer::Done if count == 0 && call.deed == CampaignDeed::Command => {
+                CampaignCallAnswer::Done if count == 0 && call.kind == CampaignCallKind::Command => {
                     found.push(format!("lost: {asked} was carried out and is not in the log"));
                 }
-                CampaignAnswer::Refused(category) if count > 0 => {
+                CampaignCallAnswer::Refused(category) if count > 0 => {
                     found.push(format!("contradicted: {asked} was refused as {category} and is in the log"));
                 }
                 _ => {}

@@ -1,0 +1,79 @@
+//! Two processes over one store: the one that does not hold the session of a campaign changes nothing in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use singletree_campaign::CampaignEvent;
+use singletree_controller::NewCampaign;
+use singletree_durable::{
+    Batch, BoxFuture, DocumentStore, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer,
+    MemoryStore, Result, SessionId, SessionKey,
+};
+use singletree_tools::Recovery;
+
+use crate::rig::{agent, ann, env_from, open_with, story_model, tenant, whole_log};
+use crate::world::World;
+
+/// A journal whose sessions another process holds for a while.
+#[derive(Debug, Clone)]
+struct SharedJournal {
+    inner: MemoryStore,
+    is_held: Arc<AtomicBool>,
+}
+
+impl JournalLayer for SharedJournal {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &MemoryStore {
+        &self.inner
+    }
+
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        self.inner.apply(batch)
+    }
+
+    fn wrap_read<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        if read == JournalRead::Acquire && self.is_held.load(Ordering::Relaxed) {
+            let key = SessionKey::new(tenant(), SessionId::parse("s").unwrap());
+            let held = Error::HeldElsewhere { key, node: "other".to_owned(), address: None };
+            return Box::pin(async move { Err(held) });
+        }
+        answer
+    }
+}
+
+impl MaintenanceLayer for SharedJournal {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &MemoryStore {
+        &self.inner
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_whose_session_another_process_holds_is_not_failed_and_goes_on_later() {
+    let (store, world) = (MemoryStore::new(), World::default());
+    let journal = SharedJournal { inner: store.clone(), is_held: Arc::default() };
+    let documents: Arc<dyn DocumentStore> = Arc::new(store);
+    let open = |first| {
+        let agent = agent(story_model(), &world, Recovery::Rerun);
+        open_with(agent, (documents.clone(), journal.clone()), env_from(first), |builder| builder)
+    };
+    let (one, chat) = open(0);
+    let new = NewCampaign::with_goal("Tell Ann.");
+    let id = one.create(&tenant(), new, &ann()).await.unwrap().campaign.id;
+    chat.shutdown(Duration::from_secs(1)).await;
+    let (two, _chat) = open(1_000);
+    journal.is_held.store(true, Ordering::Relaxed);
+    two.run(tokio::time::sleep(Duration::from_secs(60))).await;
+    let log = whole_log(&two, &id).await;
+    assert!(matches!(&log[..], [entry] if matches!(entry.event, CampaignEvent::Created { .. })), "{log:?}");
+    journal.is_held.store(false, Ordering::Relaxed);
+    two.run(tokio::time::sleep(Duration::from_secs(60))).await;
+    assert!(two.get(&tenant(), &id).await.unwrap().plan.is_some());
+}
