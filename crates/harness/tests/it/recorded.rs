@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
-use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions};
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions, WhileSuspended};
 use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{
@@ -122,6 +122,36 @@ async fn an_end_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever
         .map(|end| line(end.as_ref()));
     assert_eq!(told.collect::<Vec<_>>(), ["completed 3.1 [a:hello]"]);
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.1 [a:hello]");
+    check_rows(&sky, "s").await;
+}
+
+// D20: the same for the end of a turn that does not run. Found by the simulation (seed 11492).
+#[tokio::test(start_paused = true)]
+async fn a_cancel_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever_listens() {
+    let sky = Sky::over(MemoryStore::new());
+    let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn)
+        .while_suspended(WhileSuspended::Queue);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
+    let turn = chat.session("s").submit(user("n"), SendOptions::new().listen()).await.unwrap();
+    let mut events = Box::pin(turn.events());
+    assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
+    sky.fail(1, 1, FailedWriteEffect::After);
+    sky.hold();
+    let cancelling = tokio::spawn({
+        let (chat, id) = (chat.clone(), turn.id().clone());
+        async move { chat.cancel(&id).await.map(drop) }
+    });
+    sky.holds(1).await;
+    sky.blind();
+    sky.release();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    sky.clear();
+    let rest: Vec<_> =
+        tokio::time::timeout(Duration::from_secs(3600), events.collect()).await.expect("they end");
+    let told = rest.iter().filter_map(|event| event.as_ref().unwrap().what.outcome());
+    assert_eq!(told.map(|end| category(end.as_ref())).collect::<Vec<_>>(), ["chat_turn_cancelled"]);
+    cancelling.await.unwrap().unwrap();
     check_rows(&sky, "s").await;
 }
 

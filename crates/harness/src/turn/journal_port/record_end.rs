@@ -11,8 +11,8 @@ use crate::runtime::commit::DoubtReport;
 impl JournalPort {
     /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
     /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
-    /// told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. A turn that ends without having run is tried once: it keeps its place in
-    /// the queue.
+    /// told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. The end of a
+    /// turn that has not run, or not here, is tried once: the turn keeps its place in the queue.
     pub(super) async fn commit_turn_end<T>(
         &self,
         transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
@@ -22,7 +22,7 @@ impl JournalPort {
         let mut failures = 0_u32;
         let report: DoubtReport<'_> = &|error| self.report_unrecorded_end(error);
         let ended = loop {
-            let error = match self.commit_settled_transition(&transition, is_run.then_some(report)).await {
+            let error = match self.commit_settled_transition(&transition, Some(report)).await {
                 Ok(ended) => {
                     self.doubtful.store(false, Ordering::Release);
                     break Ok(ended);
