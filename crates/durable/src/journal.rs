@@ -169,6 +169,12 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Reads a fence that is not lower than any that was given out: a stored turn of a higher fence is damaged.
     fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>>;
 
+    /// Tells whether other processes may write sessions of the same data while this handle is open: then turns end, and
+    /// logs grow, without a call of this handle.
+    fn has_other_writers(&self) -> bool {
+        false
+    }
+
     /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two
     /// databases that go on from one copy have two epochs.
     fn log_epoch(&self) -> &str;

@@ -55,7 +55,7 @@ pub enum JournalRead {
 }
 
 /// A journal over another one, which changes or observes some of its calls: the implementation of [`Journal`] follows
-/// from this one, so that no wrapper lists the calls that it only forwards. Leases and epoch are those of the journal below.
+/// from this one, so that no wrapper lists the calls that it only forwards. Unless it says otherwise, leases and epoch are those of the journal below.
 pub trait JournalLayer: fmt::Debug + Send + Sync {
     /// The journal below.
     type Journal: Journal + ?Sized;
@@ -69,6 +69,27 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
     /// Those of the store below.
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.inner_journal().apply(batch)
+    }
+
+    /// Acquires a session; as the journal below does, as a read, unless this is overridden.
+    ///
+    /// # Errors
+    /// Those of the store below.
+    fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        self.wrap_read(JournalRead::Acquire, self.inner_journal().acquire(key))
+    }
+
+    /// Releases sessions; as the journal below does, unless this is overridden.
+    ///
+    /// # Errors
+    /// Those of the store below.
+    fn release_sessions(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        self.inner_journal().release(keys)
+    }
+
+    /// Tells whether other processes may write the same data; as the journal below does, unless this is overridden.
+    fn is_shared(&self) -> bool {
+        self.inner_journal().has_other_writers()
     }
 
     /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
@@ -89,19 +110,35 @@ pub trait MaintenanceLayer: JournalLayer {
 
     /// Returns the store below.
     fn inner_maintenance(&self) -> &Self::Maintenance;
+
+    /// Returns the open turns that no living process owns; those of the store below, unless this is overridden.
+    ///
+    /// # Errors
+    /// Those of the store below.
+    fn find_ownerless_turns<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        self.inner_maintenance().read_ownerless_turns(past, limit)
+    }
 }
 
 impl<L: JournalLayer> Journal for L {
     fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
-        self.wrap_read(JournalRead::Acquire, self.inner_journal().acquire(key))
+        self.acquire_session(key)
     }
 
     fn release(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
-        self.inner_journal().release(keys)
+        self.release_sessions(keys)
     }
 
     fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
         self.wrap_read(JournalRead::Fence, self.inner_journal().read_newest_fence())
+    }
+
+    fn has_other_writers(&self) -> bool {
+        self.is_shared()
     }
 
     fn log_epoch(&self) -> &str {
@@ -220,7 +257,7 @@ impl<L: MaintenanceLayer> JournalMaintenance for L {
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.wrap_read(JournalRead::Ownerless, self.inner_maintenance().read_ownerless_turns(past, limit))
+        self.wrap_read(JournalRead::Ownerless, self.find_ownerless_turns(past, limit))
     }
 
     fn read_waits_by_deadline<'a>(

@@ -22,6 +22,10 @@ impl Journal for PostgresStore {
         Box::pin(self.inner().read_newest_fence())
     }
 
+    fn has_other_writers(&self) -> bool {
+        true
+    }
+
     fn log_epoch(&self) -> &str {
         &self.inner().log_epoch
     }

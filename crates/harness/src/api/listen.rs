@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
@@ -18,6 +19,9 @@ use crate::{Error, Result};
 
 /// How many events are read from the log at once.
 const PAGE: u64 = 128;
+
+/// After how much silence a listener looks into the log, where other processes may write it.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// One listener.
 pub(crate) struct EventListener {
@@ -210,20 +214,7 @@ impl EventListener {
         let inner = &chat.inner;
         let rows = inner.await_store_read(inner.journal.read_events(&loaded.key, self.next, PAGE)).await?;
         self.behind = rows.len() as u64 == PAGE;
-        let mut replay = EventReplay::new(&chat, &loaded.key);
-        for row in rows {
-            // Ready events stay in memory until they are taken; the rest of the log is read after that.
-            if replay.message_bytes() >= inner.limits.page_bytes {
-                self.behind = true;
-                break;
-            }
-            let (seq, turn) = (row.seq, row.turn);
-            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
-                let event = replay.replay_event(row).await?;
-                self.push_wanted_event(event).await?;
-            }
-            self.mark_event_seen(seq);
-        }
+        self.replay_rows(rows).await?;
         if self.behind {
             return Ok(());
         }
@@ -249,6 +240,26 @@ impl EventListener {
         if let Some(so_far) = stream.text_so_far_event() {
             self.shown = identify_piece(&so_far.what);
             self.push_wanted_event(so_far).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands out those events of the log that are wanted; when they are too large, the rest of the log is left for later.
+    async fn replay_rows(&mut self, rows: Vec<EventRow>) -> Result<()> {
+        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
+        let mut replay = EventReplay::new(&chat, &loaded.key);
+        for row in rows {
+            // Ready events stay in memory until they are taken; the rest of the log is read after that.
+            if replay.message_bytes() >= chat.inner.limits.page_bytes {
+                self.behind = true;
+                break;
+            }
+            let (seq, turn) = (row.seq, row.turn);
+            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
+                let event = replay.replay_event(row).await?;
+                self.push_wanted_event(event).await?;
+            }
+            self.mark_event_seen(seq);
         }
         Ok(())
     }
@@ -301,9 +312,19 @@ impl EventListener {
         }
     }
 
-    /// Waits for the next live event.
+    /// Waits for the next live event. Where other processes may write the log, it is looked at when nothing is heard for a
+    /// while: the session may be another process's by now.
     async fn receive_live_event(&mut self) -> Result<()> {
-        match self.live.recv().await {
+        let received = if self.chat.inner.journal.has_other_writers() {
+            let timer = self.chat.inner.env.timer.clone();
+            match timer.run_with_timeout(LOOK_EVERY, self.live.recv()).await {
+                Ok(received) => received,
+                Err(_) => return self.look_into_log().await,
+            }
+        } else {
+            self.live.recv().await
+        };
+        match received {
             Ok(event) => match &event.id {
                 None if self.is_already_shown(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
@@ -319,6 +340,23 @@ impl EventListener {
             Err(RecvError::Closed) => return self.handle_session_deletion().await,
         }
         Ok(())
+    }
+
+    /// Reads what another process may have written. The last event that was seen is read again: when it is not there, the
+    /// session was deleted.
+    async fn look_into_log(&mut self) -> Result<()> {
+        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
+        let inner = &chat.inner;
+        let from = self.seen.unwrap_or(self.next);
+        let rows = inner.await_store_read(inner.journal.read_events(&loaded.key, from, PAGE)).await?;
+        if self.seen.is_some_and(|seen| rows.first().is_none_or(|row| row.seq != seen)) {
+            return self.handle_session_deletion().await;
+        }
+        if let Some(only) = self.only.as_ref().filter(|_| rows.is_empty()) {
+            return self.ensure_turn_exists(only).await;
+        }
+        let new = rows.into_iter().filter(|row| self.seen.is_none_or(|seen| row.seq > seen));
+        self.replay_rows(new.collect()).await
     }
 
     /// Handles the deletion of the session. A listener that has seen none of its events, or only events of its

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
-use futures_util::future::ready;
+use futures_util::future::{pending, ready};
 use futures_util::stream::{once, unfold};
 use serde_json::Value;
 use singletree_durable::{SessionKey, TurnRow, TurnRowQuery};
@@ -13,7 +13,7 @@ use singletree_session::{
 };
 
 use crate::api::chat::Chat;
-use crate::api::listen::{EventListener, ListenPosition, ListenedTurn, LiveEvents};
+use crate::api::listen::{EventListener, LOOK_EVERY, ListenPosition, ListenedTurn, LiveEvents};
 use crate::api::replay::EventReplay;
 use crate::runtime::loaded_session::{LoadedSession, OutcomeReceiver};
 use crate::runtime::outcome_reads::read_outcome;
@@ -115,9 +115,19 @@ impl Turn {
                 let _counted =
                     self.chat.inner.session_in_memory(&self.key).map(|loaded| loaded.waiting.clone());
                 let (mut told, mut given_up) = (told.clone(), self.chat.inner.given_up.subscribe());
+                let is_shared = self.chat.inner.journal.has_other_writers();
+                let told = async {
+                    let known = told.wait_for(Option::is_some).await.is_ok();
+                    if !known && is_shared {
+                        // Another process goes on with it.
+                        return pending().await;
+                    }
+                    told.borrow().clone()
+                };
                 let known = tokio::select! {
                     biased;
-                    outcome = told.wait_for(Option::is_some) => outcome.ok().and_then(|outcome| outcome.clone()),
+                    outcome = told => outcome,
+                    outcome = self.read_outcome_of_others() => Some(outcome),
                     _ = given_up.wait_for(|given_up| *given_up) => None,
                 };
                 if let Some(outcome) = known {
@@ -125,8 +135,33 @@ impl Turn {
                 }
                 // The harness has shut down: a recorded outcome can still be read; other turns are taken over by the
                 // next process.
-                self.chat.unfinished_outcome(&self.id)
+                self.chat.unfinished_outcome(&self.id, &Error::ShuttingDown)
             }
+        }
+    }
+
+    /// Looks for the outcome in the store, where another process may have recorded it; never returns in a store of one
+    /// process.
+    async fn read_outcome_of_others(&self) -> Arc<ChatTurnOutcome> {
+        let inner = &self.chat.inner;
+        if !inner.journal.has_other_writers() {
+            return pending().await;
+        }
+        loop {
+            inner.env.timer.sleep_for(LOOK_EVERY).await;
+            let found = match self.read_turn_row().await {
+                Ok(row) => self.chat.read_ended_outcome(&self.key, &row).await,
+                Err(error) => Err(error),
+            };
+            let outcome = match found {
+                Ok(Some(outcome)) => outcome,
+                Err(error @ Error::TurnUnknown { .. }) => self.chat.unfinished_outcome(&self.id, &error),
+                // It has not ended, or the store is asked again.
+                Ok(None) | Err(_) => continue,
+            };
+            // A turn of this process tells more than the store does, and does so at once.
+            inner.env.timer.sleep_for(LOOK_EVERY).await;
+            return outcome;
         }
     }
 
@@ -258,7 +293,7 @@ impl Chat {
                 return Ok(OutcomeSource::Known(outcome));
             }
             if !runs || self.inner.is_closing() {
-                return Ok(OutcomeSource::Known(self.unfinished_outcome(&id)));
+                return Ok(OutcomeSource::Known(self.unfinished_outcome(&id, &Error::ShuttingDown)));
             }
             // A turn that suspends where its signal has come already has started this one in its commit, and queues it
             // next.
@@ -286,10 +321,9 @@ impl Chat {
         }
     }
 
-    fn unfinished_outcome(&self, id: &TurnId) -> Arc<ChatTurnOutcome> {
-        let error = Error::ShuttingDown;
+    fn unfinished_outcome(&self, id: &TurnId, error: &Error) -> Arc<ChatTurnOutcome> {
         let mut errored =
-            self.inner.default_served_agent().make_errored_turn(&self.inner.limits, Some(id.clone()), &error);
+            self.inner.default_served_agent().make_errored_turn(&self.inner.limits, Some(id.clone()), error);
         errored.recorded = false;
         Arc::new(ChatTurnOutcome::Errored(errored))
     }

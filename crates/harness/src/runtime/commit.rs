@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-use singletree_durable::{Batch, BoxFuture, FencingToken, RowMutation, TurnRowQuery};
+use singletree_durable::{Batch, BoxFuture, FencingToken, RowMutation, Timestamp, TurnRowQuery};
 use singletree_narration::NarrationMessage;
 use singletree_session::{
     BatchBuilder, ChatEvent, ChatTurnOutcome, LandedChange, QueuedTurn, QueuedWork, SignalMailbox, TurnRowExt,
@@ -40,23 +40,23 @@ pub(crate) struct PendingCommit {
 /// Receives the error of the first look at a commit whose reply was lost.
 pub(crate) type DoubtReport<'a> = &'a (dyn Fn(&Error) + Sync);
 
-/// The part of a batch that shows whether it landed when the reply of the store is lost (D20). Numbers are never
-/// reused.
+/// The part of a batch that shows whether it landed when the reply of the store is lost (D20). This process never uses a
+/// number again, but another owner of the session may have given the same one to something else: so times are compared, too.
 enum CommitMarker {
-    Event(u64),
-    Version(u64),
+    Event { seq: u64, turn: u64, at: Timestamp },
+    Version { version: u64, at: Timestamp },
     TakenOver { turn: u64, fence: FencingToken },
 }
 
 impl CommitMarker {
     fn from_batch(batch: &Batch) -> Option<Self> {
         let event = batch.puts.iter().find_map(|put| match put {
-            RowMutation::Event(row) => Some(Self::Event(row.seq)),
+            RowMutation::Event(row) => Some(Self::Event { seq: row.seq, turn: row.turn, at: row.at }),
             _ => None,
         });
         event.or_else(|| {
             batch.puts.iter().find_map(|put| match put {
-                RowMutation::Head(head) => Some(Self::Version(head.version)),
+                RowMutation::Head(head) => Some(Self::Version { version: head.version, at: head.updated_at }),
                 RowMutation::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
                 _ => None,
             })
@@ -215,15 +215,15 @@ impl ChatInner {
     async fn has_landed(&self, loaded: &LoadedSession, trace: Option<&CommitMarker>) -> Result<bool> {
         let (journal, key) = (&self.journal, &loaded.key);
         Ok(match trace {
-            Some(&CommitMarker::Event(seq)) => self
+            Some(&CommitMarker::Event { seq, turn, at }) => self
                 .await_store_read(journal.read_events(key, seq, 1))
                 .await?
                 .first()
-                .is_some_and(|it| it.seq == seq),
-            Some(&CommitMarker::Version(version)) => self
+                .is_some_and(|it| (it.seq, it.turn, it.at) == (seq, turn, at)),
+            Some(&CommitMarker::Version { version, at }) => self
                 .await_store_read(journal.read_session(key))
                 .await?
-                .is_some_and(|it| it.head.version == version),
+                .is_some_and(|it| (it.head.version, it.head.updated_at) == (version, at)),
             Some(&CommitMarker::TakenOver { turn, fence }) => {
                 let rows = self.await_store_read(journal.read_turns(key, &TurnRowQuery::No(turn))).await?;
                 rows.first().is_some_and(|rows| rows.fence == fence)

@@ -1,6 +1,11 @@
 //! Sessions that one of several owners holds: work acquires, reading does not, and who lost a session stops (D4).
 
-use singletree_durable::{Batch, Error, Journal, MemoryStore, RowMutation, TurnRowQuery};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use singletree_durable::{
+    Batch, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, RowMutation, TurnRowQuery,
+};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
 
@@ -67,6 +72,69 @@ async fn a_session_that_another_owner_acquires_goes_on_there_and_only_there() {
     // The former owner gets the session back when it needs it.
     assert_eq!(line(&one.session("s").send(user("p")).await), "completed 3.2 [a:so]");
     check_rows(&store, "s").await;
+}
+
+/// A store that says that other processes write it, too.
+#[derive(Debug)]
+struct SharedStore(MemoryStore);
+
+impl JournalLayer for SharedStore {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &MemoryStore {
+        &self.0
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+impl MaintenanceLayer for SharedStore {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &MemoryStore {
+        &self.0
+    }
+}
+
+// INV-2, D9: a session that was lost is followed in the log. Found by the simulation (seed 10 with three processes).
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_where_a_session_was_lost_hears_what_its_next_owner_does() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let running = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    let queued = one.session("s").submit(user("n"), SendOptions::new().listen()).await.unwrap();
+    door.somebody().await;
+    let mut events = Box::pin(queued.events());
+    assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
+
+    let two = chat_of(&plain(&log)).open(SharedStore(store.open_beside())).unwrap();
+    let third = two.session("s").submit(user("o"), SendOptions::new()).await.unwrap();
+    assert_eq!(line(third.outcome().await.as_ref()), "completed 3.2 [a:hello]");
+    let rest: Vec<_> =
+        tokio::time::timeout(Duration::from_secs(60), events.collect()).await.expect("they end");
+    let kinds: Vec<_> = rest.iter().map(|event| event.as_ref().unwrap().what.as_str()).collect();
+    assert_eq!(kinds, ["message.appended", "turn.completed"]);
+    assert_eq!(line(queued.outcome().await.as_ref()), "completed 3.2 [a:hello]");
+    drop(running);
+    sound(&store).await;
+}
+
+// The same for a session that its next owner deletes.
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_where_a_session_was_lost_hears_of_its_deletion() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let running = one.session("s").submit(user("m"), SendOptions::new().listen()).await.unwrap();
+    door.somebody().await;
+    let events = running.events();
+    let two = chat_of(&plain(&log)).open(SharedStore(store.open_beside())).unwrap();
+    assert_eq!(category(two.session("s").send(user("n")).await), "completed");
+    two.session("s").delete(None).await.unwrap();
+    let rest: Vec<_> =
+        tokio::time::timeout(Duration::from_secs(60), events.collect()).await.expect("they end");
+    assert_eq!(rest.last().unwrap().as_ref().unwrap_err().category(), "chat_session_unknown");
 }
 
 // D4
