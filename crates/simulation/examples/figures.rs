@@ -1,5 +1,5 @@
 //! Measures one part of the figures of docs/simulation.md and prints it as JSON. Its input names the part:
-//! `seeds FROM COUNT` runs seeds; `planted COLLECT MOST` plants each fault by rule that the first `COLLECT` seeds show, and
+//! `seeds FROM COUNT [PROCESSES]` runs seeds; `planted COLLECT MOST` plants each fault by rule that the first `COLLECT` seeds show, and
 //! runs at most `MOST` seeds against each. `.ci/simulation` runs the parts.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = asked.split_whitespace().collect();
     let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let part = match (words.first(), numbers.as_slice()) {
-        (Some(&"seeds"), [from, count]) => run_seeds(*from, *count),
+        (Some(&"seeds"), [from, count]) => run_seeds((*from, *count), 1),
+        (Some(&"seeds"), [from, count, nodes]) => {
+            run_seeds((*from, *count), usize::try_from(*nodes).unwrap_or(1))
+        }
         (Some(&"planted"), [collect, most]) => plant_faults(*collect, *most),
         _ => return ExitCode::from(2),
     };
@@ -31,16 +34,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_seeds(from: u64, count: u64) -> Value {
+fn run_seeds((from, count): (u64, u64), nodes: usize) -> Value {
     let begun = thread_time();
-    let mut summary = SimulationSummary::new();
+    let mut summary = SimulationSummary::of_processes(nodes);
     for seed in from..from + count {
-        summary.add_run(&run_seed(&RunPlan { seed, ..RunPlan::default() }));
+        summary.add_run(&run_seed(&RunPlan { seed, nodes, ..RunPlan::default() }));
     }
     let cpu_seconds = thread_time().saturating_sub(begun).as_secs_f64();
     json!({
         "from": from,
         "seeds": count,
+        "processes": nodes,
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
         "cpu_seconds": cpu_seconds,
         "summary": summary,

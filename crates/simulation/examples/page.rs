@@ -32,7 +32,7 @@ macro_rules! line {
 }
 
 fn main() -> ExitCode {
-    let parts = SeedParts::read();
+    let parts = SeedParts::read(1);
     let mut page = String::from("# Simulation: figures\n\n");
     line!(
         page,
@@ -50,6 +50,18 @@ fn main() -> ExitCode {
     parts.write_counts(&mut page, "Faults", "faults");
     parts.write_counts(&mut page, "Cases", "cases");
     write_planted(&mut page);
+    line!(page, "\n## Three processes with one store\n");
+    let shared = SeedParts::read(3);
+    shared.write_figures(&mut page);
+    line!(page, "\n| fault or case | times |\n|---|---|");
+    shared.write_rows(&mut page, "faults");
+    shared.write_rows(&mut page, "cases");
+    match fs::read_to_string(format!("{PARTS}/leases.txt")) {
+        Ok(results) => {
+            line!(page, "\nFaults in the protocol of leases:\n\n```text\n{}\n```", results.trim_end());
+        }
+        Err(_) => line!(page, "\nFaults in the protocol of leases: not run"),
+    }
     line!(page, "\n## Found\n\n| where | what | then |\n|---|---|---|");
     for found in FOUND.lines().filter(|line| !line.starts_with('#')) {
         line!(page, "| {found} |");
@@ -66,7 +78,8 @@ fn main() -> ExitCode {
 struct SeedParts(BTreeMap<(String, u64), Vec<Value>>);
 
 impl SeedParts {
-    fn read() -> Self {
+    /// Reads the parts in which so many processes shared the store.
+    fn read(processes: u64) -> Self {
         let mut parts = Self::default();
         let entries = fs::read_dir(PARTS).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files: Vec<_> = entries.collect();
@@ -74,6 +87,9 @@ impl SeedParts {
         for file in files {
             let text = fs::read_to_string(file).unwrap_or_default();
             let Ok(part) = serde_json::from_str::<Value>(&text) else { continue };
+            if part["processes"].as_u64().unwrap_or(1) != processes {
+                continue;
+            }
             if let (Some(build), Some(from)) = (part["build"].as_str(), part["from"].as_u64()) {
                 parts.0.entry((build.to_owned(), from)).or_default().push(part);
             }
@@ -169,13 +185,17 @@ impl SeedParts {
     }
 
     fn write_counts(&self, page: &mut String, title: &str, name: &str) {
+        line!(page, "\n## {title}\n\n| name | times |\n|---|---|");
+        self.write_rows(page, name);
+    }
+
+    fn write_rows(&self, page: &mut String, name: &str) {
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for part in self.of_release() {
             for (case, count) in part["summary"][name].as_object().into_iter().flatten() {
                 *counts.entry(case.as_str()).or_default() += count.as_u64().unwrap_or(0);
             }
         }
-        line!(page, "\n## {title}\n\n| name | times |\n|---|---|");
         for (case, count) in counts {
             line!(page, "| {case} | {count} |");
         }

@@ -330,5 +330,6 @@ impl SimulatedClient {
 
 /// Tells whether the same call may succeed a little later.
 fn is_temporary(category: &str) -> bool {
-    category.starts_with("store_") || category == "chat_shutting_down" || category == "session_load_failed"
+    category.starts_with("store_")
+        || matches!(category, "chat_shutting_down" | "session_load_failed" | "session_moving")
 }

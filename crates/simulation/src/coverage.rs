@@ -3,22 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The cases that runs reach sometimes, beside each fault. A number of seeds that misses one of them is a failure of the
+/// The cases that all kinds of runs reach sometimes, beside each fault. A number of seeds that misses one of them is a failure of the
 /// simulation.
 pub const CASES: &[&str] = &[
     "a call met a process that was stopping",
     "a call was repeated after its connection was lost",
-    "a call of a campaign was in doubt",
-    "a campaign paused after a failure",
-    "a campaign used up its budget",
-    "a campaign was completed",
-    "a campaign was deleted",
-    "a campaign went on after a pause",
     "a cancel raced a deletion",
     "a call met a server that has the tool no longer",
-    "a commit in doubt was kept",
-    "a commit in doubt was lost",
-    "a commit in doubt was replaced",
     "a commit landed after its process was killed",
     "a commit was answered before an earlier one of another session",
     "a commit was lost with its process",
@@ -27,11 +18,8 @@ pub const CASES: &[&str] = &[
     "a fork raced a deletion",
     "a message was refused since the store failed",
     "a message was refused while its session waited",
-    "a person was too late with a campaign",
-    "a power cut lost a suffix",
     "a process could not take over turns and started again",
     "a process was stopped in an orderly way",
-    "a proposal was refused",
     "a queue was full",
     "a read saw a commit before its acknowledgement",
     "a retry came too late",
@@ -49,6 +37,29 @@ pub const CASES: &[&str] = &[
     "the tools of a server were others than before",
     "turns of a dead process were taken over",
     "two answers differed",
+];
+
+/// The cases of runs with one process at a time, beside [`CASES`].
+pub(crate) const CASES_OF_ONE_PROCESS: &[&str] = &[
+    "a call of a campaign was in doubt",
+    "a campaign paused after a failure",
+    "a campaign used up its budget",
+    "a campaign was completed",
+    "a campaign was deleted",
+    "a campaign went on after a pause",
+    "a commit in doubt was kept",
+    "a commit in doubt was lost",
+    "a commit in doubt was replaced",
+    "a person was too late with a campaign",
+    "a power cut lost a suffix",
+    "a proposal was refused",
+];
+
+/// The cases of runs in which several processes share the store, beside [`CASES`].
+pub(crate) const CASES_OF_SEVERAL_PROCESSES: &[&str] = &[
+    "a session was another process's",
+    "the lease of a process that lives ended",
+    "the outcome of a cut commit was settled",
 ];
 
 /// Counts of named cases of a run. A clone counts together with it.

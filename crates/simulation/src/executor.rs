@@ -95,6 +95,8 @@ struct ExecutorState {
     order: TaskOrder,
     random: SimulationRandom,
     dead: BTreeSet<TaskGroup>,
+    /// The groups that stand still, each with its tasks that were woken meanwhile.
+    frozen: BTreeMap<TaskGroup, Vec<u64>>,
     polls: u64,
     polls_at_moment: u64,
     panics: Vec<String>,
@@ -117,6 +119,7 @@ impl SimulationExecutor {
             order,
             random: SimulationRandom::from_name(seed, "scheduler"),
             dead: BTreeSet::new(),
+            frozen: BTreeMap::new(),
             polls: 0,
             polls_at_moment: 0,
             panics: Vec::new(),
@@ -200,6 +203,18 @@ impl SimulationExecutor {
         drop(killed);
     }
 
+    /// Lets the tasks of a group stand still until [`Self::thaw_group`]; what they have begun outside of the group goes on.
+    pub(crate) fn freeze_group(&self, group: TaskGroup) {
+        self.lock_state().frozen.entry(group).or_default();
+    }
+
+    /// Lets the tasks of a group go on.
+    pub(crate) fn thaw_group(&self, group: TaskGroup) {
+        let mut state = self.lock_state();
+        let woken = state.frozen.remove(&group).unwrap_or_default();
+        woken.iter().filter_map(|id| state.tasks.get(id)).for_each(SimulatedTask::wake_again);
+    }
+
     /// Drops all tasks of all groups, the newest processes first.
     pub(crate) fn kill_all(&self) {
         let groups: BTreeSet<TaskGroup> = self.lock_state().tasks.values().map(|task| task.group).collect();
@@ -256,9 +271,13 @@ impl SimulationExecutor {
 
     fn poll_task(&self, id: u64) {
         let mut state = self.lock_state();
+        let Some(group) = state.tasks.get(&id).map(|task| task.group) else { return };
+        if let Some(woken) = state.frozen.get_mut(&group) {
+            woken.push(id);
+            return;
+        }
         let Some(task) = state.tasks.get_mut(&id) else { return };
         let Some((mut future, waker)) = task.begin_poll() else { return };
-        let group = task.group;
         state.digest.add_number(id);
         drop(state);
         let mut context = Context::from_waker(&waker);

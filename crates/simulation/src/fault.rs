@@ -91,9 +91,20 @@ fault_kinds! {
     ClockCorrected = "clock_corrected", 0.1;
     /// The program pauses at a named point.
     Pause = "pause", 0.1;
+    /// A heartbeat of one of several processes does not reach the store.
+    HeartbeatLost = "heartbeat_lost", 0.3;
+    /// One of several processes stands still for a while, often for longer than its lease.
+    ProcessFrozen = "process_frozen", 0.4;
+    /// The clock of the store that several processes share moves ahead, as that of a promoted standby does.
+    StoreClockAhead = "store_clock_ahead", 0.1;
 }
 
 impl FaultKind {
+    /// Tells whether it can happen where so many processes share the store.
+    pub(crate) const fn can_happen(self, processes: usize) -> bool {
+        !matches!(self, Self::HeartbeatLost | Self::ProcessFrozen | Self::StoreClockAhead) || processes > 1
+    }
+
     /// Tells whether the store fails or is slow.
     fn is_of_store(self) -> bool {
         matches!(
@@ -153,13 +164,15 @@ impl FaultSwarm {
         executor: &SimulationExecutor,
         coverage: &CoverageCounts,
         restriction: &RunRestriction,
+        processes: usize,
     ) -> Self {
         let random = SimulationRandom::from_name(seed, "swarm");
         let stream = |kind: FaultKind| {
             let stream = SimulationRandom::from_name(seed, kind.as_str());
             (kind, FaultStream { rate: draw_rate(&random, kind), random: stream })
         };
-        let streams = FaultKind::ALL.iter().map(|kind| stream(*kind)).collect();
+        let kinds = FaultKind::ALL.iter().filter(|kind| kind.can_happen(processes));
+        let streams = kinds.map(|kind| stream(*kind)).collect();
         let state = SwarmState {
             is_over: false,
             random,

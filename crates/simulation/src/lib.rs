@@ -53,6 +53,6 @@ pub use oracle::{DoubtfulEffect, EffectDoubt};
 pub use plant::{PlantRule, PlantVerdict, PlantedFault, collect_plantable_faults, hunt_planted_fault};
 pub use run::{RunPlan, RunReport, run_seed};
 pub use shrink::{ShrunkFailure, shrink_failure, shrink_run};
-pub use store::LandedWrite;
+pub use store::{LandedWrite, LeaseFault};
 pub use subject::{SimulatedAgentParts, SimulatedAgents, ToolTally};
 pub use summary::SimulationSummary;

@@ -22,11 +22,17 @@ use crate::tool::ToolWorld;
 use crate::tool_server::ServerToolset;
 use crate::world::SimulatedWorld;
 
+/// How often one of several processes looks for turns of those that have died, as the server does.
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
+
 /// A process that runs. A clone is the same process.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulatedProcess {
     pub(crate) group: TaskGroup,
     pub(crate) chat: Chat,
+    /// Its place: the next process there is started when this one has died.
+    pub(crate) slot: usize,
+    journal: Arc<SimulatedJournal>,
     /// Its controller, in a run with campaigns.
     pub(crate) controller: Option<Controller>,
     pub(crate) server: SimulatedServer,
@@ -84,16 +90,19 @@ impl SimulatedProcess {
     ///
     /// # Errors
     /// `simulation_failed`.
-    pub(crate) fn open(world: &SimulatedWorld, number: u32) -> Result<Self> {
+    pub(crate) fn open(world: &SimulatedWorld, (slot, number): (usize, u32)) -> Result<Self> {
         // The groups of the world and of the store come first.
         let group = TaskGroup(number + 2);
         let env = make_environment(world.seed, (&world.executor, group), &world.clock, &world.swarm);
-        let journal = Arc::new(world.store.open());
+        let journal = Arc::new(world.store.open(slot));
         let (chat, parts) = Self::open_chat(world, &env, &journal)?;
         let controller = parts.map(|parts| parts.with_chat(chat.clone()));
-        let server =
-            SimulatedServer::new((chat.clone(), journal), &env, (world.runtime.clone(), &world.receiver))?;
-        Ok(Self { group, chat, controller, server })
+        let server = SimulatedServer::new(
+            (chat.clone(), journal.clone()),
+            &env,
+            (world.runtime.clone(), &world.receiver),
+        )?;
+        Ok(Self { group, chat, slot, journal, controller, server })
     }
 
     fn open_chat(
@@ -137,6 +146,22 @@ impl SimulatedProcess {
         answered.await.ok()?.ok()
     }
 
+    /// Keeps the process among the owners of sessions alive, and takes over turns of those that have died, as long as it
+    /// lives; nothing where there is one process.
+    pub(crate) fn start_heartbeat(&self, world: &SimulatedWorld) {
+        let Some(heartbeat) = self.journal.heartbeat() else { return };
+        world.executor.spawn_in_group(self.group, Box::pin(heartbeat));
+        let (chat, executor) = (self.chat.clone(), world.executor.clone());
+        let sweeping = async move {
+            loop {
+                executor.sleep_for(SWEEP_EVERY).await;
+                // What fails now is taken over by a later sweep.
+                drop(chat.sweep().await);
+            }
+        };
+        world.executor.spawn_in_group(self.group, Box::pin(sweeping));
+    }
+
     /// Gives campaigns their cycles, as long as the process lives.
     pub(crate) fn start_campaigns(&self, world: &SimulatedWorld) {
         if let Some(controller) = self.controller.clone() {
@@ -163,5 +188,6 @@ impl SimulatedProcess {
         };
         world.executor.spawn_in_group(self.group, Box::pin(stopping));
         drop(answered.await);
+        self.journal.leave();
     }
 }

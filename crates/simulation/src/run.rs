@@ -17,7 +17,7 @@ use crate::oracle::{DoubtfulEffect, RunJudgement, judge_run};
 use crate::plant::{PlantedFault, PlantingPoint};
 use crate::random::SimulationRandom;
 use crate::server::IdleRuntime;
-use crate::store::{LandedWrite, LandingLog};
+use crate::store::{LandedWrite, LandingLog, LeaseFault};
 use crate::subject::{SimulatedAgents, ToolTally};
 use crate::world::SimulatedWorld;
 
@@ -41,6 +41,10 @@ pub struct RunPlan {
     pub agents: Option<Arc<dyn SimulatedAgents>>,
     /// Whether the batches are kept that arrived at the data.
     pub keeps_landings: bool,
+    /// How many processes share the store; one at a time when it is 0 or 1.
+    pub nodes: usize,
+    /// A fault that is planted in the leases of several processes.
+    pub lease_fault: Option<LeaseFault>,
 }
 
 /// The result of a run.
@@ -118,7 +122,9 @@ pub fn run_seed(plan: &RunPlan) -> RunReport {
 
 /// Lets the clients ask, then lets everything end, then judges.
 async fn run_world(world: Arc<SimulatedWorld>) -> RunJudgement {
-    world.spawn_in_world(world.clone().supervise_processes());
+    for slot in 0..world.nodes.count {
+        world.spawn_in_world(world.clone().supervise_processes(slot));
+    }
     for number in 0..world.settings.clients {
         world.spawn_in_world(SimulatedClient::new(world.clone(), number).run());
     }

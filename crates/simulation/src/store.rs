@@ -2,6 +2,7 @@
 
 mod handle;
 mod landing;
+mod node;
 mod weather;
 mod write;
 
@@ -20,8 +21,28 @@ use crate::random::SimulationRandom;
 pub(crate) use handle::SimulatedJournal;
 pub use landing::LandedWrite;
 pub(crate) use landing::LandingLog;
+pub use node::LeaseFault;
+use node::NodeTable;
+pub(crate) use node::SimulatedNode;
 use weather::CommitFate;
 use write::{PendingWrite, TypedWrite};
+
+/// How many processes share the store, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeSettings {
+    /// How many processes there are at once, at least one.
+    pub(crate) count: usize,
+    /// How long a process is alive after a heartbeat, when there are several.
+    pub(crate) lease: Duration,
+    /// A fault in their protocol.
+    pub(crate) planted: Option<LeaseFault>,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self { count: 1, lease: Duration::from_secs(5), planted: None }
+    }
+}
 
 /// A store that outlives the simulated processes. A clone is the same store.
 #[derive(Clone)]
@@ -35,11 +56,26 @@ struct StoreShared {
     planting: PlantingPoint,
     landings: LandingLog,
     state: Mutex<StoreState>,
+    /// The owners of sessions, when several processes share the store.
+    nodes: Option<Mutex<NodeTable>>,
 }
 
 struct StoreState {
     /// The newest handle of the data.
     newest: MemoryStore,
+    /// The writes of each place of a process.
+    writers: Vec<WriterState>,
+    /// When the last answer to a session's write comes: answers of one session keep their order.
+    answered_at: BTreeMap<SessionKey, Duration>,
+    /// When the last answer of all comes.
+    last_answer_at: Duration,
+    commits: u64,
+    writes: u64,
+}
+
+/// The writes of one place of a process: the process there is started again when it has died.
+#[derive(Default)]
+struct WriterState {
     /// Writes that no commit has taken yet, in the order of their calls.
     queue: VecDeque<Box<dyn PendingWrite>>,
     /// The writes of the commit that is under way.
@@ -51,12 +87,6 @@ struct StoreState {
     is_writing: bool,
     /// Counts processes: the writer of a dead one stops.
     process: u64,
-    /// When the last answer to a session's write comes: answers of one session keep their order.
-    answered_at: BTreeMap<SessionKey, Duration>,
-    /// When the last answer of all comes.
-    last_answer_at: Duration,
-    commits: u64,
-    writes: u64,
 }
 
 /// Why the store refuses writes for a while.
@@ -86,16 +116,11 @@ impl SimulatedStore {
         executor: &SimulationExecutor,
         swarm: &Arc<FaultSwarm>,
         coverage: &CoverageCounts,
-        (planting, landings): (PlantingPoint, LandingLog),
+        ((planting, landings), nodes): ((PlantingPoint, LandingLog), &NodeSettings),
     ) -> Self {
         let state = StoreState {
             newest: MemoryStore::with_epoch("sim"),
-            queue: VecDeque::new(),
-            committing: Vec::new(),
-            doubtful: Vec::new(),
-            refusing: None,
-            is_writing: false,
-            process: 0,
+            writers: (0..nodes.count).map(|_| WriterState::default()).collect(),
             answered_at: BTreeMap::new(),
             last_answer_at: Duration::ZERO,
             commits: 0,
@@ -109,6 +134,7 @@ impl SimulatedStore {
             planting,
             landings,
             state: Mutex::new(state),
+            nodes: (nodes.count > 1).then(|| Mutex::new(NodeTable::new(nodes.lease, nodes.planted))),
         }))
     }
 
@@ -116,20 +142,23 @@ impl SimulatedStore {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the store as the next process does: older handles are fenced off.
-    pub(crate) fn open(&self) -> SimulatedJournal {
+    /// Opens the store as the next process at a place does: older handles of it are fenced off.
+    pub(crate) fn open(&self, slot: usize) -> SimulatedJournal {
+        let node = SimulatedNode::register(self);
         let mut state = self.lock_state();
-        state.newest = state.newest.reopen();
+        if node.is_none() {
+            state.newest = state.newest.reopen();
+        }
         self.0.landings.note_opening();
-        state.refusing = None;
-        SimulatedJournal::new(self.clone(), state.newest.clone())
+        state.writers[slot].refusing = None;
+        SimulatedJournal::new((self.clone(), slot), state.newest.clone(), node)
     }
 
     /// Opens the store for another owner beside the newest; returns also the data as that one sees them.
     #[cfg(test)]
     fn open_beside(&self) -> (SimulatedJournal, MemoryStore) {
         let data = self.lock_state().newest.open_beside();
-        (SimulatedJournal::new(self.clone(), data.clone()), data)
+        (SimulatedJournal::new((self.clone(), 0), data.clone(), None), data)
     }
 
     /// Returns the data itself, past all weather.
@@ -156,47 +185,56 @@ impl SimulatedStore {
     /// Takes a write into the queue; its place there is taken now.
     fn enqueue_write<T: Send + 'static>(
         &self,
+        slot: usize,
         session: Option<SessionKey>,
         label: String,
         action: impl FnOnce() -> BoxFuture<'static, Result<T>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
         let (write, answer) = TypedWrite::new(session, label, action);
         let mut state = self.lock_state();
-        state.queue.push_back(Box::new(write));
-        let starts = !std::mem::replace(&mut state.is_writing, true);
-        let process = state.process;
+        let writer = &mut state.writers[slot];
+        writer.queue.push_back(Box::new(write));
+        let starts = !std::mem::replace(&mut writer.is_writing, true);
+        let process = writer.process;
         drop(state);
         if starts {
             let store = self.clone();
-            let writer = async move { store.commit_groups(process).await };
+            let writer = async move { store.commit_groups(slot, process).await };
             self.0.executor.spawn_in_group(TaskGroup::STORE, Box::pin(writer));
         }
         Box::pin(async move { answer.await.unwrap_or(Err(Error::Closed)) })
     }
 
     /// The writer: commits what has gathered, group by group, until nothing is left or its process is dead.
-    async fn commit_groups(self, process: u64) {
+    async fn commit_groups(self, slot: usize, process: u64) {
         loop {
             self.0.executor.sleep_for(self.draw_micros(20, 2_000)).await;
             if self.0.swarm.is_due(FaultKind::StoreBusy) {
                 self.0.executor.sleep_for(self.draw_micros(100_000, 20_000_000)).await;
             }
-            if !self.take_group(process) {
+            if !self.take_group(slot, process) {
                 return;
             }
             // The sync: a process that dies in it leaves a commit of which nobody knows.
             self.0.executor.sleep_for(self.draw_micros(50, 5_000)).await;
-            if self.lock_state().process != process {
+            if self.lock_state().writers[slot].process != process {
                 return;
             }
-            let fate = self.draw_commit_fate();
-            self.finish_group(fate);
+            let mut fate = self.draw_commit_fate(slot);
+            if fate == CommitFate::Cut {
+                fate = self.settle_cut_commit().await;
+                if self.lock_state().writers[slot].process != process {
+                    return;
+                }
+            }
+            self.finish_group(slot, fate);
         }
     }
 
     /// Takes the next group out of the queue; false when there is none, or the process is dead.
-    fn take_group(&self, process: u64) -> bool {
+    fn take_group(&self, slot: usize, process: u64) -> bool {
         let mut state = self.lock_state();
+        let state = &mut state.writers[slot];
         if state.process != process {
             return false;
         }
@@ -215,9 +253,9 @@ impl SimulatedStore {
     }
 
     /// Lets the group under way land or fail, and answers its members.
-    fn finish_group(&self, fate: CommitFate) {
+    fn finish_group(&self, slot: usize, fate: CommitFate) {
         let mut state = self.lock_state();
-        let group = std::mem::take(&mut state.committing);
+        let group = std::mem::take(&mut state.writers[slot].committing);
         state.commits += 1;
         state.writes += group.len() as u64;
         let fails_together = fate != CommitFate::Lands && group.len() > 1;
@@ -229,13 +267,13 @@ impl SimulatedStore {
         ));
         if fate == CommitFate::Unknown {
             let until = self.0.executor.now() + self.draw_micros(10_000, 30_000_000);
-            state.refusing = Some((until, StoreRefusal::Doubtful));
+            state.writers[slot].refusing = Some((until, StoreRefusal::Doubtful));
         }
         if fate == CommitFate::Full {
             let until = self.0.executor.now() + self.draw_micros(10_000, 30_000_000);
-            state.refusing = Some((until, StoreRefusal::Full));
+            state.writers[slot].refusing = Some((until, StoreRefusal::Full));
         }
-        let mut doubtful = Vec::new();
+        let (mut doubtful, mut late) = (Vec::new(), Vec::new());
         for mut write in group {
             if matches!(fate, CommitFate::Lands | CommitFate::AnswerLost) {
                 self.land_write(write.as_mut());
@@ -243,13 +281,25 @@ impl SimulatedStore {
             let answer = write.take_answer(fate.error());
             let after = self.draw_answer_delay(&mut state, write.session());
             self.answer_later(after, answer);
-            if fate == CommitFate::Unknown {
-                doubtful.push(write);
+            match fate {
+                CommitFate::Unknown => doubtful.push(write),
+                CommitFate::LandsLate => late.push(write),
+                _ => {}
             }
         }
         if fate == CommitFate::Unknown {
-            state.doubtful = doubtful;
+            state.writers[slot].doubtful = doubtful;
         }
+        if fate == CommitFate::LandsLate {
+            self.land_late(late);
+        }
+    }
+
+    /// Tells whether writes of a session are in flight.
+    fn has_writes(&self, slot: usize, key: &SessionKey) -> bool {
+        let state = self.lock_state();
+        let writer = &state.writers[slot];
+        writer.queue.iter().chain(&writer.committing).any(|write| write.session() == Some(key))
     }
 
     fn land_write(&self, write: &mut dyn PendingWrite) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::coverage::CASES;
+use crate::coverage::{CASES, CASES_OF_ONE_PROCESS, CASES_OF_SEVERAL_PROCESSES};
 use crate::fault::FaultKind;
 use crate::run::RunReport;
 
@@ -38,11 +38,20 @@ pub struct SimulationSummary {
 }
 
 impl SimulationSummary {
-    /// Starts with no run.
+    /// Starts with no run, for runs with one process at a time.
     #[must_use]
     pub fn new() -> Self {
-        let cases = CASES.iter().map(|case| (*case, 0)).collect();
-        let faults = FaultKind::ALL.iter().map(|kind| (kind.as_str(), 0)).collect();
+        Self::of_processes(1)
+    }
+
+    /// Starts with no run, for runs in which so many processes share the store: it decides which faults and cases have to
+    /// be reached.
+    #[must_use]
+    pub fn of_processes(nodes: usize) -> Self {
+        let own = if nodes > 1 { CASES_OF_SEVERAL_PROCESSES } else { CASES_OF_ONE_PROCESS };
+        let cases = CASES.iter().chain(own).map(|case| (*case, 0)).collect();
+        let faults = FaultKind::ALL.iter().filter(|kind| kind.can_happen(nodes));
+        let faults = faults.map(|kind| (kind.as_str(), 0)).collect();
         Self { cases, faults, ..Self::default() }
     }
 

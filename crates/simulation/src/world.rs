@@ -1,4 +1,4 @@
-//! The world of a run: the store, the ledger, the clients, and one process at a time.
+//! The world of a run: the store, the ledger, the clients, and the processes.
 
 mod settle;
 mod supervisor;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::process::{SimulatedProcess, small_limits};
 use crate::random::SimulationRandom;
 use crate::run::RunPlan;
 use crate::server::IdleRuntime;
-use crate::store::{LandingLog, SimulatedStore};
+use crate::store::{LandingLog, NodeSettings, SimulatedStore};
 use crate::subject::{KnownTools, SimulatedAgents};
 use crate::tool_server::ToolServer;
 use crate::webhook::SimulatedReceiver;
@@ -107,7 +107,11 @@ pub(crate) struct SimulatedWorld {
     pub(crate) campaigns: Option<Arc<CampaignWorld>>,
     /// The sessions that were asked for, with their tenants.
     pub(crate) sessions: Mutex<BTreeSet<(String, String)>>,
-    process: Mutex<Option<SimulatedProcess>>,
+    pub(crate) nodes: NodeSettings,
+    /// The process that runs at each place.
+    processes: Mutex<Vec<Option<SimulatedProcess>>>,
+    /// How many processes were started.
+    numbers: AtomicU32,
     started: Notify,
     release: AtomicU32,
     begun: AtomicU64,
@@ -129,8 +133,9 @@ impl SimulatedWorld {
     ) -> Arc<Self> {
         let RunPlan { seed, restriction, narration, agents, .. } = plan;
         let (seed, narration, agents) = (*seed, narration.clone(), agents.clone());
-        let swarm = Arc::new(FaultSwarm::draw(seed, &executor, &coverage, restriction));
-        let store = SimulatedStore::new(seed, &executor, &swarm, &coverage, points);
+        let nodes = draw_nodes(plan);
+        let swarm = Arc::new(FaultSwarm::draw(seed, &executor, &coverage, restriction, nodes.count));
+        let store = SimulatedStore::new(seed, &executor, &swarm, &coverage, (points, &nodes));
         let history = Arc::new(HistoryRecorder::new());
         let random = Arc::new(SimulationRandom::from_name(seed, "world"));
         let receiver = SimulatedReceiver::new(&executor, &swarm, &random);
@@ -145,7 +150,9 @@ impl SimulatedWorld {
             waits: KnownWaits::default(),
             campaigns: draw_campaigns(plan),
             sessions: Mutex::default(),
-            process: Mutex::default(),
+            processes: Mutex::new(vec![None; nodes.count]),
+            nodes,
+            numbers: AtomicU32::new(0),
             started: Notify::new(),
             release: AtomicU32::new(1),
             begun: AtomicU64::new(0),
@@ -196,25 +203,34 @@ impl SimulatedWorld {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(why);
     }
 
-    /// Returns the process that runs, if one does.
+    /// Returns the first process that runs, if one does.
     pub(crate) fn current_process(&self) -> Option<SimulatedProcess> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock_processes().iter().flatten().next().cloned()
     }
 
-    fn set_process(&self, process: Option<SimulatedProcess>) {
+    fn lock_processes(&self) -> MutexGuard<'_, Vec<Option<SimulatedProcess>>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_process(&self, slot: usize, process: Option<SimulatedProcess>) {
         let is_started = process.is_some();
-        let former =
-            std::mem::replace(&mut *self.process.lock().unwrap_or_else(PoisonError::into_inner), process);
+        let former = std::mem::replace(&mut self.lock_processes()[slot], process);
         drop(former);
         if is_started {
             self.started.notify_waiters();
         }
     }
 
+    /// Waits for a process that runs, any of them.
     async fn wait_for_process(&self) -> SimulatedProcess {
         loop {
             let started = self.started.notified();
-            if let Some(process) = self.current_process() {
+            let running: Vec<SimulatedProcess> = self.lock_processes().iter().flatten().cloned().collect();
+            let chosen = match running.as_slice() {
+                [only] => Some(only.clone()),
+                several => self.random.draw_from(several),
+            };
+            if let Some(process) = chosen {
                 return process;
             }
             started.await;
@@ -260,7 +276,7 @@ impl SimulatedWorld {
 
     /// Drops everything that still runs: the tasks hold the world.
     pub(crate) fn end_everything(&self) {
-        self.set_process(None);
+        (0..self.nodes.count).for_each(|slot| self.set_process(slot, None));
         self.executor.kill_all();
     }
 
@@ -273,7 +289,17 @@ impl SimulatedWorld {
 /// Draws the campaigns of a run; agents of a user have none.
 fn draw_campaigns(plan: &RunPlan) -> Option<Arc<CampaignWorld>> {
     let drawn = || CampaignWorld::draw(plan.seed, &plan.restriction);
-    plan.agents.is_none().then(drawn).flatten().map(Arc::new)
+    (plan.agents.is_none() && plan.nodes < 2).then(drawn).flatten().map(Arc::new)
+}
+
+/// Draws how several processes share the store.
+fn draw_nodes(plan: &RunPlan) -> NodeSettings {
+    let random = SimulationRandom::from_name(plan.seed, "nodes");
+    NodeSettings {
+        count: plan.nodes.max(1),
+        lease: Duration::from_millis(random.draw_from(&[1_000, 2_000, 5_000]).unwrap_or(5_000)),
+        planted: plan.lease_fault,
+    }
 }
 
 /// Where the handler of a call reports.

@@ -32,6 +32,10 @@ pub(crate) struct Sim {
     /// stays unknown or happens twice. MCP servers are asked for their tools, and no tool is called.
     #[arg(long, value_name = "FILE", conflicts_with = "plant")]
     pub(crate) config: Option<PathBuf>,
+    /// How many processes share the store, each of them killed, frozen and started again. Campaigns are simulated in one
+    /// process only.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5), conflicts_with = "plant")]
+    pub(crate) nodes: u8,
     /// Print one JSON document, also for errors.
     #[arg(long)]
     pub(crate) json: bool,

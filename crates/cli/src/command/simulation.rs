@@ -40,7 +40,8 @@ pub(crate) async fn run_sim_command(args: Sim) -> Result<u8> {
 }
 
 fn run_one_seed(args: &Sim, seed: u64, agents: Option<Arc<dyn SimulatedAgents>>) -> Result<u8> {
-    let plan = RunPlan { seed, keeps_trace: args.trace, agents, ..RunPlan::default() };
+    let plan =
+        RunPlan { seed, keeps_trace: args.trace, agents, nodes: args.nodes.into(), ..RunPlan::default() };
     let (report, tools) = run_apart(move || {
         let mut tools = ToolFindings::default();
         let report = run_seed(&plan);
@@ -49,7 +50,7 @@ fn run_one_seed(args: &Sim, seed: u64, agents: Option<Arc<dyn SimulatedAgents>>)
         (report, tools)
     })?;
     let mut screen = TerminalOutput::standard_output();
-    let mut summary = SimulationSummary::new();
+    let mut summary = SimulationSummary::of_processes(args.nodes.into());
     summary.add_run(&report);
     if args.json {
         let printed = PrintedSimulation {
@@ -80,8 +81,14 @@ fn describe_summary(summary: &SimulationSummary, args: &Sim) -> String {
 fn run_many_seeds(args: &Sim, agents: Option<Arc<dyn SimulatedAgents>>) -> Result<u8> {
     let (sender, progress) = channel();
     let is_own = agents.is_none();
-    let plan =
-        ManyRunsPlan { from: args.from, seeds: args.seeds, hours: args.hours, first: args.first, agents };
+    let plan = ManyRunsPlan {
+        from: args.from,
+        seeds: args.seeds,
+        hours: args.hours,
+        first: args.first,
+        nodes: args.nodes.into(),
+        agents,
+    };
     let running = thread::Builder::new()
         .name("simulation".to_owned())
         .spawn(move || run_seeds(&plan, &sender))
@@ -131,17 +138,19 @@ struct ManyRunsPlan {
     hours: Option<f64>,
     /// Whether the first failure is the end.
     first: bool,
+    /// How many processes share the store.
+    nodes: usize,
     agents: Option<Arc<dyn SimulatedAgents>>,
 }
 
 impl ManyRunsPlan {
     fn plan_of_seed(&self, seed: u64) -> RunPlan {
-        RunPlan { seed, agents: self.agents.clone(), ..RunPlan::default() }
+        RunPlan { seed, agents: self.agents.clone(), nodes: self.nodes, ..RunPlan::default() }
     }
 }
 
 fn run_seeds(plan: &ManyRunsPlan, progress: &Sender<u64>) -> ManyRuns {
-    let mut summary = SimulationSummary::new();
+    let mut summary = SimulationSummary::of_processes(plan.nodes);
     let (mut failed, mut tools) = (Vec::new(), ToolFindings::default());
     for seed in plan.from.. {
         let is_over = match plan.hours {

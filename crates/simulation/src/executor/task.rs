@@ -80,6 +80,12 @@ impl SimulatedTask {
         self.waker.wake_by_ref();
     }
 
+    /// Makes a task ready that was woken, and was not polled then.
+    pub(super) fn wake_again(&self) {
+        self.state.is_woken.store(false, Ordering::Relaxed);
+        self.wake_first();
+    }
+
     /// Takes the future to poll it: from now on, it may be woken again.
     pub(super) fn begin_poll(&mut self) -> Option<(BoxFuture<'static, ()>, Waker)> {
         self.state.is_woken.store(false, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub(super) async fn check_bounds(
     if held > most && world.open_count() == 0 {
         found.push(format!("bounds: idle sessions hold {held} bytes, and {most} are allowed"));
     }
-    let kills = world.kills.load(Ordering::Relaxed);
+    let kills = world.kills.load(Ordering::Relaxed) + world.store.takeovers();
     for key in world.all_session_keys() {
         let query = TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 };
         let turns = journal.read_turns(&key, &query).await.unwrap_or_default();

@@ -4,12 +4,12 @@ use std::future::ready;
 
 use futures_util::FutureExt;
 use singletree_durable::{
-    Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal, JournalLayer, JournalRead,
-    MaintenanceLayer, MemoryStore, Result, RowMutation, SessionKey, StoredBlob, StoredDocument,
-    TenantBlobTotals, TenantId, Timestamp,
+    AcquiredSession, Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal,
+    JournalLayer, JournalMaintenance, JournalRead, MaintenanceLayer, MemoryStore, Result, RowMutation,
+    SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
 };
 
-use super::SimulatedStore;
+use super::{SimulatedNode, SimulatedStore};
 use crate::fault::FaultKind;
 use crate::plant::BatchRequirements;
 
@@ -17,12 +17,32 @@ use crate::plant::BatchRequirements;
 #[derive(Debug, Clone)]
 pub(crate) struct SimulatedJournal {
     store: SimulatedStore,
+    /// The place of the process.
+    slot: usize,
     data: MemoryStore,
+    /// The process among the owners of sessions, when several share the store.
+    node: Option<SimulatedNode>,
 }
 
 impl SimulatedJournal {
-    pub(super) fn new(store: SimulatedStore, data: MemoryStore) -> Self {
-        Self { store, data }
+    pub(super) fn new(
+        (store, slot): (SimulatedStore, usize),
+        data: MemoryStore,
+        node: Option<SimulatedNode>,
+    ) -> Self {
+        Self { store, slot, data, node }
+    }
+
+    /// Returns the heartbeat of the process, when several share the store.
+    pub(crate) fn heartbeat(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        self.node.clone().map(|node| node.keep_alive(self.store.clone()))
+    }
+
+    /// Ends the process among the owners of sessions.
+    pub(crate) fn leave(&self) {
+        if let Some(node) = &self.node {
+            node.leave(&self.store);
+        }
     }
 
     /// Delays a read, which has its result already: a slow answer is an old one.
@@ -72,10 +92,19 @@ impl JournalLayer for SimulatedJournal {
 
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let batch = self.store.0.planting.pass_batch(batch);
-        let (data, session, label) = (self.data.clone(), batch.key.clone(), label_batch(&batch));
+        let data = match &self.node {
+            None => self.data.clone(),
+            Some(node) => match node.data_for_batch(&batch.key, batch.fence) {
+                Ok(data) => data,
+                Err(lost) => return Box::pin(ready(Err(lost))),
+            },
+        };
+        let (session, label) = (batch.key.clone(), label_batch(&batch));
         self.store.0.executor.trace_event(format_args!("apply {label} {batch:?}"));
         let (landings, planting) = (self.store.0.landings.clone(), self.store.0.planting.clone());
-        self.store.enqueue_write(Some(session), label, move || {
+        let store = self.store.clone();
+        self.store.enqueue_write(self.slot, Some(session), label, move || {
+            let batch = store.plant_in_fence(batch);
             let kept = landings.is_kept().then(|| batch.clone());
             let requirements = BatchRequirements::of_batch(&batch);
             // The memory store has its answer at once.
@@ -88,6 +117,27 @@ impl JournalLayer for SimulatedJournal {
             }
             Box::pin(ready(answer))
         })
+    }
+
+    fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        match &self.node {
+            None => self.delay_read(self.data.acquire(key)),
+            Some(node) => self.delay_read(Box::pin(node.acquire_session(&self.store, key))),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.node.is_some()
+    }
+
+    fn release_sessions(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
+        match &self.node {
+            None => self.data.release(keys),
+            Some(node) => {
+                node.release_sessions((&self.store, self.slot), keys);
+                Box::pin(ready(Ok(())))
+            }
+        }
     }
 
     fn wrap_read<'a, T: Send + 'a>(
@@ -104,6 +154,17 @@ impl MaintenanceLayer for SimulatedJournal {
 
     fn inner_maintenance(&self) -> &MemoryStore {
         &self.data
+    }
+
+    fn find_ownerless_turns<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        match self.node {
+            None => self.data.read_ownerless_turns(past, limit),
+            Some(_) => Box::pin(ready(self.store.find_ownerless_turns(past, limit))),
+        }
     }
 }
 
@@ -124,13 +185,13 @@ impl DocumentStore for SimulatedJournal {
 
     fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         let (data, label) = (self.data.clone(), format!("{} documents", changes.len()));
-        self.store.enqueue_write(None, label, move || data.change_documents(changes))
+        self.store.enqueue_write(self.slot, None, label, move || data.change_documents(changes))
     }
 
     fn expire_documents(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
         let data = self.data.clone();
         let label = "expired documents".to_owned();
-        self.store.enqueue_write(None, label, move || data.expire_documents(before, limit))
+        self.store.enqueue_write(self.slot, None, label, move || data.expire_documents(before, limit))
     }
 
     fn keep_blob_for(
@@ -141,8 +202,9 @@ impl DocumentStore for SimulatedJournal {
     ) -> BoxFuture<'static, Result<()>> {
         let (data, key, holder) = (self.data.clone(), key.clone(), holder.map(str::to_owned));
         let (session, label) = (key.clone(), format!("blob {}", blob.digest));
-        self.store
-            .enqueue_write(Some(session), label, move || data.keep_blob_for(&key, blob, holder.as_deref()))
+        self.store.enqueue_write(self.slot, Some(session), label, move || {
+            data.keep_blob_for(&key, blob, holder.as_deref())
+        })
     }
 
     fn read_blob_totals<'a>(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree_durable::{AuditRow, BoxFuture, JournalSessions, MemoryStore, Result};
 use singletree_store_testing::{ContractClause, ContractStores, StoreFactory, check};
 
-use super::{SimulatedJournal, SimulatedStore};
+use super::{NodeSettings, SimulatedJournal, SimulatedStore};
 use crate::coverage::CoverageCounts;
 use crate::executor::{SimulationExecutor, TaskOrder};
 use crate::fault::{FaultSwarm, RunRestriction};
@@ -21,9 +21,9 @@ struct SimulatedStoreFactory {
 
 fn make_store(seed: u64, executor: &SimulationExecutor) -> SimulatedStore {
     let coverage = CoverageCounts::default();
-    let swarm = Arc::new(FaultSwarm::draw(seed, executor, &coverage, &RunRestriction::default()));
+    let swarm = Arc::new(FaultSwarm::draw(seed, executor, &coverage, &RunRestriction::default(), 1));
     swarm.stop_faults();
-    SimulatedStore::new(seed, executor, &swarm, &coverage, Default::default())
+    SimulatedStore::new(seed, executor, &swarm, &coverage, (Default::default(), &NodeSettings::default()))
 }
 
 impl SimulatedStoreFactory {
@@ -34,7 +34,7 @@ impl SimulatedStoreFactory {
 
     fn open_handle(&self) -> ContractStores {
         let opened = self.opened.lock().unwrap();
-        make_contract_stores(opened.open(), opened.data())
+        make_contract_stores(opened.open(0), opened.data())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use singletree_durable::Error;
 
-use super::{ProcessDeath, SimulatedStore, StoreRefusal};
+use super::{LeaseFault, ProcessDeath, SimulatedStore, StoreRefusal};
 use crate::executor::TaskGroup;
 use crate::fault::FaultKind;
 use crate::store::write::{PendingWrite, WriteLanding};
@@ -22,6 +22,10 @@ pub(super) enum CommitFate {
     Full,
     /// The log still ends with a commit that is to be replaced.
     Refused,
+    /// The connection was cut before the answer came: the process settles whether it landed, before it tells anyone.
+    Cut,
+    /// The process looked whether it had landed, and it had not yet: it lands later.
+    LandsLate,
 }
 
 impl CommitFate {
@@ -29,7 +33,8 @@ impl CommitFate {
     pub(super) fn error(self) -> Option<Error> {
         let unavailable = |cause: &str| Error::Unavailable { doing: "commit", source: cause.into() };
         match self {
-            Self::Lands => None,
+            Self::Lands | Self::Cut => None,
+            Self::LandsLate => Some(unavailable("the commit was not found")),
             Self::AnswerLost => Some(unavailable("the answer was lost")),
             Self::Fails => Some(unavailable("the commit failed")),
             Self::Unknown => Some(Error::CommitUnknown { doing: "commit", source: "the sync failed".into() }),
@@ -41,8 +46,8 @@ impl CommitFate {
 
 impl SimulatedStore {
     /// Draws what happens to the commit under way.
-    pub(super) fn draw_commit_fate(&self) -> CommitFate {
-        let refusing = self.lock_state().refusing;
+    pub(super) fn draw_commit_fate(&self, slot: usize) -> CommitFate {
+        let refusing = self.lock_state().writers[slot].refusing;
         match refusing {
             Some((until, refusal)) if self.0.executor.now() < until && !self.0.swarm.is_over() => {
                 self.0.swarm.note_store_failure();
@@ -54,16 +59,18 @@ impl SimulatedStore {
             Some((_, StoreRefusal::Doubtful)) => {
                 // The end of the log was replaced: what was in doubt is gone for good.
                 let mut state = self.lock_state();
-                (state.refusing, state.doubtful) = (None, Vec::new());
+                let writer = &mut state.writers[slot];
+                (writer.refusing, writer.doubtful) = (None, Vec::new());
                 drop(state);
                 self.0.coverage.note("a commit in doubt was replaced");
             }
-            Some((_, StoreRefusal::Full)) => self.lock_state().refusing = None,
+            Some((_, StoreRefusal::Full)) => self.lock_state().writers[slot].refusing = None,
             None => {}
         }
         let due = |kind| self.0.swarm.is_due(kind);
         if due(FaultKind::CommitUnknown) {
-            CommitFate::Unknown
+            // A shared database settles it; only the log of a file can end with such a commit (D38).
+            if self.is_shared() { CommitFate::Cut } else { CommitFate::Unknown }
         } else if due(FaultKind::DiskFull) {
             CommitFate::Full
         } else if due(FaultKind::GroupCommitFails) || due(FaultKind::CommitLost) {
@@ -75,15 +82,32 @@ impl SimulatedStore {
         }
     }
 
+    /// Tells whether several processes share the store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.0.nodes.is_some()
+    }
+
+    /// Settles a commit whose connection was cut. The statement that settles it comes behind the lost one, or makes that
+    /// one stale; then the commit is sent again. So it has landed when this is over.
+    pub(super) async fn settle_cut_commit(&self) -> CommitFate {
+        self.0.executor.sleep_for(self.draw_micros(1_000, 4_000_000)).await;
+        if self.planted_lease_fault() == Some(LeaseFault::OutcomeRead) && self.0.random.draw_percent(50) {
+            return CommitFate::LandsLate;
+        }
+        self.0.coverage.note("the outcome of a cut commit was settled");
+        CommitFate::Lands
+    }
+
     /// Decides about the writes of a process that has died: a beginning of them lands, the others are lost, or arrive
     /// late.
-    pub(crate) fn handle_process_death(&self, death: ProcessDeath) {
+    pub(crate) fn handle_process_death(&self, slot: usize, death: ProcessDeath) {
         let mut state = self.lock_state();
-        state.process += 1;
-        state.is_writing = false;
-        let doubtful = std::mem::take(&mut state.doubtful);
-        let committing = std::mem::take(&mut state.committing);
-        let queued = std::mem::take(&mut state.queue);
+        let writer = &mut state.writers[slot];
+        writer.process += 1;
+        writer.is_writing = false;
+        let doubtful = std::mem::take(&mut writer.doubtful);
+        let committing = std::mem::take(&mut writer.committing);
+        let queued = std::mem::take(&mut writer.queue);
         drop(state);
         // Whether the sync of a commit in doubt reached the disk shows now.
         let is_kept = !doubtful.is_empty() && self.0.random.draw_percent(50);
@@ -131,7 +155,7 @@ impl SimulatedStore {
     }
 
     /// Lets statements arrive when their client is gone: before the next process opens the store, or behind its fence.
-    fn land_late(&self, writes: Vec<Box<dyn PendingWrite>>) {
+    pub(super) fn land_late(&self, writes: Vec<Box<dyn PendingWrite>>) {
         let (store, after) = (self.clone(), self.draw_micros(1_000, 3_000_000));
         let landing = async move {
             store.0.executor.sleep_for(after).await;

@@ -19,12 +19,11 @@ use crate::store::ProcessDeath;
 const EXAMINED_PERCENT: u64 = 40;
 
 impl SimulatedWorld {
-    /// Keeps a process running, kills it now and then, and leaves the last one alone when faults are over.
-    pub(crate) async fn supervise_processes(self: Arc<Self>) {
-        let mut number = 0;
+    /// Keeps a process running at a place, kills it now and then, and leaves the last one alone when faults are over.
+    pub(crate) async fn supervise_processes(self: Arc<Self>, slot: usize) {
         loop {
-            let started = self.start_process(number).await;
-            number += 1;
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            let started = self.start_process(slot, number).await;
             let Some(process) = started else { continue };
             if !self.let_process_run(&process).await {
                 return;
@@ -42,9 +41,9 @@ impl SimulatedWorld {
         Duration::from_millis(self.random.draw_between(low, high))
     }
 
-    async fn start_process(&self, number: u32) -> Option<SimulatedProcess> {
+    async fn start_process(&self, slot: usize, number: u32) -> Option<SimulatedProcess> {
         self.executor.trace_event(format_args!("process {number} starts"));
-        let opened: Result<SimulatedProcess> = SimulatedProcess::open(self, number);
+        let opened: Result<SimulatedProcess> = SimulatedProcess::open(self, (slot, number));
         let process = match opened {
             Ok(process) => process,
             Err(error) => {
@@ -53,6 +52,7 @@ impl SimulatedWorld {
                 return None;
             }
         };
+        process.start_heartbeat(self);
         let Some(taken) = process.take_over_turns(self).await else {
             self.coverage.note("a process could not take over turns and started again");
             self.kill_process(&process, ProcessDeath::Killed);
@@ -63,7 +63,7 @@ impl SimulatedWorld {
         self.executor.trace_event(format_args!("process {number} serves, {taken} turns taken over"));
         process.start_deliveries(self);
         process.start_campaigns(self);
-        self.set_process(Some(process.clone()));
+        self.set_process(slot, Some(process.clone()));
         Some(process)
     }
 
@@ -80,6 +80,15 @@ impl SimulatedWorld {
                 let is_back = self.random.draw_percent(50);
                 self.clock.correct_by(if is_back { -millis } else { millis });
             }
+            if self.swarm.is_due(FaultKind::StoreClockAhead) {
+                self.store.move_clock_ahead(self.draw_millis(1, 7_200_000));
+            }
+            if self.swarm.is_due(FaultKind::ProcessFrozen) {
+                self.executor.freeze_group(process.group);
+                let most = u64::try_from(self.nodes.lease.as_millis()).unwrap_or(0) * 3;
+                self.executor.sleep_for(self.draw_millis(1, most)).await;
+                self.executor.thaw_group(process.group);
+            }
             if self.swarm.is_due(FaultKind::ProcessStopped) {
                 // Calls that arrive while it stops are refused.
                 let began = self.executor.now();
@@ -92,7 +101,8 @@ impl SimulatedWorld {
                 return true;
             }
             if self.swarm.is_due(FaultKind::ProcessKilled) {
-                let is_cut = self.swarm.is_due(FaultKind::PowerCut);
+                // The power of a machine is cut, and that of a store that several share is another one's.
+                let is_cut = self.swarm.is_due(FaultKind::PowerCut) && self.nodes.count == 1;
                 let death = if is_cut { ProcessDeath::PowerCut } else { ProcessDeath::Killed };
                 self.bury_process(process, death).await;
                 return true;
@@ -109,10 +119,10 @@ impl SimulatedWorld {
 
     fn kill_process(&self, process: &SimulatedProcess, death: ProcessDeath) {
         self.executor.trace_event(format_args!("{:?} dies: {death:?}", process.group));
-        self.set_process(None);
+        self.set_process(process.slot, None);
         self.executor.kill_group(process.group);
         self.history.record_event("", HistoryEvent::Died);
-        self.store.handle_process_death(death);
+        self.store.handle_process_death(process.slot, death);
         self.deaths.fetch_add(1, Ordering::Relaxed);
         self.kills.fetch_add(u64::from(death != ProcessDeath::Stopped), Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Seeds: clean, and the same twice.
 
-use singletree_simulation::{RunPlan, ShrunkFailure, run_seed, shrink_failure};
+use singletree_simulation::{LeaseFault, RunPlan, ShrunkFailure, run_seed, shrink_failure};
 
 /// How many seeds are run, and from which on.
 #[expect(clippy::disallowed_methods, reason = "a longer run is asked for by the environment")]
@@ -36,6 +36,25 @@ fn every_promise_is_kept_under_every_seed() {
         panic!("{}\n{} seeds failed:\n{}\n{restriction:?}\n{found}", trace, failed.len(), lines.join("\n"));
     }
     assert!(turns > 0);
+}
+
+// The same where three processes share the store: leases end, and sessions move.
+#[test]
+fn every_promise_is_kept_when_several_processes_share_the_store() {
+    for seed in seeds().step_by(4) {
+        let report = run_seed(&RunPlan { nodes: 3, ..plan(seed) });
+        assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+// Two faults in the protocol of leases; `.ci/simulation leases` plants all of them.
+#[test]
+fn a_fault_in_the_leases_of_several_processes_is_found() {
+    for fault in [LeaseFault::FenceNotChecked, LeaseFault::DeadOwnerKept] {
+        let hunted = |seed| RunPlan { nodes: 3, lease_fault: Some(fault), ..plan(seed) };
+        let found = (0..200).any(|seed| !run_seed(&hunted(seed)).violations.is_empty());
+        assert!(found, "{fault:?}");
+    }
 }
 
 // INV-11: each run has its own hash seeds, as each process has.

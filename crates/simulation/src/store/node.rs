@@ -1,0 +1,414 @@
+//! Several processes over one store: whose session it is, and who is alive. The protocol is that of
+//! `singletree-store-postgres`, on the tables of the simulated store (docs/decisions/0020).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use singletree_durable::{
+    AcquiredSession, Batch, Error, FencingToken, Journal, MemoryStore, Result, SessionKey, SessionSnapshot,
+    TurnRow, TurnRowQuery,
+};
+
+use super::SimulatedStore;
+use crate::executor::TaskGroup;
+use crate::fault::FaultKind;
+
+/// How many heartbeats a lease has.
+const BEATS: u32 = 5;
+
+/// How often a session is asked for while this process is replaced among the owners.
+const ATTEMPTS: u32 = 3;
+
+/// How long a release waits before it looks again whether the writes of its session have landed.
+const RELEASE_PAUSE: Duration = Duration::from_millis(1);
+
+/// A number of an owner: each process has a new one when it starts, and when its lease has ended.
+type Incarnation = u64;
+
+/// A fault in the protocol, which the simulation has to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseFault {
+    /// A session is read before its fence is raised.
+    ReadBeforeFence,
+    /// A commit whose outcome is unknown is looked up by a read, and may still land behind it.
+    OutcomeRead,
+    /// A commit is taken although another process owns the session.
+    FenceNotChecked,
+    /// The turns of a process that is alive are taken over.
+    LivingOwnerReplaced,
+    /// The turns of a dead process are left.
+    DeadOwnerKept,
+}
+
+impl LeaseFault {
+    /// All of them, by their names.
+    pub const ALL: &[(&str, Self)] = &[
+        ("read-before-fence", Self::ReadBeforeFence),
+        ("outcome-read", Self::OutcomeRead),
+        ("fence-not-checked", Self::FenceNotChecked),
+        ("living-owner-replaced", Self::LivingOwnerReplaced),
+        ("dead-owner-kept", Self::DeadOwnerKept),
+    ];
+}
+
+/// The tables of owners, in a store that several processes share.
+#[derive(Debug)]
+pub(super) struct NodeTable {
+    /// How long a process is alive after a heartbeat.
+    pub(super) lease: Duration,
+    pub(super) planted: Option<LeaseFault>,
+    rows: BTreeMap<Incarnation, NodeRow>,
+    sessions: BTreeMap<SessionKey, SessionLease>,
+    next: Incarnation,
+    /// What the store's clock is ahead of the simulated time.
+    pub(super) clock_ahead: Duration,
+    /// How often sessions were taken from an owner whose lease had ended.
+    pub(super) takeovers: u64,
+}
+
+#[derive(Debug)]
+struct NodeRow {
+    /// By the clock of the store.
+    alive_until: Duration,
+    beat: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SessionLease {
+    /// None when nobody holds it.
+    owner: Option<Incarnation>,
+    fence: FencingToken,
+}
+
+/// Whether a session may be acquired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaseAnswer {
+    /// It is the asking process's from now on.
+    Granted,
+    /// A living process holds it.
+    Held(Incarnation),
+    /// The lease of the asking process has ended.
+    Ended,
+}
+
+impl NodeTable {
+    pub(super) fn new(lease: Duration, planted: Option<LeaseFault>) -> Self {
+        Self {
+            lease,
+            planted,
+            rows: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            next: 1,
+            clock_ahead: Duration::ZERO,
+            takeovers: 0,
+        }
+    }
+
+    fn register(&mut self, now: Duration) -> Incarnation {
+        let incarnation = self.next;
+        self.next += 1;
+        let row = NodeRow { alive_until: now + self.clock_ahead + self.lease, beat: 0 };
+        self.rows.insert(incarnation, row);
+        incarnation
+    }
+
+    fn is_alive(&self, incarnation: Incarnation, now: Duration) -> bool {
+        self.rows.get(&incarnation).is_some_and(|row| row.alive_until > now + self.clock_ahead)
+    }
+
+    /// Renews a lease that has not ended; tells whether it had not.
+    fn renew(&mut self, incarnation: Incarnation, now: Duration) -> bool {
+        let store_now = now + self.clock_ahead;
+        let lease = self.lease;
+        let Some(row) = self.rows.get_mut(&incarnation).filter(|row| row.alive_until > store_now) else {
+            return false;
+        };
+        (row.beat, row.alive_until) = (row.beat + 1, store_now + lease);
+        true
+    }
+
+    /// Tells whether an owner counts as dead for a process that has seen these heartbeats.
+    fn is_dead(&self, owner: Incarnation, seen: &SeenBeats, now: Duration) -> bool {
+        match self.planted {
+            Some(LeaseFault::LivingOwnerReplaced) => return true,
+            Some(LeaseFault::DeadOwnerKept) => return false,
+            _ => {}
+        }
+        let Some(row) = self.rows.get(&owner) else { return true };
+        let is_silent = seen
+            .0
+            .get(&owner)
+            .is_some_and(|(beat, since)| *beat == row.beat && now.saturating_sub(*since) >= self.lease);
+        is_silent && !self.is_alive(owner, now)
+    }
+
+    fn ask_for(
+        &mut self,
+        key: &SessionKey,
+        incarnation: Incarnation,
+        (seen, now): (&SeenBeats, Duration),
+    ) -> LeaseAnswer {
+        if !self.is_alive(incarnation, now) {
+            return LeaseAnswer::Ended;
+        }
+        let owner =
+            self.sessions.get(key).and_then(|lease| lease.owner).filter(|owner| *owner != incarnation);
+        match owner {
+            Some(owner) if !self.is_dead(owner, seen, now) => return LeaseAnswer::Held(owner),
+            Some(_) => self.takeovers += 1,
+            None => {}
+        }
+        LeaseAnswer::Granted
+    }
+}
+
+/// The heartbeats of the other processes: the last one of each, and since when it was seen unchanged.
+#[derive(Debug, Default)]
+struct SeenBeats(BTreeMap<Incarnation, (u64, Duration)>);
+
+impl SeenBeats {
+    fn look(&mut self, table: &NodeTable, now: Duration) {
+        let before = std::mem::take(&mut self.0);
+        let seen = |(owner, row): (&Incarnation, &NodeRow)| {
+            let same = before.get(owner).filter(|(beat, _)| *beat == row.beat);
+            (*owner, *same.unwrap_or(&(row.beat, now)))
+        };
+        self.0 = table.rows.iter().map(seen).collect();
+    }
+}
+
+/// A process among the owners.
+#[derive(Debug, Clone)]
+pub(crate) struct SimulatedNode(Arc<Mutex<NodeState>>);
+
+#[derive(Debug)]
+struct NodeState {
+    incarnation: Incarnation,
+    /// The data, under the number of this incarnation.
+    data: MemoryStore,
+    /// The sessions that are held, with their fences, and how often each was acquired and not released.
+    held: BTreeMap<SessionKey, (FencingToken, u64)>,
+    seen: SeenBeats,
+}
+
+impl SimulatedNode {
+    /// Registers a process; none in a store that one process at a time has.
+    pub(super) fn register(store: &SimulatedStore) -> Option<Self> {
+        let incarnation = store.lock_nodes()?.register(store.0.executor.now());
+        let data = store.data().open_beside();
+        let node = NodeState { incarnation, data, held: BTreeMap::new(), seen: SeenBeats::default() };
+        Some(Self(Arc::new(Mutex::new(node))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, NodeState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the data, if a session is held under this fence.
+    pub(super) fn data_for_batch(&self, key: &SessionKey, fence: FencingToken) -> Result<MemoryStore> {
+        let node = self.lock();
+        match node.held.get(key) {
+            Some((held, _)) if *held == fence => Ok(node.data.clone()),
+            _ => Err(Error::LeaseLost { key: key.clone(), fence }),
+        }
+    }
+
+    /// Drops all sessions, and goes on as another owner.
+    fn replace(&self, store: &SimulatedStore) {
+        let Some(mut table) = store.lock_nodes() else { return };
+        let mut node = self.lock();
+        table.rows.remove(&node.incarnation);
+        node.incarnation = table.register(store.0.executor.now());
+        node.data = node.data.open_beside();
+        node.held.clear();
+        drop((table, node));
+        store.0.coverage.note("the lease of a process that lives ended");
+        store.0.executor.trace_event(format_args!("a lease ended"));
+    }
+
+    /// Renews the lease again and again, as long as the process lives.
+    pub(crate) async fn keep_alive(self, store: SimulatedStore) {
+        let Some(pause) = store.lock_nodes().map(|table| table.lease / BEATS) else { return };
+        loop {
+            store.0.executor.sleep_for(pause).await;
+            if store.0.swarm.is_due(FaultKind::HeartbeatLost) {
+                continue;
+            }
+            store.0.executor.sleep_for(store.draw_micros(50, 20_000)).await;
+            let now = store.0.executor.now();
+            let is_renewed = {
+                let Some(mut table) = store.lock_nodes() else { return };
+                let mut node = self.lock();
+                let is_renewed = table.renew(node.incarnation, now);
+                node.seen.look(&table, now);
+                is_renewed
+            };
+            if !is_renewed {
+                self.replace(&store);
+            }
+        }
+    }
+
+    /// Ends this process among the owners: its sessions are free.
+    pub(crate) fn leave(&self, store: &SimulatedStore) {
+        if let Some(mut table) = store.lock_nodes() {
+            table.rows.remove(&self.lock().incarnation);
+        }
+    }
+
+    /// Acquires a session: its fence is raised by one statement, and it is read by a second one.
+    pub(super) async fn acquire_session(
+        &self,
+        store: &SimulatedStore,
+        key: &SessionKey,
+    ) -> Result<AcquiredSession> {
+        let reads_first = store.planted_lease_fault() == Some(LeaseFault::ReadBeforeFence);
+        let early = reads_first.then(|| self.read_session(key)).transpose()?;
+        store.0.executor.sleep_for(store.draw_statement_time()).await;
+        let fence = self.raise_fence(store, key)?;
+        store.0.executor.sleep_for(store.draw_statement_time()).await;
+        let snapshot = match early {
+            Some(early) => early,
+            None => self.read_session(key)?,
+        };
+        Ok(AcquiredSession { fence, snapshot })
+    }
+
+    fn read_session(&self, key: &SessionKey) -> Result<SessionSnapshot> {
+        let data = self.lock().data.clone();
+        // The memory store has its answer at once.
+        data.read_session_snapshot(key).now_or_never().unwrap_or(Err(Error::Closed))
+    }
+
+    fn raise_fence(&self, store: &SimulatedStore, key: &SessionKey) -> Result<FencingToken> {
+        let now = store.0.executor.now();
+        for _ in 0..ATTEMPTS {
+            let answer = {
+                let Some(mut table) = store.lock_nodes() else { return Err(Error::Closed) };
+                let mut node = self.lock();
+                if let Some((fence, count)) = node.held.get_mut(key) {
+                    *count += 1;
+                    return Ok(*fence);
+                }
+                let answer = table.ask_for(key, node.incarnation, (&node.seen, now));
+                if answer == LeaseAnswer::Granted {
+                    // The memory store has its answer at once.
+                    let acquired = node.data.acquire(key).now_or_never().unwrap_or(Err(Error::Closed))?;
+                    let lease = SessionLease { owner: Some(node.incarnation), fence: acquired.fence };
+                    table.sessions.insert(key.clone(), lease);
+                    node.held.insert(key.clone(), (acquired.fence, 1));
+                    return Ok(acquired.fence);
+                }
+                answer
+            };
+            match answer {
+                LeaseAnswer::Held(owner) => {
+                    store.0.coverage.note("a session was another process's");
+                    let node = format!("n{owner}");
+                    return Err(Error::HeldElsewhere { key: key.clone(), node, address: None });
+                }
+                LeaseAnswer::Ended => self.replace(store),
+                LeaseAnswer::Granted => {}
+            }
+        }
+        Err(Error::Unavailable { doing: "acquire a session", source: "the lease ends at once".into() })
+    }
+
+    /// Releases sessions. Those that are not held any more are free behind their writes in flight.
+    pub(super) fn release_sessions(&self, (store, slot): (&SimulatedStore, usize), keys: Vec<SessionKey>) {
+        let mut node = self.lock();
+        let mut freed = Vec::new();
+        for key in keys {
+            let Some(held) = node.held.get_mut(&key) else { continue };
+            held.1 -= 1;
+            if held.1 == 0 {
+                let fence = held.0;
+                node.held.remove(&key);
+                freed.push((key, fence));
+            }
+        }
+        let (incarnation, data) = (node.incarnation, node.data.clone());
+        drop(node);
+        for (key, fence) in freed {
+            let (node, store, data) = (self.clone(), store.clone(), data.clone());
+            let executor = store.0.executor.clone();
+            let releasing = async move {
+                while store.has_writes(slot, &key) {
+                    store.0.executor.sleep_for(RELEASE_PAUSE).await;
+                }
+                // The memory store has its answer at once.
+                drop(data.release(vec![key.clone()]).now_or_never());
+                let Some(mut table) = store.lock_nodes() else { return };
+                // It may have been acquired again meanwhile.
+                if node.lock().held.contains_key(&key) {
+                    return;
+                }
+                let lease = table.sessions.get_mut(&key);
+                if let Some(lease) = lease.filter(|it| it.owner == Some(incarnation) && it.fence == fence) {
+                    lease.owner = None;
+                }
+            };
+            executor.spawn_in_group(TaskGroup::STORE, Box::pin(releasing));
+        }
+    }
+}
+
+impl SimulatedStore {
+    fn lock_nodes(&self) -> Option<MutexGuard<'_, NodeTable>> {
+        self.0.nodes.as_ref().map(|nodes| nodes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Draws how long a statement takes, which may wait for a lock that another one holds.
+    fn draw_statement_time(&self) -> Duration {
+        let waits = self.0.random.draw_percent(20);
+        self.draw_micros(50, if waits { 2_000_000 } else { 5_000 })
+    }
+
+    /// Returns the fault in the protocol that is planted, if there is one.
+    pub(super) fn planted_lease_fault(&self) -> Option<LeaseFault> {
+        self.lock_nodes().and_then(|table| table.planted)
+    }
+
+    /// Moves the clock of the store ahead, as a promoted standby does whose clock differs.
+    pub(crate) fn move_clock_ahead(&self, by: Duration) {
+        if let Some(mut table) = self.lock_nodes() {
+            table.clock_ahead += by;
+        }
+    }
+
+    /// Puts the fence of the owner into a batch, when that fault is planted.
+    pub(super) fn plant_in_fence(&self, batch: Batch) -> Batch {
+        let table = self.lock_nodes().filter(|it| it.planted == Some(LeaseFault::FenceNotChecked));
+        let fence = table.and_then(|table| table.sessions.get(&batch.key).map(|lease| lease.fence));
+        Batch { fence: fence.unwrap_or(batch.fence), ..batch }
+    }
+
+    /// Returns how often sessions were taken from an owner whose lease had ended.
+    pub(crate) fn takeovers(&self) -> u64 {
+        self.lock_nodes().map_or(0, |table| table.takeovers)
+    }
+
+    /// Returns open turns that no living process owns.
+    pub(super) fn find_ownerless_turns(
+        &self,
+        past: Option<&(SessionKey, u64)>,
+        limit: u64,
+    ) -> Result<Vec<(SessionKey, TurnRow)>> {
+        let (now, data) = (self.0.executor.now(), self.data());
+        let Some(table) = self.lock_nodes() else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for (key, lease) in &table.sessions {
+            let open = data.read_turns(key, &TurnRowQuery::Open).now_or_never();
+            let mut open = open.unwrap_or(Err(Error::Closed))?;
+            open.sort_by_key(|turn| turn.no);
+            let is_owned = lease.owner.is_some_and(|owner| table.is_alive(owner, now));
+            let ownerless = open.into_iter().filter(|turn| !is_owned || turn.fence < lease.fence);
+            let rest = ownerless.map(|turn| (key.clone(), turn));
+            found.extend(rest.filter(|(key, turn)| past.is_none_or(|(k, no)| (key, turn.no) > (k, *no))));
+        }
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(found)
+    }
+}
