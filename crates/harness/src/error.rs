@@ -316,6 +316,11 @@ impl Error {
         }
     }
 
+    /// As [`Error::is_transient`]; also what took too long, which is asked again after a while.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.is_transient() || matches!(self, Self::Store { source: durable::Error::Unavailable { .. } })
+    }
+
     /// Checks whether another owner holds the session now.
     pub(crate) fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Store { source: durable::Error::LeaseLost { .. } })

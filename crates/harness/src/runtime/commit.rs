@@ -202,7 +202,7 @@ impl ChatInner {
                 Ok(landed) => return landed,
                 Err(error) => error,
             };
-            if !is_repeated || !error.is_transient() || self.is_closing() {
+            if !is_repeated || !error.is_unavailable() || self.is_closing() {
                 return false;
             }
             if let Some(report) = report_doubt.take() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
+use singletree_durable::{JournalRead, MemoryStore};
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions, WhileSuspended};
 use singletree_store_testing::FailedWriteEffect;
@@ -179,6 +179,25 @@ async fn an_answer_whose_reply_is_lost_while_nothing_can_be_read_is_carried_out(
     let ended = tokio::time::timeout(Duration::from_secs(3600), again.outcome()).await;
     assert_eq!(ended.expect("it runs").as_str(), "completed");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"]);
+    check_rows(&sky, "s").await;
+}
+
+// The same when the read takes longer than one may. Found by the simulation (seed 1235).
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_reply_is_lost_while_a_read_hangs_is_carried_out() {
+    let sky = Sky::over(MemoryStore::new());
+    let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
+    sky.fail(1, 1, FailedWriteEffect::After);
+    sky.linger(JournalRead::Events);
+    let answered = chat.answer(at("s", "ok"), approve(true)).await;
+    assert_eq!(answered.unwrap_err().category(), "store_unavailable");
+    sky.arrive();
+    sky.clear();
+    let again = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(3600), again.outcome()).await;
+    assert_eq!(ended.expect("it runs").as_str(), "completed");
     check_rows(&sky, "s").await;
 }
 
