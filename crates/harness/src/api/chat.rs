@@ -377,6 +377,7 @@ impl Chat {
 
     /// Stops accepting, lets running turns end within `grace`, and leaves the rest to the next sweep.
     ///
+    /// Sessions in which nothing is to be done are given back to the store at once, so that other processes may have them.
     /// Turns that have not ended by then are marked in the store as left: that this process ends is no death of theirs
     /// (D24). Returns whether everything that ran has ended.
     ///
@@ -390,6 +391,7 @@ impl Chat {
             // Who waits for a turn that does not run any more is told so.
             self.inner.wake_queue(&loaded);
         }
+        self.inner.release_idle_sessions();
         let timer = &self.inner.env.timer;
         let has_ended = timer.run_with_timeout(grace, self.inner.tasks.wait_until_idle()).await.is_ok();
         drop(timer.run_with_timeout(LEAVING, self.inner.leave_open_turns()).await);

@@ -242,7 +242,9 @@ impl ChatInner {
             let page = self.await_store_read(self.upkeep.read_ownerless_turns(past.as_ref(), PAGE)).await?;
             let full = page.len() as u64 == PAGE;
             past = page.last().map(|(key, row)| (key.clone(), row.no));
-            let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
+            // A session whose turns another process can go on with is left to it.
+            let served = page.into_iter().filter(|(_, row)| self.agents.contains_key(&row.agent));
+            let keys: BTreeSet<SessionKey> = served.map(|(key, _)| key).collect();
             for key in keys.into_iter().filter(|key| self.serves_tenant(&key.tenant)) {
                 let Some(loaded) = self.session_in_memory_when_room(&key).await else {
                     return swept.map(|()| taken);

@@ -246,6 +246,16 @@ impl ChatInner {
         self.release_sessions(held.collect());
     }
 
+    /// Gives those sessions back that this process holds and has nothing to do in: other processes may have them at once.
+    pub(crate) fn release_idle_sessions(&self) {
+        let is_freed = |loaded: &Arc<LoadedSession>| {
+            let mut state = loaded.lock_state();
+            !state.has_turns() && !state.has_commits_in_flight() && state.end_lease()
+        };
+        let freed = self.loaded_sessions().into_iter().filter(is_freed);
+        self.release_sessions(freed.map(|loaded| loaded.key.clone()).collect());
+    }
+
     /// As [`ChatInner::session_in_memory`], when there is room; none once the harness shuts down.
     pub(crate) async fn session_in_memory_when_room(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         const AGAIN: Duration = Duration::from_millis(20);

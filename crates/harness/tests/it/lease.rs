@@ -7,7 +7,7 @@ use singletree_durable::{
     Batch, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, RowMutation, TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph};
-use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
+use singletree_harness::{Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions};
 
 use crate::bench::{
     Door, Log, Talk, category, chain, chat_of, check_rows, history, line, name, plain, says, user,
@@ -135,6 +135,46 @@ async fn whoever_listens_where_a_session_was_lost_hears_of_its_deletion() {
     let rest: Vec<_> =
         tokio::time::timeout(Duration::from_secs(60), events.collect()).await.expect("they end");
     assert_eq!(rest.last().unwrap().as_ref().unwrap_err().category(), "chat_session_unknown");
+}
+
+// D24: while a stop waits for a turn, other processes have the sessions in which nothing is to be done.
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_idle_sessions_back_at_once() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let chat = chat_of(&waiting(&door, &Log::default())).open(store.clone()).unwrap();
+    door.open_once();
+    assert_eq!(category(chat.session("idle").send(user("m")).await), "completed");
+    door.somebody().await;
+    let running = chat.session("busy").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    let stopping = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.shutdown(Duration::from_secs(60)).await }
+    });
+    while is_held(&store, "idle").await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(is_held(&store, "busy").await);
+    door.open();
+    assert!(stopping.await.unwrap());
+    assert_eq!(category(running.outcome().await), "completed");
+    assert!(!is_held(&store, "busy").await);
+}
+
+// D28: a sweep acquires no session of an agent that this process does not have.
+#[tokio::test]
+async fn a_sweep_leaves_the_sessions_of_unknown_agents_to_others() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let one = chat_of(&waiting(&door, &Log::default())).open(store.clone()).unwrap();
+    drop(one.session("s").submit(user("m"), SendOptions::new()).await.unwrap());
+    door.somebody().await;
+    let store = store.reopen();
+    let other = plain(&Log::default());
+    let stranger = Chat::builder().agent(GraphAgent::new("stranger", &other)).open(store.clone()).unwrap();
+    assert_eq!(stranger.sweep().await.unwrap().len(), 0);
+    let fence = store.read_newest_fence().await.unwrap();
+    let batch = Batch::new(name("s"), fence);
+    assert!(matches!(store.apply(batch).await, Err(Error::LeaseLost { .. })));
 }
 
 // D4
