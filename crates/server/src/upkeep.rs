@@ -26,7 +26,8 @@ pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
         sleep(AGAIN).await;
     }
     shared.ready.store(true, Ordering::Release);
-    tokio::join!(expire_documents(shared), run_campaigns(shared), take_over_turns(shared)).0
+    let of_others = async { tokio::join!(take_over_turns(shared), heed_revocations(shared)) };
+    tokio::join!(expire_documents(shared), run_campaigns(shared), of_others).0
 }
 
 /// Takes over the turns of other servers over the same database that have died, where there may be some.
@@ -38,6 +39,17 @@ async fn take_over_turns(shared: &ServerState) -> Infallible {
         sleep(SWEEP_EVERY).await;
         // Turns that cannot be taken over now are taken over later.
         drop(shared.chat.sweep().await);
+    }
+}
+
+/// Has open streams look at their keys again, which another server over the same database may have taken back.
+async fn heed_revocations(shared: &ServerState) -> Infallible {
+    if !shared.is_store_shared {
+        return pending().await;
+    }
+    loop {
+        sleep(SWEEP_EVERY).await;
+        shared.access.keyring().notify_change();
     }
 }
 

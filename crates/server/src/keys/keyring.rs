@@ -35,6 +35,11 @@ const KEYS_MAX: u64 = 1000;
 const NAME_BYTES: usize = 128;
 /// How long the record of a key is kept that was taken back.
 const KEPT: Duration = Duration::from_hours(90 * 24);
+/// For how long a record is taken as it was read, where other servers may change it: so they are heeded within a second,
+/// together with the look that open streams take ([`crate::upkeep`]).
+const FRESH_FOR: Duration = Duration::from_millis(450);
+/// For how long a record is taken as it was read while the store cannot be asked, where other servers may change it.
+const STALE_FOR: Duration = Duration::from_secs(5);
 /// How exactly it is known when a key was used last.
 const USED_EVERY: Duration = Duration::from_mins(1);
 
@@ -72,11 +77,20 @@ struct CachedKeyRecord {
     tenant: TenantId,
     record: Arc<StoredKeyRecord>,
     version: u64,
+    read_at: Timestamp,
+}
+
+impl CachedKeyRecord {
+    /// Tells whether it was read within a span before now; a clock that was set back says no.
+    fn is_younger_than(&self, span: Duration, now: Timestamp) -> bool {
+        now >= self.read_at && now.duration_since(self.read_at) < span
+    }
 }
 
 /// The keys of a server. Every change is recorded in the audit of the key's tenant, in the transaction that makes it.
 ///
-/// Only one keyring may change the keys of a store at a time: a keyring does not read again the records in its cache.
+/// A keyring does not read again the records in its cache, unless it is told that other servers may change them
+/// ([`Keyring::sharing_store`]).
 pub struct Keyring {
     documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
@@ -90,6 +104,8 @@ pub struct Keyring {
     revocations: Option<Arc<dyn RevocationLog>>,
     /// Changes whenever a key may be good no more: who holds something open by a key looks again.
     changes: watch::Sender<u64>,
+    /// Whether other servers may change keys.
+    is_store_shared: bool,
 }
 
 impl Keyring {
@@ -114,7 +130,25 @@ impl Keyring {
     ) -> Self {
         let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());
         let changes = watch::Sender::new(0);
-        Self { documents, clock, entropy, audit, known, changing, revocations: None, changes }
+        Self {
+            documents,
+            clock,
+            entropy,
+            audit,
+            known,
+            changing,
+            revocations: None,
+            changes,
+            is_store_shared: false,
+        }
+    }
+
+    /// Sets whether other servers may change keys, by default not. Then a key that another one has taken back is refused
+    /// within a second; and when the store cannot be asked for five seconds, all keys are refused with its error.
+    #[must_use]
+    pub(crate) fn sharing_store(mut self, is_shared: bool) -> Self {
+        self.is_store_shared = is_shared;
+        self
     }
 
     /// Also records revocations outside of the database.
@@ -248,7 +282,7 @@ impl Keyring {
     }
 
     /// Lets those look again who hold something open by a key or a sign-in.
-    pub(super) fn notify_change(&self) {
+    pub(crate) fn notify_change(&self) {
         self.changes.send_modify(|number| *number += 1);
     }
 
@@ -325,8 +359,12 @@ impl Keyring {
     /// Finds a key, and keeps it in mind.
     async fn find_key_record(&self, id: &str) -> Result<Option<CachedKeyRecord>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        if known.is_some() {
-            return Ok(known);
+        if let Some(known) = known {
+            return if self.is_store_shared {
+                self.refresh_key_record(id, known).await
+            } else {
+                Ok(Some(known))
+            };
         }
         let changing = self.changing.lock().await;
         let owner = self.documents.read_document(&DocumentKey::new(operator_tenant(), OWNER, id)).await?;
@@ -337,13 +375,44 @@ impl Keyring {
         Ok(found)
     }
 
+    /// Reads a known key again, unless that was done just now. While the store cannot be asked, the known one counts for a
+    /// while.
+    async fn refresh_key_record(&self, id: &str, known: CachedKeyRecord) -> Result<Option<CachedKeyRecord>> {
+        let now = self.clock.now();
+        if known.is_younger_than(FRESH_FOR, now) {
+            return Ok(Some(known));
+        }
+        let key = DocumentKey::new(known.tenant.clone(), KIND, id);
+        let found = match self.documents.read_document(&key).await {
+            Ok(found) => found,
+            Err(_) if known.is_younger_than(STALE_FOR, now) => return Ok(Some(known)),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(found) = found else {
+            self.evict_key_record(id);
+            return Ok(None);
+        };
+        let record = Arc::new(decode_document::<StoredKeyRecord>(&found)?);
+        let read = CachedKeyRecord { record, version: found.version, read_at: now, ..known };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // A change of this server may have landed behind the read.
+        match known.get(id).filter(|newer| newer.version > read.version) {
+            Some(newer) => Ok(Some(newer.clone())),
+            None => {
+                known.insert(id.to_owned(), read.clone());
+                Ok(Some(read))
+            }
+        }
+    }
+
     /// Reads a tenant's key. The caller holds `changing`, so that an older record never replaces a newer one in the
     /// cache.
     async fn read_key_record(&self, tenant: &TenantId, id: &str) -> Result<Option<CachedKeyRecord>> {
         let found = self.documents.read_document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
         let Some(found) = found else { return Ok(None) };
         let record = Arc::new(decode_document::<StoredKeyRecord>(&found)?);
-        let known = CachedKeyRecord { tenant: tenant.clone(), record, version: found.version };
+        let (version, read_at) = (found.version, self.clock.now());
+        let known = CachedKeyRecord { tenant: tenant.clone(), record, version, read_at };
         self.cache_key_record(id, known.clone());
         Ok(Some(known))
     }
@@ -379,7 +448,8 @@ impl Keyring {
         }
         let shown = record.to_api_key(tenant, id, self.clock.now());
         let (record, version) = (Arc::new(record), version + 1);
-        self.cache_key_record(id, CachedKeyRecord { tenant: tenant.clone(), record, version });
+        let read_at = self.clock.now();
+        self.cache_key_record(id, CachedKeyRecord { tenant: tenant.clone(), record, version, read_at });
         drop(changing);
         Ok(shown)
     }
@@ -436,3 +506,6 @@ fn decode_document<'a, T: Deserialize<'a>>(document: &'a StoredDocument) -> Resu
     });
     Ok(decoded?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,7 +169,8 @@ impl ServerBuilder {
     }
 
     /// Sets whether other servers may use the same database, by default not. Then turns of servers that have died are
-    /// looked for twice a second, and not only at the start.
+    /// looked for twice a second, and not only at the start, and keys that another server has taken back are refused within a
+    /// second; when the store cannot be asked for five seconds, all keys are.
     #[must_use]
     pub fn shared_store(mut self, is_shared: bool) -> Self {
         self.is_store_shared = is_shared;
@@ -243,7 +244,8 @@ impl ServerBuilder {
         let audit = Arc::new(TenantAuditLog::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
         let keyring =
             Keyring::with_audit_log(documents.clone(), clock.clone(), entropy.clone(), audit.clone())
-                .recording_revocations(self.revocations);
+                .recording_revocations(self.revocations)
+                .sharing_store(self.is_store_shared);
         let origins = self.access.origins.clone();
         let keyring = Arc::new(keyring);
         let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
