@@ -55,7 +55,8 @@ pub enum JournalRead {
 }
 
 /// A journal over another one, which changes or observes some of its calls: the implementation of [`Journal`] follows
-/// from this one, so that no wrapper lists the calls that it only forwards. Unless it says otherwise, leases and epoch are those of the journal below.
+/// from this one, so that no wrapper lists the calls that it only forwards. Leases are those of the journal below unless it
+/// overrides them; the epoch always is.
 pub trait JournalLayer: fmt::Debug + Send + Sync {
     /// The journal below.
     type Journal: Journal + ?Sized;

@@ -319,7 +319,11 @@ impl EventListener {
             let timer = self.chat.inner.env.timer.clone();
             match timer.run_with_timeout(LOOK_EVERY, self.live.recv()).await {
                 Ok(received) => received,
-                Err(_) => return self.look_into_log().await,
+                // A store that cannot be read now is looked at again.
+                Err(_) => match self.look_into_log().await {
+                    Err(error) if error.is_unavailable() => return Ok(()),
+                    looked => return looked,
+                },
             }
         } else {
             self.live.recv().await
@@ -355,6 +359,7 @@ impl EventListener {
         if let Some(only) = self.only.as_ref().filter(|_| rows.is_empty()) {
             return self.ensure_turn_exists(only).await;
         }
+        self.behind = rows.len() as u64 == PAGE;
         let new = rows.into_iter().filter(|row| self.seen.is_none_or(|seen| row.seq > seen));
         self.replay_rows(new.collect()).await
     }

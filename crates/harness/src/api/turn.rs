@@ -104,7 +104,8 @@ impl Turn {
             && state.pending_wait().is_some_and(|wait| wait.invocation != self.id.invocation)
     }
 
-    /// Waits for the outcome. It is recorded before it is told (INV-3).
+    /// Waits for the outcome. It is recorded before it is told (INV-3). Over a store that other processes write, one of
+    /// them may go on with the turn: then its outcome is looked for once a second.
     ///
     /// # Cancellation
     /// Dropping the future changes nothing; it may be asked for again.

@@ -27,7 +27,7 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 /// A number of an owner: each process has a new one when it starts, and when its lease has ended.
 type Incarnation = u64;
 
-/// A fault in the protocol, which the simulation has to find.
+/// A fault in the protocol, to see whether the simulation finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseFault {
     /// A session is read before its fence is raised.
