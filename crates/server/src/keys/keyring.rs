@@ -1,5 +1,7 @@
 //! The keys of a server: made, listed, changed, checked.
 
+mod cached;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +24,7 @@ use super::revocation::RevocationLog;
 use crate::caller::{Caller, operator_tenant};
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::{Error, Result};
+use cached::CachedKeyRecord;
 use singletree_env::RandomSource;
 
 /// The kind of a key's record, which is its tenant's.
@@ -35,11 +38,6 @@ const KEYS_MAX: u64 = 1000;
 const NAME_BYTES: usize = 128;
 /// How long the record of a key is kept that was taken back.
 const KEPT: Duration = Duration::from_hours(90 * 24);
-/// For how long a record is taken as it was read, where other servers may change it: so they are heeded within a second,
-/// together with the look that open streams take ([`crate::upkeep`]).
-const FRESH_FOR: Duration = Duration::from_millis(450);
-/// For how long a record is taken as it was read while the store cannot be asked, where other servers may change it.
-const STALE_FOR: Duration = Duration::from_secs(5);
 /// How exactly it is known when a key was used last.
 const USED_EVERY: Duration = Duration::from_mins(1);
 
@@ -71,26 +69,10 @@ struct KeyOwner {
     tenant: TenantId,
 }
 
-/// A key as it is known from its document.
-#[derive(Debug, Clone)]
-struct CachedKeyRecord {
-    tenant: TenantId,
-    record: Arc<StoredKeyRecord>,
-    version: u64,
-    read_at: Timestamp,
-}
-
-impl CachedKeyRecord {
-    /// Tells whether it was read within a span before now; a clock that was set back says no.
-    fn is_younger_than(&self, span: Duration, now: Timestamp) -> bool {
-        now >= self.read_at && now.duration_since(self.read_at) < span
-    }
-}
-
 /// The keys of a server. Every change is recorded in the audit of the key's tenant, in the transaction that makes it.
 ///
-/// A keyring does not read again the records in its cache, unless it is told that other servers may change them
-/// ([`Keyring::sharing_store`]).
+/// A keyring does not read again the records in its cache, unless other servers may change them
+/// ([`ServerBuilder::shared_store`](crate::ServerBuilder::shared_store)).
 pub struct Keyring {
     documents: Arc<dyn DocumentStore>,
     clock: Arc<dyn Clock>,
@@ -373,36 +355,6 @@ impl Keyring {
         let found = self.read_key_record(&tenant, id).await?;
         drop(changing);
         Ok(found)
-    }
-
-    /// Reads a known key again, unless that was done just now. While the store cannot be asked, the known one counts for a
-    /// while.
-    async fn refresh_key_record(&self, id: &str, known: CachedKeyRecord) -> Result<Option<CachedKeyRecord>> {
-        let now = self.clock.now();
-        if known.is_younger_than(FRESH_FOR, now) {
-            return Ok(Some(known));
-        }
-        let key = DocumentKey::new(known.tenant.clone(), KIND, id);
-        let found = match self.documents.read_document(&key).await {
-            Ok(found) => found,
-            Err(_) if known.is_younger_than(STALE_FOR, now) => return Ok(Some(known)),
-            Err(error) => return Err(error.into()),
-        };
-        let Some(found) = found else {
-            self.evict_key_record(id);
-            return Ok(None);
-        };
-        let record = Arc::new(decode_document::<StoredKeyRecord>(&found)?);
-        let read = CachedKeyRecord { record, version: found.version, read_at: now, ..known };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // A change of this server may have landed behind the read.
-        match known.get(id).filter(|newer| newer.version > read.version) {
-            Some(newer) => Ok(Some(newer.clone())),
-            None => {
-                known.insert(id.to_owned(), read.clone());
-                Ok(Some(read))
-            }
-        }
     }
 
     /// Reads a tenant's key. The caller holds `changing`, so that an older record never replaces a newer one in the

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use singletree_durable::{BoxFuture, MemoryStore, SessionKey, StoredBlob, TenantBlobTotals};
 use singletree_env::{RandomIds, SystemRandomSource};
 
+use super::cached::{FRESH_FOR, STALE_FOR};
 use super::*;
 
 #[derive(Debug, Default)]
