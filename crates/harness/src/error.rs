@@ -316,7 +316,7 @@ impl Error {
         }
     }
 
-    /// As [`Error::is_transient`]; also what took too long, which is asked again after a while.
+    /// As [`Error::is_transient`]; also true of a read that took too long, which may be repeated after a while.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.is_transient() || matches!(self, Self::Store { source: durable::Error::Unavailable { .. } })
     }

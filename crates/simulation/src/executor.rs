@@ -203,7 +203,7 @@ impl SimulationExecutor {
         drop(killed);
     }
 
-    /// Lets the tasks of a group stand still until [`Self::thaw_group`]; what they have begun outside of the group goes on.
+    /// Lets the tasks of a group stand still until [`Self::thaw_group`]; work of other groups goes on, also if these tasks began it.
     pub(crate) fn freeze_group(&self, group: TaskGroup) {
         self.lock_state().frozen.entry(group).or_default();
     }

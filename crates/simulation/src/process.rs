@@ -155,7 +155,7 @@ impl SimulatedProcess {
         let sweeping = async move {
             loop {
                 executor.sleep_for(SWEEP_EVERY).await;
-                // What fails now is taken over by a later sweep.
+                // A later sweep takes over the turns that this one could not.
                 drop(chat.sweep().await);
             }
         };

@@ -151,9 +151,12 @@ async fn a_stop_gives_idle_sessions_back_at_once() {
         let chat = chat.clone();
         async move { chat.shutdown(Duration::from_secs(60)).await }
     });
-    while is_held(&store, "idle").await {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let freed = async {
+        while is_held(&store, "idle").await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), freed).await.expect("within the grace of the stop");
     assert!(is_held(&store, "busy").await);
     door.open();
     assert!(stopping.await.unwrap());

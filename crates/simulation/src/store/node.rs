@@ -62,7 +62,7 @@ pub(super) struct NodeTable {
     rows: BTreeMap<Incarnation, NodeRow>,
     sessions: BTreeMap<SessionKey, SessionLease>,
     next: Incarnation,
-    /// What the store's clock is ahead of the simulated time.
+    /// By how much the store's clock is ahead of the simulated time.
     pub(super) clock_ahead: Duration,
     /// How often sessions were taken from an owner whose lease had ended.
     pub(super) takeovers: u64,
