@@ -66,7 +66,7 @@ pub(crate) fn add_inference_attributes(
     set_operation(attributes, "chat", &source.call.source.identity);
     attributes.remove("gen_ai.system");
     attributes.set("gen_ai.provider.name", source.call.provider.as_ref());
-    attributes.set_some("error.type", source.outcome.err().map(|failure| failure.error_category));
+    attributes.set_some("error.type", source.outcome.err().map(|failure| failure.error_category.as_ref()));
     let output = source.output();
     if let Some(usage) = output.map(|output| &output.usage) {
         attributes.set_some("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);

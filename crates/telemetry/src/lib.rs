@@ -45,6 +45,7 @@ mod langfuse;
 mod measure;
 mod open_spans;
 mod payload;
+mod record;
 mod render;
 mod settings;
 mod span;
@@ -60,6 +61,7 @@ pub use langfuse::{
 };
 pub use measure::{CallMeasurement, MetricInstrument, measure_calls};
 pub use payload::PayloadCap;
+pub use record::{RecordedPiece, RecorderLimits, StoredTurn, StoredTurnEnding, TurnPiece, TurnRecorder};
 pub use render::render_spans;
 pub use settings::{LlmSpanScope, SpanProfile, SpanSettings};
 pub use span::{InvocationEnding, SpanException, SpanLink, SpanStatus, SpanSubject, TraceSpan};

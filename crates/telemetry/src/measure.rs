@@ -149,17 +149,17 @@ impl Measurements {
             }
         }
         if let Some(latency_ms) = latency_ms {
-            let failed = outcome.err().map(|failure| ("error.type", failure.error_category));
+            let failed = outcome.err().map(|failure| ("error.type", failure.error_category.as_ref()));
             self.add(MetricInstrument::OperationDuration, latency_ms / 1000.0, call, failed);
         }
     }
 
-    fn add(
+    fn add<'a>(
         &mut self,
         instrument: MetricInstrument,
         value: f64,
         call: &LlmCall,
-        more: impl IntoIterator<Item = (&'static str, &'static str)>,
+        more: impl IntoIterator<Item = (&'static str, &'a str)>,
     ) {
         let mut dimensions = BTreeMap::from([
             ("openarmature.gen_ai.operation", "chat".to_owned()),

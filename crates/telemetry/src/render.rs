@@ -159,7 +159,7 @@ impl SpanRenderer<'_> {
             InvocationChange::Failed { error, at_boundary, state } => {
                 let ending = InvocationEnding::Failed(state.clone());
                 self.end_invocation(event.at, ending, |span| match at_boundary {
-                    true => set_failed(span, error.category, &error.derived_category, &error.message),
+                    true => set_failed(span, &error.category, &error.derived_category, &error.message),
                     // The node that failed says why (§4.2).
                     false => span.status = SpanStatus::Error { description: None },
                 });
@@ -214,7 +214,7 @@ impl SpanRenderer<'_> {
                 let span = &mut open.span;
                 match &event.end {
                     Some(AttemptEnd::Failed(error)) => {
-                        set_failed(span, error.category, &error.derived_category, &error.message);
+                        set_failed(span, &error.category, &error.derived_category, &error.message);
                     }
                     Some(AttemptEnd::Merged(_)) | None => span.status = SpanStatus::Ok,
                 }
@@ -351,7 +351,7 @@ impl SpanRenderer<'_> {
         let Some(open) = self.spans.get_mut(place) else { return };
         for span in open.spans_mut() {
             match error {
-                Some(error) => set_failed(span, error.category, &error.derived_category, &error.message),
+                Some(error) => set_failed(span, &error.category, &error.derived_category, &error.message),
                 None => span.status = SpanStatus::Ok,
             }
             if let SpanSubject::Invocation { ending, .. } = &mut span.subject {
@@ -429,7 +429,7 @@ impl SpanRenderer<'_> {
         match outcome {
             Ok(_) => span.status = SpanStatus::Ok,
             Err(failure) => {
-                set_failed(span, failure.error_category, failure.error_category, &failure.error_message);
+                set_failed(span, &failure.error_category, &failure.error_category, &failure.error_message);
             }
         }
     }

@@ -156,7 +156,7 @@ fn add_output(fields: &mut Map<String, Value>, output: Option<&LlmOutput>) {
 
 fn add_failure(fields: &mut Map<String, Value>, failure: &LlmFailure) {
     add_output(fields, failure.output.as_ref());
-    fields.insert("error_category".into(), failure.error_category.into());
+    fields.insert("error_category".into(), failure.error_category.as_ref().into());
     fields.insert("error_type".into(), json!(failure.error_type));
     fields.insert("error_message".into(), failure.error_message.as_str().into());
 }

@@ -36,7 +36,7 @@ impl OpenAttempt {
     /// Notes how the unit ended.
     pub(crate) fn record_outcome(&self, outcome: &Result<StateUpdate, NodeError>) {
         if let Some(open) = self.lock_attempt().as_mut()
-            && open.scope.run.queue.is_some()
+            && open.scope.run.events.is_some()
         {
             open.own = Some(match outcome {
                 Ok(update) => AttemptOutcome::Returned(update.clone()),

@@ -1,5 +1,6 @@
 //! Events about the calls that nodes make: of models and of tools (graph-engine §6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -58,6 +59,13 @@ pub struct LlmRequestRecord {
 }
 
 impl LlmRequestRecord {
+    /// Makes the record of a request of which nothing but its sampling parameters and its prompt's identity was kept: it
+    /// has no messages and no extra fields.
+    #[must_use]
+    pub fn without_messages(config: RuntimeConfig, prompt: Option<ActivePrompt>) -> Self {
+        Self { messages: Vec::new(), config, prompt: prompt.map(Arc::new) }
+    }
+
     pub(crate) fn from_request(request: &singletree_llm::Request) -> Self {
         Self {
             messages: request.messages.clone(),
@@ -117,6 +125,17 @@ impl LlmRequestRecord {
 }
 
 impl LlmCall {
+    /// Makes a call of what was kept of it.
+    #[must_use]
+    pub fn from_record(
+        source: EventSource,
+        (provider, model): (Arc<str>, Arc<str>),
+        call_id: Arc<str>,
+        request: LlmRequestRecord,
+    ) -> Self {
+        Self { source, provider, model, call_id, request }
+    }
+
     /// Returns the request, as the caller made it.
     #[must_use]
     pub fn request(&self) -> &LlmRequestRecord {
@@ -145,7 +164,7 @@ pub struct LlmOutput {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmFailure {
     /// The category of llm-provider §7.
-    pub error_category: &'static str,
+    pub error_category: Cow<'static, str>,
     /// The HTTP status, where the error was read from one.
     pub error_type: Option<String>,
     /// The error message, without secrets.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use singletree_llm::{ModelStreamUpdate, Provider, ProviderCall, Request, Response};
@@ -47,6 +47,28 @@ use super::tool_call::ToolCallScope;
 #[derive(Clone)]
 pub struct ObservedCalls(Option<CallOrigin>);
 
+/// Numbers the calls of one attempt of a node.
+#[derive(Debug, Default)]
+pub(crate) struct CallNumbers {
+    next: AtomicU64,
+    /// The ids of the model's calls that were answered; held for a change only.
+    answered: Mutex<Vec<String>>,
+}
+
+impl CallNumbers {
+    fn take_number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the id of a model's call, with a number where it is answered again.
+    fn name_answer(&self, id: &str) -> String {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = answered.iter().filter(|other| *other == id).count();
+        answered.push(id.to_owned());
+        if before == 0 { id.to_owned() } else { format!("{id}#{before}") }
+    }
+}
+
 /// Where calls are made.
 #[derive(Clone)]
 enum CallOrigin {
@@ -69,11 +91,11 @@ impl ObservedCalls {
     }
 
     pub(crate) fn of_node(scope: &Arc<NodeAttempt>) -> Self {
-        Self(scope.run.queue.is_some().then(|| CallOrigin::Node(scope.clone())))
+        Self(scope.run.events.is_some().then(|| CallOrigin::Node(scope.clone())))
     }
 
     pub(crate) fn of_middleware(unit: &UnitContext) -> Self {
-        Self(unit.run.queue.is_some().then(|| {
+        Self(unit.run.events.is_some().then(|| {
             CallOrigin::Middleware(Arc::new(MiddlewareOrigin {
                 run: unit.run.clone(),
                 observers: unit.level.observers.clone(),
@@ -180,7 +202,7 @@ impl ObservedCalls {
     pub(crate) fn take_call_id(&self) -> Option<Arc<str>> {
         Some(match self.0.as_ref()? {
             CallOrigin::Node(scope) => {
-                let number = scope.calls.fetch_add(1, Ordering::Relaxed);
+                let number = scope.calls.take_number();
                 let invocation = &scope.run.who.identity.invocation_id;
                 format!("{invocation}:{}.{}.{number}", scope.step, scope.attempt).into()
             }
@@ -189,6 +211,19 @@ impl ObservedCalls {
                 format!("{}:middleware.{number}", origin.run.who.identity.invocation_id).into()
             }
         })
+    }
+
+    /// Names the execution of a tool: by the id of the model's call where it answers one, which is the same when a run
+    /// that died goes on and skips the executions that are recorded; else as any call.
+    pub(crate) fn take_tool_call_id(&self, tool_call_id: Option<&str>) -> Option<Arc<str>> {
+        match (self.0.as_ref()?, tool_call_id) {
+            (CallOrigin::Node(scope), Some(id)) => {
+                let invocation = &scope.run.who.identity.invocation_id;
+                let name = scope.calls.name_answer(id);
+                Some(format!("{invocation}:{}.{}:{name}", scope.step, scope.attempt).into())
+            }
+            _ => self.take_call_id(),
+        }
     }
 
     /// Returns the caller's metadata for an event.
@@ -205,8 +240,8 @@ impl ObservedCalls {
             CallOrigin::Node(scope) => (&scope.run, &scope.level.observers),
             CallOrigin::Middleware(origin) => (&origin.run, &origin.observers),
         };
-        if let Some(queue) = &run.queue {
-            queue.dispatch_event(event, observers.clone());
+        if let Some(events) = &run.events {
+            events.dispatch_event(event, observers.clone());
         }
     }
 }

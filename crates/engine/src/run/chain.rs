@@ -232,7 +232,7 @@ impl<'a> Next<'a> {
         error: &NodeError,
     ) {
         let seat = self.unit.unit_context();
-        let Some(queue) = &seat.run.queue else { return };
+        let Some(events) = &seat.run.events else { return };
         let event = IsolationEvent {
             identity: seat.run.who.identity.clone(),
             at: seat.run.core.env.clock.now(),
@@ -245,7 +245,7 @@ impl<'a> Next<'a> {
             post_state: post.clone(),
             caught_exception: error.classify(),
         };
-        queue.dispatch_event(GraphEvent::FailureIsolated(event), seat.level.observers.clone());
+        events.dispatch_event(GraphEvent::FailureIsolated(event), seat.level.observers.clone());
     }
 }
 

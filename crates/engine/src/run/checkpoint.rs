@@ -33,7 +33,7 @@ impl RunContext {
         let completed = self.main.completed_positions();
         let count = completed.len() as u64;
         let saved = self.port.save_checkpoint(RunCheckpoint { identity, at, progress, completed }).await;
-        if let (Some(queue), Some(backend)) = (&self.queue, self.port.checkpoint_backend()) {
+        if let (Some(events), Some(backend)) = (&self.events, self.port.checkpoint_backend()) {
             let EndedExecution { place, lineage, step, attempt } = ended();
             let event = CheckpointEvent {
                 identity: self.who.identity.clone(),
@@ -48,7 +48,7 @@ impl RunContext {
                 completed_node_count: count,
                 last_saved_at: saved.as_ref().map(|saved| *saved).map_err(describe_graph_error),
             };
-            queue.dispatch_event(GraphEvent::CheckpointSaved(event), level.observers.clone());
+            events.dispatch_event(GraphEvent::CheckpointSaved(event), level.observers.clone());
         }
         saved.map(drop)
     }

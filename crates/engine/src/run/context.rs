@@ -19,6 +19,7 @@ use super::fault::NodeResult;
 use super::graph::NodeBody;
 use super::metadata::check_metadata;
 use super::observe::DrainSummary;
+use super::outlet::EventOutlet;
 use super::scope::NodeAttempt;
 use super::signal::Signal;
 use crate::error::Error;
@@ -243,7 +244,7 @@ impl<S: State> Ctx<S> {
     /// # Cancellation
     /// Dropping the future changes nothing; so does running into the time limit.
     pub async fn drain_events(&self, timeout: Option<Duration>) -> DrainSummary {
-        match &self.scope.run.queue {
+        match self.scope.run.events.as_ref().and_then(EventOutlet::observer_queue) {
             Some(queue) => queue.event_backlog().wait_for_delivery(timeout).await,
             None => DrainSummary { undelivered_count: 0, timeout_reached: false },
         }

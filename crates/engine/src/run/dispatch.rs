@@ -1,13 +1,14 @@
 //! Running parallel branches (pipeline-utilities §11).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
 use singletree_graph::{FramePosition, LineageBoundary, NodeLineage, Snapshot, StateUpdate};
 
 use super::attempt::OpenAttempt;
 use super::branches::{BranchBody, BranchWork, BranchesWork};
+use super::calls::CallNumbers;
 use super::container::{
     ContainerMember, FanIn, MemberContainer, MemberStage, collect_failure_records, iter_contributions,
 };
@@ -158,7 +159,7 @@ impl BranchesAttempt<'_> {
             level,
             open: Arc::default(),
         };
-        let unit = run.lifecycle_queue().map(|_| ReportedUnit {
+        let unit = run.lifecycle_outlet().map(|_| ReportedUnit {
             run,
             observers: &scope.level.observers,
             place: &scope.place,
@@ -251,7 +252,7 @@ impl MemberWork for FunctionBranch<'_> {
             state: state.clone(),
             base: (!state.is_same_state(base)).then(|| base.clone()),
             container: None,
-            calls: AtomicU64::new(0),
+            calls: CallNumbers::default(),
             ended: AtomicBool::new(false),
         });
         self.open.begin_attempt(&scope);

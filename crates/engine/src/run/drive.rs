@@ -22,6 +22,7 @@ use super::level::GraphLevel;
 use super::lifecycle;
 use super::metadata;
 use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
+use super::outlet::EventOutlet;
 use super::pause;
 use super::port::{PersistencePort, RequestedIdentity, RunEnding, RunEntry};
 use super::queue::EventQueue;
@@ -105,10 +106,10 @@ pub(crate) async fn drive_run(
     let run = Arc::new(RunContext::new(RunContextParts {
         who,
         core: core.clone(),
+        events: EventOutlet::new(queue, &port),
         port,
         label: options.label,
         extensions: options.extensions,
-        queue,
         observers,
         next_step: opening.next_step,
         recovering: opening.recovering || options.recovering,
@@ -146,7 +147,7 @@ struct QueueCloser<'a>(&'a RunContext);
 impl Drop for QueueCloser<'_> {
     fn drop(&mut self) {
         self.0.requests.close_requests();
-        if let Some(queue) = &self.0.queue {
+        if let Some(queue) = self.0.events.as_ref().and_then(EventOutlet::observer_queue) {
             queue.close_queue();
         }
     }

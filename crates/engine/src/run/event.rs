@@ -1,5 +1,6 @@
 //! Events for observers (graph-engine §6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use singletree_durable::{InvocationId, Timestamp};
@@ -50,7 +51,7 @@ pub enum AttemptEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventError {
     /// The category of graph-engine §4.
-    pub category: &'static str,
+    pub category: Cow<'static, str>,
     /// The category of the cause, when it has one of its own.
     pub derived_category: String,
     /// The error message.

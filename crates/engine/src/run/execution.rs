@@ -1,6 +1,6 @@
 //! Node executions with a chain of middleware around them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use singletree_durable::BoxFuture;
@@ -8,6 +8,7 @@ use singletree_graph::{FramePosition, NodeLineage, Snapshot, StateUpdate};
 
 use super::attempt::OpenAttempt;
 use super::branches::BranchesWork;
+use super::calls::CallNumbers;
 use super::chain::{ExecutionUnit, Next, UnitContext};
 use super::checkpoint::EndedExecution;
 use super::container::MemberContainer;
@@ -157,7 +158,7 @@ impl NodeExecutionUnit<'_> {
             state: state.clone(),
             base: (!state.is_same_state(self.base)).then(|| self.base.clone()),
             container: None,
-            calls: AtomicU64::new(0),
+            calls: CallNumbers::default(),
             ended: AtomicBool::new(false),
         }
     }

@@ -43,7 +43,7 @@ impl<'a> ReportedUnit<'a> {
         place: &'a NodeLocation,
         attempt: u32,
     ) -> Option<Self> {
-        run.lifecycle_queue()?;
+        run.lifecycle_outlet()?;
         let lineage = level.lineage.with_inner_boundary(LineageBoundary::Subgraph);
         let (observers, metadata) = (&level.observers, &level.metadata);
         Some(Self { run, observers, place, lineage, attempt, metadata })
@@ -61,7 +61,7 @@ impl<'a> ReportedUnit<'a> {
     }
 
     fn report_change(&self, change: UnitChange) {
-        let Some(queue) = self.run.lifecycle_queue() else { return };
+        let Some(events) = self.run.lifecycle_outlet() else { return };
         let event = UnitEvent {
             identity: self.run.who.identity.clone(),
             at: self.run.core.env.clock.now(),
@@ -73,7 +73,7 @@ impl<'a> ReportedUnit<'a> {
             caller_invocation_metadata: self.run.observed_metadata(self.metadata),
             change,
         };
-        queue.dispatch_event(GraphEvent::Unit(event), self.observers.clone());
+        events.dispatch_event(GraphEvent::Unit(event), self.observers.clone());
     }
 }
 
@@ -94,14 +94,14 @@ impl RunContext {
     }
 
     fn report_invocation(&self, change: impl FnOnce() -> InvocationChange) {
-        let Some(queue) = self.lifecycle_queue() else { return };
+        let Some(events) = self.lifecycle_outlet() else { return };
         let event = InvocationEvent {
             identity: self.who.identity.clone(),
             at: self.core.env.clock.now(),
             caller_invocation_metadata: self.observed_metadata(&self.metadata),
             change: change(),
         };
-        queue.dispatch_event(GraphEvent::Invocation(event), self.observers.of_invocation(&self.core));
+        events.dispatch_event(GraphEvent::Invocation(event), self.observers.of_invocation(&self.core));
     }
 }
 

@@ -64,7 +64,7 @@ impl MemberContext<'_> {
     ) -> Result<StateUpdate, NodeError> {
         let scope = self.scope;
         let metadata = scope.level.metadata.fork();
-        let unit = self.run.lifecycle_queue().map(|_| ReportedUnit {
+        let unit = self.run.lifecycle_outlet().map(|_| ReportedUnit {
             run: self.run,
             observers: &scope.level.observers,
             place: &scope.place,

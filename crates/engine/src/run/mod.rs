@@ -34,6 +34,7 @@ pub(crate) mod migrate;
 pub(crate) mod model_call;
 pub(crate) mod observe;
 pub(crate) mod outcome;
+pub(crate) mod outlet;
 pub(crate) mod outline;
 pub(crate) mod panic;
 pub(crate) mod pause;

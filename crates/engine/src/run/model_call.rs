@@ -124,7 +124,7 @@ impl ModelCallReport {
     fn end_attempt(&self, outcome: Result<&Response, &Error>) {
         let Some(attempt) = self.lock_progress().attempt.take() else { return };
         self.lock_progress().ended = Some(attempt.started);
-        let observes = self.calls.run().is_some_and(|run| run.lifecycle_queue().is_some());
+        let observes = self.calls.run().is_some_and(|run| run.lifecycle_outlet().is_some());
         let Some(now) = current_moment(&self.calls).filter(|_| observes) else { return };
         let described = outcome.map(|response| Arc::new(describe_output(response)));
         self.calls.dispatch(GraphEvent::LlmAttempt(LlmAttemptEvent {
@@ -221,7 +221,7 @@ fn describe_failure(error: &Error) -> LlmFailure {
         _ => (error.to_string(), None),
     };
     LlmFailure {
-        error_category: error.category(),
+        error_category: error.category().into(),
         error_type: error.http_status().map(|status| status.to_string()),
         error_message,
         output,

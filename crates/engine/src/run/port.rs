@@ -6,6 +6,7 @@ use std::ops::Range;
 use singletree_durable::{BoxFuture, InvocationId, SessionId, Timestamp};
 use singletree_graph::{Item, PausedRun, RunCheckpoint, RunProgress, SessionState, Snapshot, StoredRun};
 
+use super::event::GraphEvent;
 use crate::error::{Error, Result};
 
 /// How a run ends, as the port records it.
@@ -98,6 +99,19 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
     /// the record says that it was saved.
     fn save_checkpoint(&self, checkpoint: RunCheckpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(std::future::ready(Ok(checkpoint.at)))
+    }
+
+    /// Tells whether `note_event` is to be called.
+    fn notes_events(&self) -> bool {
+        false
+    }
+
+    /// Hears of an event of the run, of every kind (graph-engine §6 and those about lifecycles), at once: an event comes
+    /// before the call that records what it tells of, and before observers see it. Neither waits nor fails.
+    ///
+    /// The end of an invocation comes after `record_ending`.
+    fn note_event(&self, event: &GraphEvent) {
+        let _ = event;
     }
 
     /// Records a fact of the node that runs; forgotten when it completes (D7).

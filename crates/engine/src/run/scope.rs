@@ -11,6 +11,7 @@ use singletree_graph::{
 
 use super::ambient::CurrentInvocation;
 use super::call_event::{CallerMetadata, EventSource};
+use super::calls::CallNumbers;
 use super::container::MemberContainer;
 use super::event::{AttemptEnd, AttemptPhase, EventError, GraphEvent, NodeEvent};
 use super::extension::Extensions;
@@ -20,8 +21,8 @@ use super::graph::{GraphCore, NodeWork};
 use super::level::GraphLevel;
 use super::metadata::MetadataScope;
 use super::observe::Subscription;
+use super::outlet::EventOutlet;
 use super::port::PersistencePort;
-use super::queue::EventQueue;
 use super::signal::Signal;
 use super::strand::SequentialWalk;
 use super::suspend::{AbortRequest, DriverRequests};
@@ -38,7 +39,7 @@ pub(crate) struct RunContext {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
     pub(crate) requests: DriverRequests,
-    pub(crate) queue: Option<EventQueue>,
+    pub(crate) events: Option<EventOutlet>,
     pub(crate) observers: RunObservers,
     /// The caller's metadata as the outermost walk sees it.
     pub(crate) metadata: Arc<MetadataScope>,
@@ -66,7 +67,7 @@ pub(crate) struct RunContextParts {
     pub(crate) port: Arc<dyn PersistencePort>,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
-    pub(crate) queue: Option<EventQueue>,
+    pub(crate) events: Option<EventOutlet>,
     pub(crate) observers: RunObservers,
     pub(crate) next_step: u64,
     pub(crate) recovering: bool,
@@ -86,7 +87,7 @@ impl RunContext {
             label: parts.label,
             extensions: parts.extensions,
             requests: DriverRequests::default(),
-            queue: parts.queue,
+            events: parts.events,
             observers: parts.observers,
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
@@ -115,9 +116,9 @@ impl RunContext {
         self.observers.wants_caller_metadata.then(|| scope.entries())
     }
 
-    /// Returns the queue where an observer asks for events about lifecycles.
-    pub(crate) fn lifecycle_queue(&self) -> Option<&EventQueue> {
-        self.queue.as_ref().filter(|_| self.observers.wants_lifecycle)
+    /// Returns the outlet where somebody asks for events about lifecycles.
+    pub(crate) fn lifecycle_outlet(&self) -> Option<&EventOutlet> {
+        self.events.as_ref().filter(|events| self.observers.wants_lifecycle || events.reaches_port())
     }
 
     fn lock_containers(&self) -> MutexGuard<'_, Vec<Arc<MemberContainer>>> {
@@ -274,7 +275,7 @@ pub(crate) struct NodeAttempt {
     /// How far it is, for a container that could be resolved.
     pub(crate) container: Option<Arc<MemberContainer>>,
     /// How many calls of models and tools it has begun.
-    pub(crate) calls: AtomicU64,
+    pub(crate) calls: CallNumbers,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
@@ -357,7 +358,7 @@ impl NodeAttempt {
             ),
         };
         let derived_category = error.as_node_fault().category().unwrap_or(category).to_owned();
-        EventError { category, derived_category, message }
+        EventError { category: category.into(), derived_category, message }
     }
 
     pub(crate) fn report_started(&self) {
@@ -387,7 +388,7 @@ impl NodeAttempt {
         phase: AttemptPhase,
         parts: impl FnOnce() -> (Option<AttemptEnd>, Option<Descriptor>),
     ) {
-        let Some(queue) = &self.run.queue else { return };
+        let Some(events) = &self.run.events else { return };
         let (end, descriptor) = parts();
         let event = NodeEvent {
             identity: self.run.who.identity.clone(),
@@ -405,7 +406,7 @@ impl NodeAttempt {
             container: self.container.as_ref().map(|container| container.config.clone()),
             caller_invocation_metadata: self.run.observed_metadata(&self.level.metadata),
         };
-        queue.dispatch_event(GraphEvent::Node(event), self.level.observers.clone());
+        events.dispatch_event(GraphEvent::Node(event), self.level.observers.clone());
     }
 }
 
@@ -423,7 +424,7 @@ pub(crate) fn merge_node_update(
 /// Describes an error as events carry it.
 pub(crate) fn describe_graph_error(error: &Error) -> EventError {
     EventError {
-        category: error.surface_category(),
+        category: error.surface_category().into(),
         derived_category: error.derived_category().to_owned(),
         message: format_error_chain(error),
     }

@@ -28,7 +28,7 @@ struct ToolCallReport {
 
 impl ToolCallScope {
     pub(crate) fn begin(calls: ObservedCalls, tool: ToolRun<'_>) -> Self {
-        let parts = calls.event_source().zip(calls.take_call_id());
+        let parts = calls.event_source().zip(calls.take_tool_call_id(tool.tool_call_id));
         let report = parts.zip(calls.run().cloned()).map(|((source, call_id), run)| ToolCallReport {
             calls,
             execution: Arc::new(tool.describe(source, call_id)),

@@ -6,12 +6,13 @@
 //! containers, are executed by `execution` instead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
 use singletree_graph::{CursorFrame, FramePosition, Snapshot, StateUpdate, catch_panic};
 
 use super::ambient;
+use super::calls::CallNumbers;
 use super::checkpoint::EndedExecution;
 use super::execution;
 use super::fault::NodeError;
@@ -188,7 +189,7 @@ impl GraphWalker<'_> {
             state: state.clone(),
             base: None,
             container: None,
-            calls: AtomicU64::new(0),
+            calls: CallNumbers::default(),
             ended: AtomicBool::new(false),
         });
         scope.report_started();

@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use singletree_engine::{
-    Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, GraphEvent, InvokeOptions, NodeError,
-    Reducer, Snapshot, StateSchema, StateUpdate,
+    Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, GraphEvent, InvocationChange,
+    InvokeOptions, NodeError, Reducer, Snapshot, StateSchema, StateUpdate,
 };
 use singletree_env::BoxFuture;
 use singletree_llm::{
     BoxStream, ChatMessage, Error, ModelFinishReason, Provider, ProviderErrorDetail, Request, Response,
     ResponseDelta, Result, TokenUsage,
 };
-use singletree_telemetry::{EventCollector, SpanId, TraceId, TraceSpan};
+use singletree_telemetry::{
+    EventCollector, RecorderLimits, SpanId, SpanProfile, SpanSettings, SpanSubject, StoredTurn,
+    StoredTurnEnding, TraceId, TraceSpan, TurnPiece, TurnRecorder, render_spans,
+};
 
 pub(crate) fn over(fields: &[(&'static str, FieldShape, Value)]) -> GraphBuilder<Snapshot> {
     let field = |(name, shape, default): &(&'static str, FieldShape, Value)| {
@@ -55,7 +58,68 @@ pub(crate) async fn events(
     assert_eq!(collector.refused_count(), 0);
     let invocations = collector.invocations();
     assert_eq!(invocations.len(), 1, "{invocations:?}");
-    collector.events_of(&invocations[0])
+    let events = collector.events_of(&invocations[0]);
+    assert_records_give_the_same_spans(&events);
+    events
+}
+
+/// Checks that the events as they are stored give the spans that the events themselves give, but for what is not stored.
+pub(crate) fn assert_records_give_the_same_spans(events: &[GraphEvent]) {
+    let stored = store(events);
+    let settings = SpanSettings::new().id_seed(*b"a turn");
+    for settings in [settings.clone(), settings.profile(SpanProfile::GenAi)] {
+        let kept = |events: &[GraphEvent]| -> Vec<_> {
+            render_spans(events, &settings).into_iter().map(without_what_is_not_stored).collect()
+        };
+        assert_eq!(kept(&stored.to_events()), kept(events));
+    }
+}
+
+/// Returns an invocation of one run as a turn would store it, in pieces of some events each.
+fn store(events: &[GraphEvent]) -> StoredTurn {
+    let (mut recorder, mut pieces) = (TurnRecorder::new(RecorderLimits::default()), Vec::new());
+    let (mut ending, mut resumed, mut label) = (None, false, None);
+    let last = events.iter().rev().find_map(|event| match event {
+        GraphEvent::Invocation(event) => Some(event.at),
+        _ => None,
+    });
+    let at = last.expect("the invocation began");
+    for (index, event) in events.iter().enumerate() {
+        recorder.record_event(event);
+        if let GraphEvent::Invocation(event) = event {
+            ending = match &event.change {
+                InvocationChange::Started { resumed: again, label: name, .. } => {
+                    (resumed, label) = (*again, name.clone());
+                    None
+                }
+                InvocationChange::Completed(_) => Some((event.at, StoredTurnEnding::Completed)),
+                InvocationChange::Suspended(it) => {
+                    Some((event.at, StoredTurnEnding::Suspended(it.signal_id.clone())))
+                }
+                InvocationChange::Failed { error, .. } => {
+                    Some((event.at, StoredTurnEnding::Failed(error.category.to_string())))
+                }
+            };
+        }
+        if let Some(piece) = recorder.take_piece(at, index + 1 == events.len()).filter(|_| index % 3 == 2) {
+            recorder.mark_stored(&piece);
+            pieces.push(TurnPiece { at, json: piece.json });
+        }
+    }
+    if let Some(piece) = recorder.take_piece(at, true) {
+        pieces.push(TurnPiece { at, json: piece.json });
+    }
+    StoredTurn { identity: events[0].identity().clone(), label, resumed, pieces, ending }
+}
+
+/// Leaves out of a span the texts and the caller's metadata.
+fn without_what_is_not_stored(mut span: TraceSpan) -> TraceSpan {
+    span.exception = None;
+    span.attributes.retain(|name, _| {
+        !name.starts_with("openarmature.suspension.metadata.") && !name.starts_with("openarmature.user.")
+    });
+    span.subject = SpanSubject::Node;
+    span
 }
 
 /// Writes each trace as a tree, in the order in which spans began: a name, a status, the link count, and these attributes.

@@ -1,0 +1,499 @@
+//! Reading the records of a turn back into events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_engine::{
+    AttemptEnd, AttemptPhase, BranchesConfig, ContainerConfig, Descriptor, EventError, FanOutConfig,
+    GraphEvent, Identity, InvocationChange, InvocationEvent, LlmAttemptEvent, LlmCall, LlmCompletionEvent,
+    LlmFailedEvent, LlmFailure, LlmOutput, LlmRequestRecord, NodeEvent, Snapshot, StateSchema, ToolCallEvent,
+    ToolCallFailedEvent, ToolExecution, UnitChange, UnitEvent,
+};
+use singletree_env::Timestamp;
+use singletree_llm::{ActivePrompt, RetryReason, RuntimeConfig, TokenBudget, ToolCall};
+
+use super::entry::{
+    CallPlace, ContainerEntry, EndEntry, Entry, LlmEntry, LlmOutputEntry, PromptEntry, StoredPiece, ToolEntry,
+};
+use super::place::StoredPlace;
+
+/// A piece as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnPiece {
+    /// The time of the commit that stored it.
+    pub at: Timestamp,
+    /// The piece, as JSON.
+    pub json: String,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredTurnEnding {
+    /// At the end of its graph.
+    Completed,
+    /// It waits for this signal.
+    Suspended(String),
+    /// With an error of this category.
+    Failed(String),
+}
+
+/// The stored records of one turn, with what the turn's row says.
+#[derive(Debug, Clone)]
+pub struct StoredTurn {
+    /// Who the invocation is.
+    pub identity: Arc<Identity>,
+    /// What the invocation is called for people who look at traces: the name of the agent.
+    pub label: Option<Arc<str>>,
+    /// Whether the turn goes on with an invocation that waited.
+    pub resumed: bool,
+    /// The pieces, in the order of their commits.
+    pub pieces: Vec<TurnPiece>,
+    /// When and how the turn ended, once it has.
+    pub ending: Option<(Timestamp, StoredTurnEnding)>,
+}
+
+impl StoredTurn {
+    /// Returns the events that the records are of.
+    ///
+    /// Where a process went on with the turn of one that died, what the first had begun and the second began again is one:
+    /// of its two beginnings the first is told. A piece that cannot be read is left out.
+    #[must_use]
+    pub fn to_events(&self) -> Vec<GraphEvent> {
+        let entries = self.read_entries();
+        let last_attempts = find_last_attempts(&entries);
+        let schema = Arc::new(StateSchema::new("stored", Vec::new()));
+        // A state without fields needs no values.
+        let Ok(no_state) = Snapshot::from_defaults_with(&schema, Vec::new()) else { return Vec::new() };
+        let mut decoder = EntryDecoder {
+            turn: self,
+            last_attempts,
+            no_state,
+            events: Vec::new(),
+            is_started: false,
+            open: Vec::new(),
+            carried: Vec::new(),
+            next_number: 0,
+            call_starts: HashMap::new(),
+            has_failed_node: false,
+        };
+        for (index, (at, entry)) in entries.iter().enumerate() {
+            decoder.add_entry(index, *at, entry);
+        }
+        decoder.add_ending();
+        decoder.events
+    }
+
+    /// Returns how many events were left out because the turn had too many.
+    #[must_use]
+    pub fn left_out_count(&self) -> u64 {
+        let count = |(_, entry): &(Timestamp, Entry)| match entry {
+            Entry::LeftOut(count) => *count,
+            _ => 0,
+        };
+        self.read_entries().iter().map(count).sum()
+    }
+
+    fn read_entries(&self) -> Vec<(Timestamp, Entry)> {
+        let mut entries = Vec::new();
+        for piece in &self.pieces {
+            let Ok(StoredPiece(deltas, stored)) = serde_json::from_str::<StoredPiece>(&piece.json) else {
+                continue;
+            };
+            let mut at = piece.at.as_millis();
+            for (index, (delta, entry)) in deltas.into_iter().zip(stored).enumerate() {
+                at = if index == 0 { at.saturating_sub(delta) } else { at.saturating_add(delta) };
+                entries.push((Timestamp::from_millis(at), entry));
+            }
+        }
+        entries
+    }
+}
+
+/// Returns the index of the last attempt of each model call.
+fn find_last_attempts(entries: &[(Timestamp, Entry)]) -> HashMap<String, usize> {
+    let attempt = |(index, (_, entry)): (usize, &(Timestamp, Entry))| match entry {
+        Entry::Llm(llm) => Some((llm.call.id.clone(), index)),
+        _ => None,
+    };
+    entries.iter().enumerate().filter_map(attempt).collect()
+}
+
+/// Something that has begun.
+#[derive(Clone)]
+struct OpenPlace {
+    number: u32,
+    place: StoredPlace,
+    container: Option<ContainerConfig>,
+    is_unit: bool,
+}
+
+struct EntryDecoder<'a> {
+    turn: &'a StoredTurn,
+    last_attempts: HashMap<String, usize>,
+    no_state: Snapshot,
+    events: Vec<GraphEvent>,
+    is_started: bool,
+    open: Vec<OpenPlace>,
+    /// What a process that died had begun, and nobody has begun again yet.
+    carried: Vec<OpenPlace>,
+    next_number: u32,
+    /// When each model call began.
+    call_starts: HashMap<String, Timestamp>,
+    has_failed_node: bool,
+}
+
+impl EntryDecoder<'_> {
+    fn add_entry(&mut self, index: usize, at: Timestamp, entry: &Entry) {
+        match entry {
+            Entry::Started(node) => self.add_start(at, node),
+            Entry::Node(step, name) => self.open(at, StoredPlace::of_outermost_node(name, *step), None, None),
+            Entry::NodeAt(node) => {
+                let container = node.container.as_ref().map(|it| container_config(it, &node.place));
+                self.open(at, node.place.clone(), container, None);
+            }
+            Entry::Unit(unit) => {
+                let change = UnitChange::Entered {
+                    graph_name: unit.graph_name.as_deref().map(Into::into),
+                    entry_node: unit.entry_node.as_deref().map(Into::into),
+                };
+                self.open(at, unit.place.clone(), None, Some(change));
+            }
+            Entry::Ended => self.close(at, &EndEntry::default()),
+            Entry::EndedAt(end) => self.close(at, end),
+            Entry::Llm(llm) => self.add_llm(index, at, llm),
+            Entry::Tool(tool) => self.add_tool(at, tool),
+            Entry::LeftOut(_) => {}
+        }
+    }
+
+    fn add_start(&mut self, at: Timestamp, node: &str) {
+        self.carried.append(&mut self.open);
+        self.next_number = 0;
+        if std::mem::replace(&mut self.is_started, true) {
+            return;
+        }
+        let change = InvocationChange::Started {
+            entry_node: node.into(),
+            label: self.turn.label.clone(),
+            resumed: self.turn.resumed,
+            state: None,
+        };
+        self.push_invocation(at, change);
+    }
+
+    fn push_invocation(&mut self, at: Timestamp, change: InvocationChange) {
+        self.events.push(GraphEvent::Invocation(InvocationEvent {
+            identity: self.turn.identity.clone(),
+            at,
+            caller_invocation_metadata: None,
+            change,
+        }));
+    }
+
+    fn open(
+        &mut self,
+        at: Timestamp,
+        place: StoredPlace,
+        container: Option<ContainerConfig>,
+        unit: Option<UnitChange>,
+    ) {
+        let opened = OpenPlace { number: self.next_number, place, container, is_unit: unit.is_some() };
+        self.next_number += 1;
+        self.open.push(opened.clone());
+        let same = |other: &OpenPlace| other.is_unit == opened.is_unit && other.place == opened.place;
+        if let Some(index) = self.carried.iter().position(same) {
+            self.carried.remove(index);
+            return;
+        }
+        self.events.push(match unit {
+            Some(change) => self.unit_event(at, &opened.place, change),
+            None => self.node_event(at, &opened, AttemptPhase::Started, (None, None)),
+        });
+    }
+
+    fn close(&mut self, at: Timestamp, end: &EndEntry) {
+        let index = match end.of {
+            None => self.open.len().checked_sub(1),
+            Some(number) => self.open.iter().position(|open| open.number == number),
+        };
+        let Some(index) = index else { return };
+        let closed = self.open.remove(index);
+        let error = end.error.as_ref().map(|error| EventError {
+            category: error.0.clone().into(),
+            derived_category: error.1.clone().unwrap_or_else(|| error.0.clone()),
+            message: String::new(),
+        });
+        if closed.is_unit {
+            let change = error.map_or(UnitChange::Completed, UnitChange::Failed);
+            self.events.push(self.unit_event(at, &closed.place, change));
+            return;
+        }
+        self.has_failed_node |= error.is_some();
+        let (phase, how) = match (&end.signal, error) {
+            (Some(signal), _) => (AttemptPhase::Suspended, (None, Some(signal.clone()))),
+            (None, Some(error)) => (AttemptPhase::Completed, (Some(AttemptEnd::Failed(error)), None)),
+            (None, None) => {
+                (AttemptPhase::Completed, (Some(AttemptEnd::Merged(self.no_state.clone())), None))
+            }
+        };
+        self.events.push(self.node_event(at, &closed, phase, how));
+    }
+
+    fn node_event(
+        &self,
+        at: Timestamp,
+        open: &OpenPlace,
+        phase: AttemptPhase,
+        (end, signal): (Option<AttemptEnd>, Option<String>),
+    ) -> GraphEvent {
+        GraphEvent::Node(NodeEvent {
+            identity: self.turn.identity.clone(),
+            at,
+            phase,
+            node_name: open.place.node_name(),
+            namespace: open.place.namespace.clone().into(),
+            step: open.place.step.unwrap_or_default(),
+            pre_state: self.no_state.clone(),
+            end,
+            descriptor: signal.map(|signal_id| Descriptor { signal_id, metadata: None }),
+            parent_states: Arc::new([]),
+            attempt_index: open.place.attempt,
+            lineage: open.place.node_lineage(),
+            container: open.container.clone(),
+            caller_invocation_metadata: None,
+        })
+    }
+
+    fn unit_event(&self, at: Timestamp, place: &StoredPlace, change: UnitChange) -> GraphEvent {
+        GraphEvent::Unit(UnitEvent {
+            identity: self.turn.identity.clone(),
+            at,
+            node_name: place.node_name(),
+            namespace: place.namespace.clone().into(),
+            lineage: place.node_lineage(),
+            attempt_index: place.attempt,
+            step: place.step.unwrap_or_default(),
+            caller_invocation_metadata: None,
+            change,
+        })
+    }
+
+    /// Returns the place at which a call was made.
+    fn place_of_call(&self, call: &CallPlace) -> StoredPlace {
+        let open = match call.of {
+            None => self.open.last(),
+            Some(number) => self.open.iter().find(|open| open.number == number),
+        };
+        let place = call.place.clone().or_else(|| open.map(|open| open.place.clone()));
+        // A damaged piece: the call is put below the invocation.
+        place.unwrap_or_else(|| StoredPlace::of_outermost_node("", 0))
+    }
+
+    fn name_call(&self, call: &CallPlace) -> Arc<str> {
+        format!("{}:{}", self.turn.identity.invocation_id, call.id).into()
+    }
+
+    fn add_llm(&mut self, index: usize, at: Timestamp, entry: &LlmEntry) {
+        let source = self.place_of_call(&entry.call).to_source(&self.turn.identity);
+        let request = LlmRequestRecord::without_messages(
+            runtime_config(&entry.params),
+            entry.prompt.as_deref().map(prompt),
+        );
+        let (system, model) = (entry.system.as_str().into(), entry.model.as_str().into());
+        let name = self.name_call(&entry.call);
+        let call = Arc::new(LlmCall::from_record(source, (system, model), name, request.clone()));
+        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
+        let began = *self.call_starts.entry(entry.call.id.clone()).or_insert(started_at);
+        let output = entry.output.as_ref().map(llm_output);
+        let outcome = match &entry.error {
+            Some(error) => Err(Arc::new(LlmFailure {
+                error_category: error.0.clone().into(),
+                error_type: error.1.clone(),
+                error_message: String::new(),
+                output,
+            })),
+            // An attempt has failed or has an answer.
+            None => Ok(Arc::new(output.unwrap_or_else(|| llm_output(&LlmOutputEntry::of_nothing())))),
+        };
+        let reason = match (entry.attempt, entry.is_reask) {
+            (0, _) => None,
+            (_, true) => Some(RetryReason::Reask),
+            (_, false) => Some(RetryReason::Transient),
+        };
+        self.events.push(GraphEvent::LlmAttempt(LlmAttemptEvent {
+            call: call.clone(),
+            request: Arc::new(request),
+            llm_attempt_index: entry.attempt,
+            retry_reason: reason,
+            started_at,
+            at,
+            latency_ms: None,
+            caller_invocation_metadata: None,
+            outcome: outcome.clone(),
+        }));
+        if self.last_attempts.get(&entry.call.id) == Some(&index) {
+            self.events.push(end_of_call(call, (began, at), outcome));
+        }
+    }
+
+    fn add_tool(&mut self, at: Timestamp, entry: &ToolEntry) {
+        let execution = Arc::new(ToolExecution {
+            source: self.place_of_call(&entry.call).to_source(&self.turn.identity),
+            call_id: self.name_call(&entry.call),
+            tool_name: entry.name.clone(),
+            tool_call_id: entry.tool_call_id.clone(),
+            arguments: None,
+        });
+        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
+        self.events.push(if entry.is_failed {
+            GraphEvent::ToolCallFailed(ToolCallFailedEvent {
+                execution,
+                started_at,
+                at,
+                latency_ms: None,
+                caller_invocation_metadata: None,
+                error_type: entry.error_type.clone(),
+                error_message: String::new(),
+            })
+        } else {
+            GraphEvent::ToolCall(ToolCallEvent {
+                execution,
+                started_at,
+                at,
+                latency_ms: None,
+                caller_invocation_metadata: None,
+                result: Value::Null,
+            })
+        });
+    }
+
+    /// Ends the invocation as the turn ended. The nodes that wait are those that had not ended when that was recorded.
+    fn add_ending(&mut self) {
+        let Some((at, ending)) = &self.turn.ending else { return };
+        if !self.is_started {
+            return;
+        }
+        let change = match ending {
+            StoredTurnEnding::Completed => InvocationChange::Completed(self.no_state.clone()),
+            StoredTurnEnding::Suspended(signal) => {
+                self.carried.clear();
+                while let Some(open) = self.open.last() {
+                    if open.is_unit {
+                        // An inner run has no end of its own then.
+                        self.open.pop();
+                        continue;
+                    }
+                    let end = EndEntry { signal: Some(signal.clone()), ..EndEntry::default() };
+                    self.close(*at, &end);
+                }
+                InvocationChange::Suspended(Descriptor { signal_id: signal.clone(), metadata: None })
+            }
+            StoredTurnEnding::Failed(category) => InvocationChange::Failed {
+                error: EventError {
+                    category: category.clone().into(),
+                    derived_category: category.clone(),
+                    message: String::new(),
+                },
+                at_boundary: !self.has_failed_node,
+                state: None,
+            },
+        };
+        self.push_invocation(*at, change);
+    }
+}
+
+/// Returns the event of a whole model call, from that of its last attempt.
+fn end_of_call(
+    call: Arc<LlmCall>,
+    (started_at, at): (Timestamp, Timestamp),
+    outcome: Result<Arc<LlmOutput>, Arc<LlmFailure>>,
+) -> GraphEvent {
+    match outcome {
+        Ok(output) => GraphEvent::LlmCompletion(LlmCompletionEvent {
+            call,
+            started_at,
+            at,
+            latency_ms: None,
+            caller_invocation_metadata: None,
+            output,
+        }),
+        Err(failure) => GraphEvent::LlmFailed(LlmFailedEvent {
+            call,
+            started_at,
+            at,
+            latency_ms: None,
+            caller_invocation_metadata: None,
+            failure,
+        }),
+    }
+}
+
+fn container_config(entry: &ContainerEntry, place: &StoredPlace) -> ContainerConfig {
+    let parent_node_name = place.node_name();
+    match entry {
+        ContainerEntry::FanOut(item_count, concurrency, error_policy) => {
+            ContainerConfig::FanOut(Arc::new(FanOutConfig {
+                item_count: *item_count,
+                concurrency: *concurrency,
+                error_policy: *error_policy,
+                parent_node_name,
+            }))
+        }
+        ContainerEntry::Branches(names, branch_count, error_policy) => {
+            ContainerConfig::Branches(Arc::new(BranchesConfig {
+                branch_names: names.iter().map(|name| name.as_str().into()).collect(),
+                branch_count: *branch_count,
+                error_policy: *error_policy,
+                parent_node_name,
+            }))
+        }
+    }
+}
+
+fn runtime_config(params: &Map<String, Value>) -> RuntimeConfig {
+    let float = |name: &str| params.get(name).and_then(Value::as_f64);
+    RuntimeConfig {
+        temperature: float("temperature"),
+        max_tokens: params.get("max_tokens").and_then(Value::as_u64),
+        top_p: float("top_p"),
+        seed: params.get("seed").and_then(Value::as_i64),
+        frequency_penalty: float("frequency_penalty"),
+        presence_penalty: float("presence_penalty"),
+        stop_sequences: None,
+        extras: Map::new(),
+    }
+}
+
+fn prompt(entry: &PromptEntry) -> ActivePrompt {
+    ActivePrompt {
+        name: entry.name.clone(),
+        version: entry.version.clone(),
+        label: entry.label.clone(),
+        template_hash: entry.template_hash.clone(),
+        rendered_hash: entry.rendered_hash.clone(),
+        group_name: entry.group_name.clone(),
+        token_budget: entry
+            .budget
+            .map(|(input_max_tokens, total_max_tokens)| TokenBudget { input_max_tokens, total_max_tokens }),
+        ..ActivePrompt::default()
+    }
+}
+
+fn llm_output(entry: &LlmOutputEntry) -> LlmOutput {
+    let call = |(name, id): &(String, String)| ToolCall {
+        id: id.clone(),
+        name: name.clone(),
+        arguments: None,
+        signature: None,
+    };
+    let calls: Vec<_> = entry.tool_calls.iter().map(call).collect();
+    LlmOutput {
+        output_content: None,
+        output_tool_calls: (!calls.is_empty()).then_some(calls),
+        finish_reason: entry.finish_reason,
+        usage: entry.token_usage(),
+        response_id: entry.response_id.clone(),
+        response_model: entry.response_model.clone(),
+    }
+}

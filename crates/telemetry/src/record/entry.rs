@@ -1,0 +1,219 @@
+//! The entries of a piece, as they are stored. Their names are short because they are stored with every turn.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use singletree_llm::{ModelFinishReason, TokenUsage};
+
+use super::place::StoredPlace;
+
+/// One piece: for each entry how many milliseconds it is after the one before it, and the entries. The first number says
+/// how many milliseconds the first entry was before the commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoredPiece(pub(crate) Vec<i64>, pub(crate) Vec<Entry>);
+
+/// One entry. What is at a node or inner run names it by the number of the entry that opened it, counted from 0 in the run
+/// of the graph; without a number it is the one that was opened last and is not closed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Entry {
+    /// The graph begins to run, at this node; again, when a process goes on with the turn of one that died.
+    #[serde(rename = "s")]
+    Started(String),
+    /// The first attempt of a node of the outermost graph: its step and name.
+    #[serde(rename = "n")]
+    Node(u64, String),
+    /// The attempt of any node.
+    #[serde(rename = "N")]
+    NodeAt(Box<NodeEntry>),
+    /// An inner run.
+    #[serde(rename = "u")]
+    Unit(Box<UnitEntry>),
+    /// What was opened last, and is not closed, ended well.
+    #[serde(rename = "e")]
+    Ended,
+    /// A node or an inner run ended.
+    #[serde(rename = "E")]
+    EndedAt(Box<EndEntry>),
+    /// An attempt of a model call ended.
+    #[serde(rename = "m")]
+    Llm(Box<LlmEntry>),
+    /// A tool ended.
+    #[serde(rename = "t")]
+    Tool(Box<ToolEntry>),
+    /// So many events were left out from here on, because the turn had as many records as it may have.
+    #[serde(rename = "x")]
+    LeftOut(u64),
+}
+
+/// An attempt of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeEntry {
+    #[serde(rename = "p")]
+    pub(crate) place: StoredPlace,
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<ContainerEntry>,
+}
+
+/// The configuration of a node with several inner runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum ContainerEntry {
+    /// A fan-out: instances, how many at once, error policy.
+    #[serde(rename = "f")]
+    FanOut(u64, Option<u64>, singletree_engine::ErrorPolicy),
+    /// Branches: declared names, how many run, error policy.
+    #[serde(rename = "b")]
+    Branches(Vec<String>, u64, singletree_engine::ErrorPolicy),
+}
+
+/// An inner run begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct UnitEntry {
+    #[serde(rename = "p")]
+    pub(crate) place: StoredPlace,
+    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) graph_name: Option<String>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entry_node: Option<String>,
+}
+
+/// How a node or an inner run ended: well, where nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EndEntry {
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<u32>,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<ErrorEntry>,
+    /// The signal that the node waits for.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<String>,
+}
+
+/// The categories of an error: that of graph-engine §4, and the most precise one where that is another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ErrorEntry(
+    pub(crate) String,
+    #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) Option<String>,
+);
+
+/// Where a call was made, and how long before its entry it began, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CallPlace {
+    #[serde(rename = "b")]
+    pub(crate) took: i64,
+    /// The name of the call without that of the invocation.
+    #[serde(rename = "i")]
+    pub(crate) id: String,
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<u32>,
+    /// The place of a call that no open node or inner run made.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<StoredPlace>,
+}
+
+/// An attempt of a model call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LlmEntry {
+    #[serde(flatten)]
+    pub(crate) call: CallPlace,
+    #[serde(rename = "s")]
+    pub(crate) system: String,
+    #[serde(rename = "m")]
+    pub(crate) model: String,
+    /// The number of the attempt, where it is not the first.
+    #[serde(rename = "x", default, skip_serializing_if = "is_zero")]
+    pub(crate) attempt: u32,
+    /// Whether the attempt was made because the output before did not fit.
+    #[serde(rename = "k", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_reask: bool,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<LlmErrorEntry>,
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<LlmOutputEntry>,
+    #[serde(rename = "q", default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) params: Map<String, Value>,
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prompt: Option<Box<PromptEntry>>,
+}
+
+/// How an attempt failed: its category, and the HTTP status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LlmErrorEntry(
+    pub(crate) String,
+    #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) Option<String>,
+);
+
+/// What is kept of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LlmOutputEntry {
+    #[serde(rename = "f")]
+    pub(crate) finish_reason: ModelFinishReason,
+    /// Tokens: of the prompt, of the completion, in all, from a cache, to a cache.
+    #[serde(rename = "u")]
+    pub(crate) usage: [Option<u64>; 5],
+    #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) response_id: Option<String>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) response_model: Option<String>,
+    /// Names and ids of the tool calls.
+    #[serde(rename = "t", default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tool_calls: Vec<(String, String)>,
+}
+
+impl LlmOutputEntry {
+    /// Returns what is known of an answer of which nothing was stored.
+    pub(crate) fn of_nothing() -> Self {
+        Self {
+            finish_reason: ModelFinishReason::Error,
+            usage: [None; 5],
+            response_id: None,
+            response_model: None,
+            tool_calls: Vec::new(),
+        }
+    }
+
+    pub(crate) fn token_usage(&self) -> TokenUsage {
+        let [prompt_tokens, completion_tokens, total_tokens, cached_tokens, cache_creation_tokens] =
+            self.usage;
+        TokenUsage { prompt_tokens, completion_tokens, total_tokens, cached_tokens, cache_creation_tokens }
+    }
+}
+
+/// The identity of a prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PromptEntry {
+    #[serde(rename = "n")]
+    pub(crate) name: String,
+    #[serde(rename = "v")]
+    pub(crate) version: String,
+    #[serde(rename = "l")]
+    pub(crate) label: String,
+    #[serde(rename = "t")]
+    pub(crate) template_hash: String,
+    #[serde(rename = "r")]
+    pub(crate) rendered_hash: String,
+    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group_name: Option<String>,
+    /// The most tokens of the input, and in all.
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) budget: Option<(Option<u64>, Option<u64>)>,
+}
+
+/// An execution of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ToolEntry {
+    #[serde(flatten)]
+    pub(crate) call: CallPlace,
+    #[serde(rename = "n")]
+    pub(crate) name: String,
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_call_id: Option<String>,
+    #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_failed: bool,
+    /// The type of the error of one that failed.
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_type: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

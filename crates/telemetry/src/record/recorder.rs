@@ -1,0 +1,352 @@
+//! Making records of events as they happen.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_engine::{
+    AttemptEnd, AttemptPhase, ContainerConfig, EventError, EventSource, GraphEvent, InvocationChange,
+    LlmAttemptEvent, LlmFailure, LlmOutput, LlmRequestRecord, NodeEvent, ToolExecution, UnitChange,
+    UnitEvent,
+};
+use singletree_env::Timestamp;
+use singletree_llm::RetryReason;
+
+use super::entry::{
+    CallPlace, ContainerEntry, EndEntry, Entry, ErrorEntry, LlmEntry, LlmErrorEntry, LlmOutputEntry,
+    NodeEntry, PromptEntry, ToolEntry, UnitEntry,
+};
+use super::place::StoredPlace;
+
+/// The bounds of the records of one turn in one process (INV-12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecorderLimits {
+    /// How many bytes the records of a turn may have. Beyond it only the ends of what has begun are recorded, some 20 bytes
+    /// each, and a note says how many events were left out.
+    pub turn_bytes: usize,
+}
+
+impl Default for RecorderLimits {
+    fn default() -> Self {
+        Self { turn_bytes: 256 * 1024 }
+    }
+}
+
+/// How many bytes of a name that others choose are recorded, such as that of a tool that a model asks for.
+const NAME_BYTES: usize = 256;
+
+/// How many tool calls of one answer are recorded.
+const TOOL_CALLS: usize = 64;
+
+/// Makes the records of one turn while it runs.
+///
+/// It takes the events of the run one by one, in their order, and gives the records since the last commit as one piece.
+/// Records stay here until they are known to be stored: the piece of a commit that failed is part of the next one.
+#[derive(Debug, Default)]
+pub struct TurnRecorder {
+    limits: RecorderLimits,
+    /// The records that are not stored: their times and their JSON.
+    pending: Vec<(Timestamp, String)>,
+    /// Whether one of them says that something has ended.
+    has_ends: bool,
+    /// The numbers and places of what has begun and not ended, in the order in which it began.
+    open: Vec<(u32, StoredPlace)>,
+    next_number: u32,
+    bytes: usize,
+    left_out: u64,
+}
+
+/// A piece that is about to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPiece {
+    /// The piece, as JSON.
+    pub json: String,
+    count: usize,
+}
+
+impl TurnRecorder {
+    /// Makes a recorder with these limits.
+    #[must_use]
+    pub fn new(limits: RecorderLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Records an event, if something is kept of its kind.
+    pub fn record_event(&mut self, event: &GraphEvent) {
+        match event {
+            GraphEvent::Node(event) => self.record_node(event),
+            GraphEvent::Unit(event) => self.record_unit(event),
+            GraphEvent::Invocation(event) => {
+                // The end of the run is that of the turn.
+                if let InvocationChange::Started { entry_node, .. } = &event.change {
+                    self.open.clear();
+                    self.next_number = 0;
+                    self.push(event.at, &Entry::Started(clip(entry_node)));
+                }
+            }
+            GraphEvent::LlmAttempt(event) => {
+                if let Some(entry) = self.unless_full(|recorder| recorder.llm_entry(event)) {
+                    self.push_end(event.at, &Entry::Llm(Box::new(entry)));
+                }
+            }
+            GraphEvent::ToolCall(event) => {
+                self.record_tool(&event.execution, (event.started_at, event.at), None);
+            }
+            GraphEvent::ToolCallFailed(event) => {
+                let error_type = event.error_type.as_deref();
+                self.record_tool(&event.execution, (event.started_at, event.at), Some(error_type));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the records that are not stored yet, for a commit at this time. Without `all` there is a piece only once
+    /// something has ended: what has begun alone can wait for a later commit.
+    #[must_use]
+    pub fn take_piece(&mut self, now: Timestamp, all: bool) -> Option<RecordedPiece> {
+        if self.pending.is_empty() || !(all || self.has_ends) {
+            return None;
+        }
+        if all && self.left_out > 0 {
+            let at = self.pending.last().map_or(now, |(at, _)| *at);
+            let left_out = std::mem::take(&mut self.left_out);
+            self.push(at, &Entry::LeftOut(left_out));
+        }
+        let mut deltas = Vec::with_capacity(self.pending.len());
+        let mut last = None;
+        for (at, _) in &self.pending {
+            let at = at.as_millis();
+            deltas.push(match last.replace(at) {
+                None => now.as_millis().saturating_sub(at),
+                Some(before) => at.saturating_sub(before),
+            });
+        }
+        let entries: Vec<&str> = self.pending.iter().map(|(_, entry)| entry.as_str()).collect();
+        let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
+        let json = format!("[[{}],[{}]]", deltas.join(","), entries.join(","));
+        Some(RecordedPiece { json, count: self.pending.len() })
+    }
+
+    /// Notes that a piece is stored.
+    pub fn mark_stored(&mut self, piece: &RecordedPiece) {
+        self.pending.drain(..piece.count.min(self.pending.len()));
+        self.has_ends = false;
+    }
+
+    fn push(&mut self, at: Timestamp, entry: &Entry) {
+        // Names, numbers and truth values: there is nothing in it that JSON cannot say.
+        let Ok(json) = serde_json::to_string(entry) else { return };
+        self.bytes += json.len();
+        self.pending.push((at, json));
+    }
+
+    fn push_end(&mut self, at: Timestamp, entry: &Entry) {
+        self.has_ends = true;
+        self.push(at, entry);
+    }
+
+    /// Makes an entry unless the turn has as many records as it may have.
+    fn unless_full<T>(&mut self, entry: impl FnOnce(&Self) -> T) -> Option<T> {
+        if self.bytes < self.limits.turn_bytes {
+            return Some(entry(self));
+        }
+        self.left_out += 1;
+        None
+    }
+
+    fn open(&mut self, at: Timestamp, place: StoredPlace, entry: impl FnOnce(StoredPlace) -> Entry) {
+        let Some(entry) = self.unless_full(|_| entry(place.clone())) else { return };
+        self.open.push((self.next_number, place));
+        self.next_number += 1;
+        self.push(at, &entry);
+    }
+
+    fn close(
+        &mut self,
+        at: Timestamp,
+        place: &StoredPlace,
+        error: Option<&EventError>,
+        signal: Option<&str>,
+    ) {
+        let Some(index) = self.open.iter().rposition(|(_, open)| open.is_at(place)) else { return };
+        let is_last = index + 1 == self.open.len();
+        let (number, _) = self.open.remove(index);
+        let error = error.map(|error| {
+            let precise = (error.derived_category != error.category).then(|| clip(&error.derived_category));
+            ErrorEntry(clip(&error.category), precise)
+        });
+        let of = (!is_last).then_some(number);
+        let entry = match (of, &error, signal) {
+            (None, None, None) => Entry::Ended,
+            _ => Entry::EndedAt(Box::new(EndEntry { of, error, signal: signal.map(clip) })),
+        };
+        self.push_end(at, &entry);
+    }
+
+    fn record_node(&mut self, event: &NodeEvent) {
+        let place = StoredPlace::new(&event.namespace, &event.lineage, Some(event.step), event.attempt_index);
+        if event.phase == AttemptPhase::Started {
+            let container = event.container.as_ref().map(container_entry);
+            return self.open(event.at, place, |place| match container {
+                None if place.is_outermost_node() => Entry::Node(event.step, clip(&event.node_name)),
+                container => Entry::NodeAt(Box::new(NodeEntry { place, container })),
+            });
+        }
+        let error = match &event.end {
+            Some(AttemptEnd::Failed(error)) => Some(error),
+            Some(AttemptEnd::Merged(_)) | None => None,
+        };
+        let signal = event.descriptor.as_ref().map(|descriptor| descriptor.signal_id.as_str());
+        self.close(event.at, &place, error, signal);
+    }
+
+    fn record_unit(&mut self, event: &UnitEvent) {
+        let place = StoredPlace::new(&event.namespace, &event.lineage, Some(event.step), event.attempt_index);
+        match &event.change {
+            UnitChange::Entered { graph_name, entry_node } => {
+                let (graph_name, entry_node) =
+                    (graph_name.as_deref().map(clip), entry_node.as_deref().map(clip));
+                self.open(event.at, place, |place| {
+                    Entry::Unit(Box::new(UnitEntry { place, graph_name, entry_node }))
+                });
+            }
+            UnitChange::Completed => self.close(event.at, &place, None, None),
+            UnitChange::Failed(error) => self.close(event.at, &place, Some(error), None),
+        }
+    }
+
+    fn record_tool(
+        &mut self,
+        execution: &ToolExecution,
+        times: (Timestamp, Timestamp),
+        failed: Option<Option<&str>>,
+    ) {
+        let entry = self.unless_full(|recorder| ToolEntry {
+            call: recorder.call_place(&execution.source, &execution.call_id, times),
+            name: clip(&execution.tool_name),
+            tool_call_id: execution.tool_call_id.as_deref().map(clip),
+            is_failed: failed.is_some(),
+            error_type: failed.flatten().map(clip),
+        });
+        if let Some(entry) = entry {
+            self.push_end(times.1, &Entry::Tool(Box::new(entry)));
+        }
+    }
+
+    fn llm_entry(&self, event: &LlmAttemptEvent) -> LlmEntry {
+        let call = &event.call;
+        let (output, error) = match &event.outcome {
+            Ok(output) => (Some(output.as_ref()), None),
+            Err(failure) => (failure.output.as_ref(), Some(failure.as_ref())),
+        };
+        LlmEntry {
+            call: self.call_place(&call.source, &call.call_id, (event.started_at, event.at)),
+            system: clip(&call.provider),
+            model: clip(&call.model),
+            attempt: event.llm_attempt_index,
+            is_reask: event.retry_reason == Some(RetryReason::Reask),
+            error: error.map(llm_error_entry),
+            output: output.map(llm_output_entry),
+            params: kept_params(&event.request),
+            prompt: event.request.active_prompt().map(|prompt| {
+                Box::new(PromptEntry {
+                    name: clip(&prompt.name),
+                    version: clip(&prompt.version),
+                    label: clip(&prompt.label),
+                    template_hash: clip(&prompt.template_hash),
+                    rendered_hash: clip(&prompt.rendered_hash),
+                    group_name: prompt.group_name.as_deref().map(clip),
+                    budget: prompt
+                        .token_budget
+                        .map(|budget| (budget.input_max_tokens, budget.total_max_tokens)),
+                })
+            }),
+        }
+    }
+
+    /// Says where a call was made: at what was opened last, at something else that is open, or elsewhere.
+    fn call_place(
+        &self,
+        source: &EventSource,
+        call_id: &str,
+        (started_at, at): (Timestamp, Timestamp),
+    ) -> CallPlace {
+        let place = StoredPlace::new(&source.namespace, &source.lineage, source.step, source.attempt_index);
+        let index = self.open.iter().rposition(|(_, open)| *open == place);
+        let of = index.filter(|index| index + 1 != self.open.len()).map(|index| self.open[index].0);
+        let prefix = format!("{}:", source.identity.invocation_id);
+        let id = call_id.strip_prefix(&prefix).unwrap_or(call_id);
+        CallPlace {
+            took: at.as_millis().saturating_sub(started_at.as_millis()),
+            id: clip(id),
+            of,
+            place: index.is_none().then_some(place),
+        }
+    }
+}
+
+fn container_entry(config: &ContainerConfig) -> ContainerEntry {
+    match config {
+        ContainerConfig::FanOut(config) => {
+            ContainerEntry::FanOut(config.item_count, config.concurrency, config.error_policy)
+        }
+        ContainerConfig::Branches(config) => ContainerEntry::Branches(
+            config.branch_names.iter().map(|name| name.as_ref().to_owned()).collect(),
+            config.branch_count,
+            config.error_policy,
+        ),
+    }
+}
+
+fn llm_error_entry(failure: &LlmFailure) -> LlmErrorEntry {
+    LlmErrorEntry(clip(&failure.error_category), failure.error_type.as_deref().map(clip))
+}
+
+fn llm_output_entry(output: &LlmOutput) -> LlmOutputEntry {
+    let usage = &output.usage;
+    let calls = output.output_tool_calls.as_deref().unwrap_or_default();
+    LlmOutputEntry {
+        finish_reason: output.finish_reason,
+        usage: [
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.total_tokens,
+            usage.cached_tokens,
+            usage.cache_creation_tokens,
+        ],
+        response_id: output.response_id.as_deref().map(clip),
+        response_model: output.response_model.as_deref().map(clip),
+        tool_calls: calls.iter().take(TOOL_CALLS).map(|call| (clip(&call.name), clip(&call.id))).collect(),
+    }
+}
+
+/// Returns the sampling parameters of a request but for its stop sequences, which are text.
+fn kept_params(request: &Arc<LlmRequestRecord>) -> Map<String, Value> {
+    let mut params = request.request_params();
+    params.remove("stop_sequences");
+    params
+}
+
+fn clip(name: &(impl AsRef<str> + ?Sized)) -> String {
+    let name = name.as_ref();
+    name[..name.floor_char_boundary(NAME_BYTES)].to_owned()
+}
+
+/// A piece can be read back as what it was made of.
+#[cfg(test)]
+mod tests {
+    use super::super::entry::StoredPiece;
+    use super::*;
+
+    #[test]
+    fn a_piece_is_what_its_entries_are() {
+        let mut recorder = TurnRecorder::new(RecorderLimits::default());
+        recorder.push(Timestamp::from_millis(7), &Entry::Started("a".into()));
+        recorder.push_end(Timestamp::from_millis(9), &Entry::Ended);
+        let piece = recorder.take_piece(Timestamp::from_millis(12), false).unwrap();
+        let read: StoredPiece = serde_json::from_str(&piece.json).unwrap();
+        assert_eq!(read, StoredPiece(vec![5, 2], vec![Entry::Started("a".into()), Entry::Ended]));
+        assert_eq!(recorder.take_piece(Timestamp::from_millis(12), false), Some(piece.clone()));
+        recorder.mark_stored(&piece);
+        assert_eq!(recorder.take_piece(Timestamp::from_millis(12), true), None);
+    }
+}
