@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_engine::{Ctx, JsonField, NodeError, NodeResult, ToolRun};
+use singletree_engine::{Ctx, JsonField, NodeError, NodeResult, ToolCallScope, ToolRun};
 use singletree_harness::{SideRecords, ToolCallLog, TurnContext};
 use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
 use singletree_tools::{CallOrigin, Output, Recovery};
@@ -164,7 +164,11 @@ impl RunningCalls<'_> {
             return Ok(text.to_owned());
         }
         let text = match (self.log.is_in_doubt(index), self.recovery_if_changing(index, call)) {
-            (true, Some(Recovery::Report) | None) => unknown_outcome_answer(),
+            (true, Some(Recovery::Report) | None) => {
+                // The process that ran it told nobody how it ended.
+                self.begin_report(call).fail(Some("process_lost"), String::new);
+                unknown_outcome_answer()
+            }
             (true, Some(Recovery::Rerun)) => self.run_call(index, call).await,
             (false, _) => {
                 if begun.take() != Some(index) {
@@ -184,6 +188,15 @@ impl RunningCalls<'_> {
         Ok(text)
     }
 
+    /// Begins to report the execution of a call to those who observe the run.
+    fn begin_report(&self, call: &ToolCall) -> ToolCallScope {
+        self.cx.calls().begin_tool_call(ToolRun {
+            tool_name: &call.name,
+            arguments: call.arguments.as_ref(),
+            tool_call_id: Some(&call.id),
+        })
+    }
+
     async fn run_call(&self, index: u64, call: &ToolCall) -> String {
         if let Some(stream) = self.turn.map(TurnContext::stream) {
             let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
@@ -193,11 +206,7 @@ impl RunningCalls<'_> {
         let session = self.turn.and_then(TurnContext::session);
         let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
         let timer = loop_timer(self.cx, self.turn);
-        let report = self.cx.calls().begin_tool_call(ToolRun {
-            tool_name: &call.name,
-            arguments: call.arguments.as_ref(),
-            tool_call_id: Some(&call.id),
-        });
+        let report = self.begin_report(call);
         let output = self.kit.run_call(call, &key, origin.as_ref(), timer).await;
         if output.success {
             report.complete(|| Value::String(output.text.clone()));

@@ -13,8 +13,9 @@ use crate::LandedChange;
 use crate::apply::steer::OfferedMessage;
 use crate::budget::{EffectiveBudget, check_budget, check_nesting_levels, effective_nesting};
 use crate::codec::stored::{self, FieldStorage, StoredField, StoredFields};
+use crate::codec::telemetry::TelemetryPiece;
 use crate::early_signals::SignalMailbox;
-use crate::event::{ChatEvent, ChatEventId, ChatEventKind};
+use crate::event::{ChatEvent, ChatEventId, ChatEventKind, event_kinds};
 use crate::limit::Limits;
 use crate::turn_id::TurnId;
 
@@ -108,6 +109,8 @@ pub struct BatchBuilder {
     pub mailbox: SignalMailbox,
     /// The change of the session's state, made once the batch has landed.
     pub landed: LandedChange,
+    /// How many bytes the records for telemetry have that the turn has in this process, those of this batch among them.
+    pub telemetry_bytes: u64,
     /// The messages that the turn that runs was handed.
     pub offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
@@ -139,6 +142,7 @@ impl BatchBuilder {
             events,
             mailbox,
             landed,
+            telemetry_bytes: 0,
             offered,
             item_bytes,
             nesting,
@@ -201,6 +205,27 @@ impl BatchBuilder {
         let id = Some(ChatEventId { epoch: self.epoch.as_ref().to_owned(), seq });
         let session = self.batch.key.session.clone();
         self.events.push(ChatEvent { id, session, turn: author.id.clone(), at: self.now, what });
+    }
+
+    /// Stores records for telemetry with the turn: in the body of the batch's last event that tells of a message or of the
+    /// end of the turn, so that they need no row of their own, and else in an event that nobody hears of.
+    pub fn add_telemetry(&mut self, turn: u64, piece: &str) {
+        let carries = |row: &EventRow| row.turn == turn && event_kinds::carries_telemetry(&row.kind);
+        let carrier = self.batch.puts.iter_mut().rev().find_map(|put| match put {
+            RowMutation::Event(row) if carries(row) => Some(row),
+            _ => None,
+        });
+        match carrier {
+            Some(row) => row.body = Some(TelemetryPiece::write_into(row.body.as_ref(), piece)),
+            None => {
+                let seq = self.counters.events;
+                self.counters.events += 1;
+                let (kind, body) =
+                    (event_kinds::TELEMETRY.to_owned(), TelemetryPiece::write_into(None, piece));
+                let (item, at, body) = (None, self.now, Some(body));
+                self.batch.put(RowMutation::Event(EventRow { seq, turn, kind, item, at, body }));
+            }
+        }
     }
 
     /// Writes an item's body, unless it is written already, and returns its number.

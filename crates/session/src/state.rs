@@ -307,6 +307,29 @@ impl<H: CallerHandle> SessionState<H> {
         self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
     }
 
+    /// Returns the early signals that a batch takes or drops, before the batch changes what is kept.
+    pub fn early_signals_removed_by(&self, batch: &Batch) -> Vec<EarlySignalRow> {
+        let removes = |row: &&EarlySignalRow| {
+            let drops =
+                |put: &RowMutation| matches!(put, RowMutation::DropMail(signal) if *signal == row.signal);
+            batch.puts.iter().any(drops)
+        };
+        self.early_signals.iter().filter(removes).cloned().collect()
+    }
+
+    /// Notes that early signals which a batch was to remove are still kept, since it did not land. Where the session was
+    /// read again meanwhile, that has told.
+    pub fn restore_early_signals(&mut self, signals: Vec<EarlySignalRow>) {
+        if self.is_known {
+            return;
+        }
+        for row in signals {
+            if self.early_signals.iter().all(|kept| kept.signal != row.signal) {
+                self.early_signals.push(row);
+            }
+        }
+    }
+
     /// Marks the state as unknown after a failed commit; the next caller that needs it reads it again.
     pub fn commit_failed(&mut self) {
         self.is_known = false;

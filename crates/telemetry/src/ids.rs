@@ -41,6 +41,16 @@ impl fmt::Debug for SpanId {
     }
 }
 
+impl SpanId {
+    /// Derives the id of an invocation's span from the seed of the run's ids ([`SpanSettings::id_seed`]).
+    ///
+    /// [`SpanSettings::id_seed`]: crate::SpanSettings::id_seed
+    #[must_use]
+    pub fn of_invocation(seed: &[u8]) -> Self {
+        IdParts::of_root().span_id(seed, "invocation")
+    }
+}
+
 impl TraceId {
     /// Derives the id of an invocation's trace: the digits of its id where that is a UUID, else the beginning of the
     /// SHA-256 of it (spec: observability §8.4.1).

@@ -118,7 +118,7 @@ impl SpanRenderer<'_> {
                 let name = label.as_deref();
                 add_workflow_attributes(&mut attributes, self.settings, &event.identity, name);
                 let draft = SpanDraft {
-                    span_id: IdParts::of_root().span_id(&self.seed, "invocation"),
+                    span_id: SpanId::of_invocation(&self.seed),
                     name: name_invocation_span(self.settings, name).into(),
                     namespace: Arc::new([]),
                     lineage: NodeLineage::default(),
@@ -138,7 +138,9 @@ impl SpanRenderer<'_> {
                 self.spans.close_all(event.at);
                 let order = self.spans.take_order();
                 let mut span = draft.into_span(around, order);
-                if let Some(earlier) = self.earlier.take().filter(|_| *resumed) {
+                let before =
+                    self.settings.earlier.map(|span_id| SpanLink { trace_id: span.trace_id, span_id });
+                if let Some(earlier) = self.earlier.take().or(before).filter(|_| *resumed) {
                     if earlier.trace_id == span.trace_id {
                         span.parent_id = Some(earlier.span_id);
                     }

@@ -42,6 +42,7 @@ pub struct SpanSettings {
     pub(crate) profile: SpanProfile,
     caller: Option<TraceContext>,
     pub(crate) seed: Option<Vec<u8>>,
+    pub(crate) earlier: Option<SpanId>,
     pub(crate) implementation: (String, String),
 }
 
@@ -65,6 +66,7 @@ impl Default for SpanSettings {
             profile: SpanProfile::default(),
             caller: None,
             seed: None,
+            earlier: None,
             implementation: (IMPLEMENTATION_NAME.to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         }
     }
@@ -148,6 +150,14 @@ impl SpanSettings {
     #[must_use]
     pub fn id_seed(mut self, seed: impl Into<Vec<u8>>) -> Self {
         self.seed = Some(seed.into());
+        self
+    }
+
+    /// Sets the span of the run that a resumed one goes on with, where the events of that are not among those that are
+    /// rendered: the resumed run's span is below it, in the same trace, and links to it.
+    #[must_use]
+    pub fn goes_on_with(mut self, span: SpanId) -> Self {
+        self.earlier = Some(span);
         self
     }
 

@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mcp", &["http", "tools", "llm"]),
     ("client", &["http", "protocol"]),
     ("session", &["graph", "durable", "llm"]),
-    ("harness", &["session", "engine", "durable", "llm", "narration"]),
+    ("harness", &["session", "engine", "durable", "llm", "narration", "telemetry"]),
     ("draw", &["harness", "engine", "durable", "narration"]),
     ("campaign", &["durable", "llm"]),
     ("audit", &["harness", "durable", "llm"]),

@@ -16,7 +16,7 @@ use singletree_tools::{Effect, Recovery};
 use crate::probe::{Probe, World};
 use crate::rig::{SESSION, answer, open, script, small, toolbox, transcript};
 
-const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whether it took effect is not known, and it \
+pub(crate) const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whether it took effect is not known, and it \
      was not run again\",\"status\":\"unknown\"}";
 
 /// Continues the conversation as far as this process lives: sends the message under its key, which may have been sent
@@ -34,7 +34,7 @@ async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
 }
 
 /// One process over a store: takes over unfinished turns, and continues.
-async fn process<S>(
+pub(crate) async fn process<S>(
     store: S,
     (world, recovery): (&World, Recovery),
     text: &str,
@@ -67,6 +67,18 @@ async fn dying_at(
     text: &str,
     recovery: Recovery,
 ) -> Option<(Vec<String>, World)> {
+    let (chat, world) = survivor_of_death_at(n, land, text, recovery).await?;
+    Some((transcript(&chat).await, world))
+}
+
+/// Lets the process die at the n-th write, and returns the next one when everything is over; none when there is no such
+/// write.
+pub(crate) async fn survivor_of_death_at(
+    n: u64,
+    land: FailedWriteEffect,
+    text: &str,
+    recovery: Recovery,
+) -> Option<(Chat, World)> {
     let (store, world) = (MemoryStore::new(), World::default());
     let dying = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let first = process(dying.clone(), (&world, recovery), text, || !dying.fired()).await;
@@ -75,7 +87,7 @@ async fn dying_at(
         return None;
     }
     let second = process(store.reopen(), (&world, recovery), text, || true).await;
-    Some((transcript(&second).await, world))
+    Some((second, world))
 }
 
 /// A call that was begun before the process died may have had its effect, whatever its tool has become since: one that

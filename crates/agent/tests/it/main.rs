@@ -30,5 +30,6 @@ mod time_limits;
 mod tool_documents;
 mod tool_pictures;
 mod tools;
+mod traces;
 mod watched;
 mod window;

@@ -52,7 +52,7 @@ impl Observer for Ledger {
             GraphEvent::CheckpointSaved(it) => {
                 self.saves.lock().unwrap().push(it.clone());
                 let path = path(&it.namespace, &it.lineage);
-                let end = it.last_saved_at.as_ref().map_or_else(|it| it.category, |_| "saved");
+                let end = it.last_saved_at.as_ref().map_or_else(|it| it.category.as_ref(), |_| "saved");
                 Some(format!("{}.{} {end} {path} {}", it.step, it.attempt_index, it.completed_node_count))
             }
             _ => None,
@@ -244,7 +244,10 @@ async fn a_save_that_fails_is_told_as_such() {
     assert_eq!(ledger.lines(), expected);
     let failed = ledger.saves().pop().unwrap().last_saved_at.unwrap_err();
     let EventError { category, derived_category, message } = failed;
-    assert_eq!((category, derived_category.as_str()), ("checkpoint_save_failed", "checkpoint_save_failed"));
+    assert_eq!(
+        (category.as_ref(), derived_category.as_str()),
+        ("checkpoint_save_failed", "checkpoint_save_failed")
+    );
     assert!(message.contains("full"), "{message}");
 }
 

@@ -85,11 +85,11 @@ async fn each_execution_is_one_event_of_the_node_that_began_it() {
     let error_type = std::any::type_name::<NoWeather>();
     let expected = [
         json!("started first"),
-        json!(["returned", ["i:0.0.0", "first", 0, "weather", "call-1", {"city": "Paris"}], 20]),
-        json!(["failed", ["i:0.0.1", "first", 0, "weather", null, null], error_type, "no weather there"]),
+        json!(["returned", ["i:0.0:call-1", "first", 0, "weather", "call-1", {"city": "Paris"}], 20]),
+        json!(["failed", ["i:0.0.0", "first", 0, "weather", null, null], error_type, "no weather there"]),
         json!("completed first"),
         json!("started second"),
-        json!(["returned", ["i:0.0.2", "first", 0, "weather", null, null], {"late": true}]),
+        json!(["returned", ["i:0.0.1", "first", 0, "weather", null, null], {"late": true}]),
         json!("completed second"),
     ];
     assert_eq!(*seen.0.lock().unwrap(), expected);

@@ -64,6 +64,7 @@ pub struct ChatBuilder {
     blobs: Option<Blobs>,
     notices: NoticeSettings,
     auditing: AuditSettings,
+    unsent_kept: Option<Duration>,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -171,6 +172,15 @@ impl ChatBuilder {
         self
     }
 
+    /// Has a note written with the end of each turn that its trace is to be exported ([`UnsentTurn`](crate::UnsentTurn)),
+    /// which is kept for so long at most; none otherwise. Who exports reads the notes ([`Chat::unsent_turns`]), and
+    /// removes each. The store must be one that keeps documents.
+    #[must_use]
+    pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
+        self.unsent_kept = Some(kept);
+        self
+    }
+
     /// Sets who looks on as turns end; nobody otherwise.
     #[must_use]
     pub fn watcher(mut self, watcher: Arc<dyn TurnWatcher>) -> Self {
@@ -211,6 +221,7 @@ impl ChatBuilder {
             blobs: self.blobs,
             notices: self.notices,
             auditing: self.auditing,
+            unsent_kept: self.unsent_kept,
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
@@ -280,6 +291,7 @@ impl Chat {
             blobs: None,
             notices: NoticeSettings::new(),
             auditing: AuditSettings::default(),
+            unsent_kept: None,
             watcher: None,
         }
     }

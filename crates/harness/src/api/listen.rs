@@ -255,8 +255,8 @@ impl EventListener {
                 break;
             }
             let (seq, turn) = (row.seq, row.turn);
-            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
-                let event = replay.replay_event(row).await?;
+            let is_wanted = self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn);
+            if is_wanted && let Some(event) = replay.replay_event(row).await? {
                 self.push_wanted_event(event).await?;
             }
             self.mark_event_seen(seq);

@@ -23,6 +23,7 @@ use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::narrate::NarrationStyle;
 use crate::runtime::narrator::Narrator;
 use crate::runtime::noticing::{NoticePublisher, NoticeSettings};
+use crate::runtime::outbox::TelemetryOutbox;
 use crate::runtime::retention::{Retention, RetentionWorker};
 use crate::runtime::tasks::BackgroundTasks;
 use crate::runtime::tenant_events::TenantEventHub;
@@ -52,6 +53,7 @@ pub(crate) struct ChatInner {
     /// The name of this start of the chat, drawn when it is needed.
     pub(crate) start_id: OnceLock<String>,
     pub(crate) auditing: AuditSettings,
+    pub(crate) outbox: TelemetryOutbox,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
@@ -113,6 +115,7 @@ pub(crate) struct ChatInnerParts {
     pub(crate) blobs: Option<Blobs>,
     pub(crate) notices: NoticeSettings,
     pub(crate) auditing: AuditSettings,
+    pub(crate) unsent_kept: Option<Duration>,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -145,6 +148,7 @@ impl ChatInner {
             tenant_events: TenantEventHub::default(),
             start_id: OnceLock::new(),
             auditing: parts.auditing,
+            outbox: TelemetryOutbox::new(parts.unsent_kept),
             watcher: parts.watcher,
             tasks: BackgroundTasks::new(parts.env.spawner.clone()),
             env: parts.env,

@@ -5,7 +5,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-use singletree_durable::{Batch, BoxFuture, FencingToken, RowMutation, Timestamp, TurnRowQuery};
+use singletree_durable::{
+    Batch, BoxFuture, EarlySignalRow, FencingToken, RowMutation, Timestamp, TurnRowQuery,
+};
 use singletree_narration::NarrationMessage;
 use singletree_session::{
     BatchBuilder, ChatEvent, ChatTurnOutcome, LandedChange, QueuedTurn, QueuedWork, SignalMailbox, TurnRowExt,
@@ -27,6 +29,10 @@ pub(crate) struct PendingCommit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
     notices: Vec<Arc<Notice>>,
+    /// The early signals that it removes: they are kept if it does not land.
+    removed_signals: Vec<EarlySignalRow>,
+    /// Whether it notes that the trace of a turn is to be exported.
+    has_unsent: bool,
     session_change: Option<SessionChange>,
     /// The turns that it ends; empty without a watcher.
     ended: Vec<EndedTurn>,
@@ -95,14 +101,29 @@ impl ChatInner {
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
         let deeds = self.auditing.documents_for_batch(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);
+        let unsent = self.outbox.documents_for_batch(&writing);
+        let has_unsent = !unsent.is_empty();
+        writing.batch.puts.extend(unsent);
         let ended = if self.watcher.is_some() { EndedTurn::find_in_batch(&writing) } else { Vec::new() };
+        let removed_signals = state.early_signals_removed_by(&writing.batch);
         let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
         let in_flight = changes_state.then(|| CommitInFlight(loaded.clone()));
         let trace = CommitMarker::from_batch(&writing.batch);
         let session_change = SessionChange::from_batch(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
         let BatchBuilder { events, landed: change, .. } = writing;
-        PendingCommit { landing, events, notices, session_change, ended, trace, change, in_flight }
+        PendingCommit {
+            landing,
+            events,
+            notices,
+            removed_signals,
+            has_unsent,
+            session_change,
+            ended,
+            trace,
+            change,
+            in_flight,
+        }
     }
 
     /// Waits until a commit has landed, changes the session's state as the commit says, and publishes its events.
@@ -129,6 +150,8 @@ impl ChatInner {
             let refused = error.is_refusal();
             // Unless the store refused the batch, it may have landed although its reply was lost: ask the store.
             if refused || !self.settle_commit(loaded, commit.trace.as_ref(), report_doubt).await {
+                // A run whose suspension failed may suspend again, and takes its signal then.
+                loaded.lock_state().restore_early_signals(commit.removed_signals);
                 return Err(error);
             }
         }
@@ -147,6 +170,9 @@ impl ChatInner {
             loaded.feed.publish_event(event);
         }
         self.noticing.publish_notices(commit.notices);
+        if commit.has_unsent {
+            self.outbox.ring_for_tenant(&loaded.key.tenant);
+        }
         for (handle, outcome) in ended {
             handle.publish_outcome(outcome);
         }

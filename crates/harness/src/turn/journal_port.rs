@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use futures_util::FutureExt;
 use singletree_durable::{BoxFuture, StoredTurnKind, TurnRow, WaitRow};
 use singletree_engine::{
-    Error as RunError, Item, PersistencePort, RunEnding, RunEntry, RunMonitor, RunProgress, SessionState,
-    Snapshot,
+    Error as RunError, GraphEvent, Item, PersistencePort, RunEnding, RunEntry, RunMonitor, RunProgress,
+    SessionState, Snapshot,
 };
 use singletree_session::{
     BatchBuilder, ChatTurnOutcome, CommitProvenance, ErroredTurn, KeptPart, PendingAnswer, SideRecords,
     SteeredMessage, StoppedRun, TurnPromptPolicy, TurnRowExt, TurnState, apply,
 };
+use singletree_telemetry::{RecorderLimits, TurnRecorder};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -53,6 +54,8 @@ pub(crate) struct JournalPort {
     busy: watch::Sender<usize>,
     /// Whether a commit failed: then the store may differ from the state held here.
     doubtful: AtomicBool,
+    /// Makes the records for telemetry; held for a moment, never across an await.
+    recorder: Mutex<TurnRecorder>,
 }
 
 /// A wait that this turn is about to answer.
@@ -99,6 +102,7 @@ impl JournalPort {
             watch: OnceLock::new(),
             busy: watch::Sender::new(0),
             doubtful: AtomicBool::new(false),
+            recorder: Mutex::new(TurnRecorder::new(RecorderLimits::default())),
         }
     }
 
@@ -181,10 +185,18 @@ impl JournalPort {
         turning.used = self.budget.model_usage();
         turning.making.at = None;
         let taken_before = turning.taken.len();
+        let mut piece = None;
         let (result, commit) = self.inner.commit_decision(&self.loaded, |state, writing| {
             writing.offered = state.offered_messages();
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
+            let is_end = turning.row.status.is_ended();
+            let mut recorder = lock_unpoisoned(&self.recorder);
+            piece = recorder.take_piece(writing.now, is_end);
+            writing.telemetry_bytes = recorder.recorded_bytes();
+            if let Some(piece) = &piece {
+                writing.add_telemetry(turning.row.no, &piece.json);
+            }
             // Under the same lock of the session's state, so that no other call ends a message that this commit
             // takes.
             self.pass_on_cancels(state, &turning.taken);
@@ -198,6 +210,9 @@ impl JournalPort {
         }
         self.busy.send_modify(|count| *count -= 1);
         landed?;
+        if let Some(piece) = &piece {
+            lock_unpoisoned(&self.recorder).mark_stored(piece);
+        }
         self.stream.mark_recorded_up_to(turning.marks.announced);
         let mut held = lock_unpoisoned(&self.turning);
         *held = turning;
@@ -368,6 +383,14 @@ impl std::fmt::Debug for JournalPort {
 }
 
 impl PersistencePort for JournalPort {
+    fn notes_events(&self) -> bool {
+        true
+    }
+
+    fn note_event(&self, event: &GraphEvent) {
+        lock_unpoisoned(&self.recorder).record_event(event);
+    }
+
     fn keeps_steps(&self) -> bool {
         self.served.agent.durability == Durability::Step
     }

@@ -234,6 +234,7 @@ const CALLS: &[(&str, Call)] = calls! {
         it.chat.retain(&retention).await
     };
     "tenants": |it| it.chat.tenants(None, 9);
+    "turn_trace": |it| it.chat.turn_trace(it.newest());
     "timeline": |it| it.chat.timeline(it.newest());
     "last_turns": |it| it.chat.session("s").last_turns(9);
     "mailbox": |it| it.chat.session("s").mailbox();

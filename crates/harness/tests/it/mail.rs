@@ -18,6 +18,7 @@ use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, chain, check_rows, fields, gate, history, key,
     line, name, says, user,
 };
+use crate::fails_once::FailsOnce;
 use crate::sky::Sky;
 
 /// A graph that waits at a door before it asks; after that as `asking`.
@@ -107,6 +108,29 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
     assert_eq!(waits[0].1.answered_by.as_deref(), Some("bank"));
     assert!(waits[0].1.ended_at.is_some());
     check_rows(&store, "s").await;
+}
+
+// INV-8, D2: a suspension that could not be stored has taken nothing: the next attempt takes the signal, also where the
+// session could not be read in between.
+#[tokio::test(start_paused = true)]
+async fn a_suspension_that_fails_leaves_its_early_signal_to_the_next_attempt() {
+    let (memory, door) = (MemoryStore::new(), Door::shut());
+    let graph = held(&Log::default(), &door, Signal::new("ok"));
+    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
+    let shared = Arc::new(memory.clone());
+    // The writes: the message, the signal, the suspension.
+    let store = FailsOnce::new(shared.clone(), shared, 3, FailedWriteEffect::Before).with_next_snapshot();
+    let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
+    let first = begin(&chat, &door).await;
+    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    door.open();
+    first.outcome().await;
+    assert!(store.failed_all(), "the write failed, and the read after it");
+    assert_eq!(kept(&chat).await, Vec::<String>::new());
+    let started = TurnId::new(first.id().invocation.clone(), 1);
+    let turn = chat.turn(&started).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
+    check_rows(&memory, "s").await;
 }
 
 // D2: the same answer for the same signal, kept or taken, in this process or the next; another payload is a conflict.

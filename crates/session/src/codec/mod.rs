@@ -5,4 +5,5 @@ pub(crate) mod position;
 pub(crate) mod provenance;
 pub(crate) mod record;
 pub(crate) mod stored;
+pub(crate) mod telemetry;
 pub(crate) mod window;

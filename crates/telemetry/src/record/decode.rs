@@ -84,6 +84,15 @@ impl StoredTurn {
         decoder.events
     }
 
+    /// Returns the piece of a turn of which nothing is known but that it began, with the time of its commit; `node` stands
+    /// for the entry node of its graph.
+    #[must_use]
+    pub fn piece_of_start(node: &str) -> String {
+        let piece = StoredPiece(vec![0], vec![Entry::Started(node.to_owned())]);
+        // A number and a name: there is nothing in it that JSON cannot say.
+        serde_json::to_string(&piece).unwrap_or_default()
+    }
+
     /// Returns how many events were left out because the turn had too many.
     #[must_use]
     pub fn left_out_count(&self) -> u64 {

@@ -44,15 +44,21 @@ const TOOL_CALLS: usize = 64;
 #[derive(Debug, Default)]
 pub struct TurnRecorder {
     limits: RecorderLimits,
-    /// The records that are not stored: their times and their JSON.
-    pending: Vec<(Timestamp, String)>,
-    /// Whether one of them says that something has ended.
-    has_ends: bool,
+    /// The records that are not stored.
+    pending: Vec<PendingRecord>,
     /// The numbers and places of what has begun and not ended, in the order in which it began.
     open: Vec<(u32, StoredPlace)>,
     next_number: u32,
     bytes: usize,
     left_out: u64,
+}
+
+#[derive(Debug)]
+struct PendingRecord {
+    at: Timestamp,
+    json: String,
+    /// Whether it says that something has ended.
+    is_end: bool,
 }
 
 /// A piece that is about to be stored.
@@ -103,45 +109,54 @@ impl TurnRecorder {
     /// something has ended: what has begun alone can wait for a later commit.
     #[must_use]
     pub fn take_piece(&mut self, now: Timestamp, all: bool) -> Option<RecordedPiece> {
-        if self.pending.is_empty() || !(all || self.has_ends) {
+        let is_due = all || self.pending.iter().any(|record| record.is_end);
+        if self.pending.is_empty() || !is_due {
             return None;
         }
         if all && self.left_out > 0 {
-            let at = self.pending.last().map_or(now, |(at, _)| *at);
+            let at = self.pending.last().map_or(now, |record| record.at);
             let left_out = std::mem::take(&mut self.left_out);
             self.push(at, &Entry::LeftOut(left_out));
         }
         let mut deltas = Vec::with_capacity(self.pending.len());
         let mut last = None;
-        for (at, _) in &self.pending {
-            let at = at.as_millis();
+        for record in &self.pending {
+            let at = record.at.as_millis();
             deltas.push(match last.replace(at) {
                 None => now.as_millis().saturating_sub(at),
                 Some(before) => at.saturating_sub(before),
             });
         }
-        let entries: Vec<&str> = self.pending.iter().map(|(_, entry)| entry.as_str()).collect();
+        let entries: Vec<&str> = self.pending.iter().map(|record| record.json.as_str()).collect();
         let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
         let json = format!("[[{}],[{}]]", deltas.join(","), entries.join(","));
         Some(RecordedPiece { json, count: self.pending.len() })
     }
 
+    /// Returns how many bytes the records have that were made so far.
+    #[must_use]
+    pub fn recorded_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Notes that a piece is stored.
     pub fn mark_stored(&mut self, piece: &RecordedPiece) {
         self.pending.drain(..piece.count.min(self.pending.len()));
-        self.has_ends = false;
     }
 
     fn push(&mut self, at: Timestamp, entry: &Entry) {
-        // Names, numbers and truth values: there is nothing in it that JSON cannot say.
-        let Ok(json) = serde_json::to_string(entry) else { return };
-        self.bytes += json.len();
-        self.pending.push((at, json));
+        self.push_record(at, entry, false);
     }
 
     fn push_end(&mut self, at: Timestamp, entry: &Entry) {
-        self.has_ends = true;
-        self.push(at, entry);
+        self.push_record(at, entry, true);
+    }
+
+    fn push_record(&mut self, at: Timestamp, entry: &Entry, is_end: bool) {
+        // Names, numbers and truth values: there is nothing in it that JSON cannot say.
+        let Ok(json) = serde_json::to_string(entry) else { return };
+        self.bytes += json.len();
+        self.pending.push(PendingRecord { at, json, is_end });
     }
 
     /// Makes an entry unless the turn has as many records as it may have.

@@ -1,0 +1,210 @@
+//! The trace of a turn, read from the records that its commits stored (spec: observability §4).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use singletree_durable::{SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_engine::Identity;
+use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TurnId};
+use singletree_telemetry::{
+    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceSpan, TurnPiece, render_spans,
+};
+
+use crate::api::chat::Chat;
+use crate::runtime::chat_inner::ChatInner;
+use crate::{Error, Result};
+
+/// How many events are read at once.
+const PAGE: u64 = 256;
+
+/// The stored records of a turn, from which its spans are rendered.
+///
+/// Rendering needs nothing else, so that the same turn gives the same spans, with the same ids, in every process and at any
+/// time. The trace is that of the invocation: the turns of one that waited are in one trace, each below the one before it.
+#[derive(Debug, Clone)]
+pub struct TurnTrace {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its number in the session.
+    pub no: u64,
+    /// Its session.
+    pub session: SessionId,
+    /// The agent that ran it.
+    pub agent: String,
+    /// Whether it has ended: until then there may be more records later.
+    pub is_ended: bool,
+    /// Whether nothing is recorded of what happened in it: it ran before records were stored, or its log is not kept any
+    /// more.
+    pub is_partial: bool,
+    stored: StoredTurn,
+    seed: Vec<u8>,
+    /// What the ids of the turn that it goes on with are derived from.
+    earlier: Option<Vec<u8>>,
+}
+
+impl TurnTrace {
+    /// Renders the spans of the turn, in the order in which they ended.
+    ///
+    /// Payloads are left out whatever the settings say: records hold none. So are the messages of errors and the metadata
+    /// of waits.
+    #[must_use]
+    pub fn render_spans(&self, settings: &SpanSettings) -> Vec<TraceSpan> {
+        let mut settings = settings.clone().id_seed(self.seed.clone()).disable_provider_payload(true);
+        if let Some(earlier) = &self.earlier {
+            settings = settings.goes_on_with(SpanId::of_invocation(earlier));
+        }
+        let mut spans = render_spans(&self.stored.to_events(), &settings);
+        keep_last_of_each_id(&mut spans);
+        let root = SpanId::of_invocation(&self.seed);
+        for span in spans.iter_mut().filter(|span| span.span_id == root) {
+            let mut set = |name: &str, value: singletree_telemetry::AttributeValue| {
+                span.attributes.insert(name.to_owned(), value);
+            };
+            set("singletree.agent", self.agent.as_str().into());
+            set("singletree.turn", self.turn.to_string().as_str().into());
+            if self.is_partial {
+                set("singletree.telemetry.partial", true.into());
+            }
+            let left_out = self.stored.left_out_count();
+            if left_out > 0 {
+                set("singletree.telemetry.left_out", left_out.into());
+            }
+        }
+        spans
+    }
+}
+
+/// Keeps the last span of each id: what a process had recorded before it died, and another one did again.
+fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
+    let last: HashMap<_, _> = spans.iter().enumerate().map(|(at, span)| (span.span_id, at)).collect();
+    let mut at = 0;
+    spans.retain(|span| {
+        at += 1;
+        last.get(&span.span_id) == Some(&(at - 1))
+    });
+}
+
+/// Hears which tenants have turns whose traces are to be exported ([`UnsentTurn`](crate::UnsentTurn)).
+#[derive(Debug, Clone)]
+pub struct UnsentTurns(Arc<ChatInner>);
+
+impl UnsentTurns {
+    /// Waits until such turns have ended, and returns their tenants: those with new notes since the last call. Notes of
+    /// before this process started are found in the store alone, as documents of the kind
+    /// [`UnsentTurn::KIND`](crate::UnsentTurn::KIND).
+    ///
+    /// # Cancellation
+    /// Dropping the future loses nothing.
+    pub async fn next_tenants(&self) -> BTreeSet<TenantId> {
+        self.0.outbox.next_tenants().await
+    }
+}
+
+impl Chat {
+    /// Reads the records of a turn that its spans are rendered from, also while it runs: then those of its commits so far.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown`, `chat_tenant_foreign`, `store_unavailable` and its kin, `store_corrupt`.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn turn_trace(&self, turn: &TurnId) -> Result<TurnTrace> {
+        let unknown = || Error::TurnUnknown { turn: turn.to_string() };
+        let (inner, tenant) = (&self.inner, self.served_tenant()?);
+        let found = inner.journal.find_session_of_invocation(tenant, &turn.invocation);
+        let key = inner.await_store_read(found).await?.ok_or_else(unknown)?;
+        let query = TurnRowQuery::Invocation(turn.invocation.clone());
+        let rows = inner.await_store_read(inner.journal.read_turns(&key, &query)).await?;
+        let of = |ordinal: u32| rows.iter().find(|row| row.ordinal == ordinal);
+        let row = of(turn.ordinal).ok_or_else(unknown)?;
+        let earlier = turn.ordinal.checked_sub(1).and_then(of);
+        let pieces = self.read_telemetry_pieces(&key, row).await?;
+        let is_partial = pieces.is_empty();
+        let pieces = if is_partial { vec![piece_without_records(row)] } else { pieces };
+        let identity = Identity {
+            invocation_id: row.invocation.clone(),
+            correlation_id: row.invocation.to_string(),
+            session_id: Some(key.session.clone()),
+        };
+        Ok(TurnTrace {
+            turn: turn.clone(),
+            no: row.no,
+            session: key.session.clone(),
+            agent: row.agent.clone(),
+            is_ended: row.status.is_ended(),
+            is_partial,
+            stored: StoredTurn {
+                identity: Arc::new(identity),
+                label: Some(row.agent.as_str().into()),
+                resumed: turn.ordinal > 0,
+                pieces,
+                ending: self.read_trace_ending(&key, row).await?,
+            },
+            seed: id_seed(&inner.epoch, &key, row.no),
+            earlier: earlier.map(|row| id_seed(&inner.epoch, &key, row.no)),
+        })
+    }
+
+    /// Hears which tenants have turns whose traces are to be exported.
+    #[must_use]
+    pub fn unsent_turns(&self) -> UnsentTurns {
+        UnsentTurns(self.inner.clone())
+    }
+
+    /// Reads the pieces of a turn: those of its events, from its first to its last.
+    async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<TurnPiece>> {
+        let inner = &self.inner;
+        let numbers = inner.await_store_read(inner.journal.read_counters(key)).await?;
+        let Some(mut from) = self.find_first_event(key, numbers.events, row.no).await? else {
+            return Ok(Vec::new());
+        };
+        let (mut pieces, mut is_over) = (Vec::new(), false);
+        while !is_over {
+            let events = inner.await_store_read(inner.journal.read_events(key, from, PAGE)).await?;
+            let Some(last) = events.last() else { break };
+            from = last.seq + 1;
+            for event in events.iter().filter(|event| event.turn == row.no) {
+                pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
+                is_over |= singletree_session::event_kinds::ends_turn(&event.kind);
+            }
+        }
+        Ok(pieces)
+    }
+
+    async fn read_trace_ending(
+        &self,
+        key: &SessionKey,
+        row: &TurnRow,
+    ) -> Result<Option<(singletree_durable::Timestamp, StoredTurnEnding)>> {
+        let (Some(at), Some(ended)) = (row.ended_at, StoredOutcome::from_turn_row(row)?) else {
+            return Ok(None);
+        };
+        let how = match ended.recorded {
+            OutcomeRecord::Completed(_) => StoredTurnEnding::Completed,
+            OutcomeRecord::Errored { category, .. } => StoredTurnEnding::Failed(category),
+            OutcomeRecord::Suspended { wait, .. } => {
+                let query = WaitRowQuery::Invocation(key.tenant.clone(), row.invocation.clone());
+                let waits = self.inner.await_store_read(self.inner.journal.read_waits(&query)).await?;
+                let signal = waits.into_iter().find(|(_, it)| it.no == wait).map(|(_, it)| it.signal);
+                StoredTurnEnding::Suspended(signal.unwrap_or_default())
+            }
+        };
+        Ok(Some((at, how)))
+    }
+}
+
+/// Returns what the ids of a turn's spans are derived from.
+fn id_seed(epoch: &str, key: &SessionKey, turn: u64) -> Vec<u8> {
+    let mut seed = Vec::new();
+    for part in [epoch, key.tenant.as_str(), key.session.as_str(), &turn.to_string()] {
+        // With its length, so that no two lists of parts run into the same bytes.
+        seed.extend((part.len() as u64).to_be_bytes());
+        seed.extend(part.as_bytes());
+    }
+    seed
+}
+
+/// Returns a piece that says no more than that the turn was accepted.
+fn piece_without_records(row: &TurnRow) -> TurnPiece {
+    TurnPiece { at: row.accepted_at, json: StoredTurn::piece_of_start(&row.agent) }
+}
