@@ -38,7 +38,7 @@ pub(crate) fn state_to_json(snapshot: &Snapshot) -> Value {
 /// Returns the category of a failed attempt.
 #[must_use]
 pub(crate) fn error_category(error: &EventError) -> &str {
-    error.category
+    &error.category
 }
 
 /// Returns an event as the fixtures write it.
