@@ -193,7 +193,8 @@ async fn what_a_failed_sync_refused_is_on_no_disk_and_what_was_answered_is() {
     }
     let (mut failed, mut unknown) = (0, 0);
     for seed in 0..3 {
-        for first in (3..60).step_by(8) {
+        // Each of the first syncs, among which are those of the first commit, and then some.
+        for first in (2..10).chain((11..60).step_by(8)) {
             for when in [first.to_string(), format!("{first}+")] {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("broken.db");
