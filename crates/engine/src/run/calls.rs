@@ -183,6 +183,11 @@ impl ObservedCalls {
         self.0.is_some()
     }
 
+    /// Tells whether an observer hears of the calls, and not only the port that keeps the run.
+    pub(crate) fn reaches_observers(&self) -> bool {
+        self.run().and_then(|run| run.events.as_ref()).is_some_and(|events| events.observer_queue().is_some())
+    }
+
     pub(crate) fn run(&self) -> Option<&Arc<RunContext>> {
         Some(match self.0.as_ref()? {
             CallOrigin::Node(scope) => &scope.run,

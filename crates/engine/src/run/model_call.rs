@@ -157,7 +157,7 @@ impl AttemptObserver for ModelCallScope {
     }
 
     fn on_delta(&self, _attempt: &ProviderCallAttempt<'_>, delta: &ResponseDelta) {
-        let Some(report) = &self.0 else { return };
+        let Some(report) = self.0.as_ref().filter(|report| report.calls.reaches_observers()) else { return };
         let (delta_kind, text) = match delta {
             ResponseDelta::Text { text, .. } => (LlmDeltaKind::Content, text),
             ResponseDelta::Thinking { text, .. } => (LlmDeltaKind::Reasoning, text),

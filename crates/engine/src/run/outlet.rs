@@ -24,7 +24,7 @@ impl EventOutlet {
 
     /// Hands an event to the port, and puts it in the queue of the observers. Never waits.
     pub(crate) fn dispatch_event(&self, event: GraphEvent, observers: Arc<[Subscription]>) {
-        if let Some(port) = &self.port {
+        if let Some(port) = self.port.as_ref().filter(|_| !matches!(event, GraphEvent::LlmToken(_))) {
             port.note_event(&event);
         }
         if let Some(queue) = &self.queue {

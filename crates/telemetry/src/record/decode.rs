@@ -3,19 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use singletree_engine::{
-    AttemptEnd, AttemptPhase, BranchesConfig, ContainerConfig, Descriptor, EventError, FanOutConfig,
-    GraphEvent, Identity, InvocationChange, InvocationEvent, LlmAttemptEvent, LlmCall, LlmCompletionEvent,
-    LlmFailedEvent, LlmFailure, LlmOutput, LlmRequestRecord, NodeEvent, Snapshot, StateSchema, ToolCallEvent,
-    ToolCallFailedEvent, ToolExecution, UnitChange, UnitEvent,
+    AttemptEnd, AttemptPhase, ContainerConfig, Descriptor, EventError, GraphEvent, Identity,
+    InvocationChange, InvocationEvent, LlmAttemptEvent, LlmCall, LlmFailure, LlmRequestRecord, NodeEvent,
+    Snapshot, StateSchema, ToolCallEvent, ToolCallFailedEvent, ToolExecution, UnitChange, UnitEvent,
 };
 use singletree_env::Timestamp;
-use singletree_llm::{ActivePrompt, RetryReason, RuntimeConfig, TokenBudget, ToolCall};
+use singletree_llm::RetryReason;
 
-use super::entry::{
-    CallPlace, ContainerEntry, EndEntry, Entry, LlmEntry, LlmOutputEntry, PromptEntry, StoredPiece, ToolEntry,
-};
+use super::convert::{container_config, end_of_call, llm_output, prompt, runtime_config};
+use super::entry::{CallPlace, EndEntry, Entry, LlmEntry, LlmOutputEntry, StoredPiece, ToolEntry};
 use super::place::StoredPlace;
 
 /// A piece as it is stored.
@@ -409,100 +407,5 @@ impl EntryDecoder<'_> {
             },
         };
         self.push_invocation(*at, change);
-    }
-}
-
-/// Returns the event of a whole model call, from that of its last attempt.
-fn end_of_call(
-    call: Arc<LlmCall>,
-    (started_at, at): (Timestamp, Timestamp),
-    outcome: Result<Arc<LlmOutput>, Arc<LlmFailure>>,
-) -> GraphEvent {
-    match outcome {
-        Ok(output) => GraphEvent::LlmCompletion(LlmCompletionEvent {
-            call,
-            started_at,
-            at,
-            latency_ms: None,
-            caller_invocation_metadata: None,
-            output,
-        }),
-        Err(failure) => GraphEvent::LlmFailed(LlmFailedEvent {
-            call,
-            started_at,
-            at,
-            latency_ms: None,
-            caller_invocation_metadata: None,
-            failure,
-        }),
-    }
-}
-
-fn container_config(entry: &ContainerEntry, place: &StoredPlace) -> ContainerConfig {
-    let parent_node_name = place.node_name();
-    match entry {
-        ContainerEntry::FanOut(item_count, concurrency, error_policy) => {
-            ContainerConfig::FanOut(Arc::new(FanOutConfig {
-                item_count: *item_count,
-                concurrency: *concurrency,
-                error_policy: *error_policy,
-                parent_node_name,
-            }))
-        }
-        ContainerEntry::Branches(names, branch_count, error_policy) => {
-            ContainerConfig::Branches(Arc::new(BranchesConfig {
-                branch_names: names.iter().map(|name| name.as_str().into()).collect(),
-                branch_count: *branch_count,
-                error_policy: *error_policy,
-                parent_node_name,
-            }))
-        }
-    }
-}
-
-fn runtime_config(params: &Map<String, Value>) -> RuntimeConfig {
-    let float = |name: &str| params.get(name).and_then(Value::as_f64);
-    RuntimeConfig {
-        temperature: float("temperature"),
-        max_tokens: params.get("max_tokens").and_then(Value::as_u64),
-        top_p: float("top_p"),
-        seed: params.get("seed").and_then(Value::as_i64),
-        frequency_penalty: float("frequency_penalty"),
-        presence_penalty: float("presence_penalty"),
-        stop_sequences: None,
-        extras: Map::new(),
-    }
-}
-
-fn prompt(entry: &PromptEntry) -> ActivePrompt {
-    ActivePrompt {
-        name: entry.name.clone(),
-        version: entry.version.clone(),
-        label: entry.label.clone(),
-        template_hash: entry.template_hash.clone(),
-        rendered_hash: entry.rendered_hash.clone(),
-        group_name: entry.group_name.clone(),
-        token_budget: entry
-            .budget
-            .map(|(input_max_tokens, total_max_tokens)| TokenBudget { input_max_tokens, total_max_tokens }),
-        ..ActivePrompt::default()
-    }
-}
-
-fn llm_output(entry: &LlmOutputEntry) -> LlmOutput {
-    let call = |(name, id): &(String, String)| ToolCall {
-        id: id.clone(),
-        name: name.clone(),
-        arguments: None,
-        signature: None,
-    };
-    let calls: Vec<_> = entry.tool_calls.iter().map(call).collect();
-    LlmOutput {
-        output_content: None,
-        output_tool_calls: (!calls.is_empty()).then_some(calls),
-        finish_reason: entry.finish_reason,
-        usage: entry.token_usage(),
-        response_id: entry.response_id.clone(),
-        response_model: entry.response_model.clone(),
     }
 }

@@ -6,6 +6,7 @@
 //! without payloads, the events that it returns give the spans that the original events give, except for the messages of
 //! errors and the metadata of waits, which are not stored.
 
+mod convert;
 mod decode;
 mod entry;
 mod place;

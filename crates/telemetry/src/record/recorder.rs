@@ -346,7 +346,6 @@ fn clip(name: &(impl AsRef<str> + ?Sized)) -> String {
     name[..name.floor_char_boundary(NAME_BYTES)].to_owned()
 }
 
-/// A piece can be read back as what it was made of.
 #[cfg(test)]
 mod tests {
     use super::super::entry::StoredPiece;
