@@ -64,6 +64,7 @@ pub struct ChatBuilder {
     blobs: Option<Blobs>,
     notices: NoticeSettings,
     auditing: AuditSettings,
+    records_telemetry: bool,
     unsent_kept: Option<Duration>,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
@@ -172,8 +173,16 @@ impl ChatBuilder {
         self
     }
 
+    /// Stores records of what happens in turns with their commits, so that [`Chat::turn_trace`] tells it; by default none are
+    /// stored. A commit may then have an event of its own for them, which nobody is told of.
+    #[must_use]
+    pub fn record_telemetry(mut self) -> Self {
+        self.records_telemetry = true;
+        self
+    }
+
     /// Has a note written with the end of each turn that its trace is to be exported ([`UnsentTurn`](crate::UnsentTurn)),
-    /// which is kept for so long at most; none otherwise. Who exports reads the notes ([`Chat::unsent_turns`]), and
+    /// which is kept for so long at most; none otherwise. Records are stored then, too. Who exports reads the notes ([`Chat::unsent_turns`]), and
     /// removes each. The store must be one that keeps documents.
     #[must_use]
     pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
@@ -221,6 +230,7 @@ impl ChatBuilder {
             blobs: self.blobs,
             notices: self.notices,
             auditing: self.auditing,
+            records_telemetry: self.records_telemetry || self.unsent_kept.is_some(),
             unsent_kept: self.unsent_kept,
             watcher: self.watcher,
         })?;
@@ -291,6 +301,7 @@ impl Chat {
             blobs: None,
             notices: NoticeSettings::new(),
             auditing: AuditSettings::default(),
+            records_telemetry: false,
             unsent_kept: None,
             watcher: None,
         }

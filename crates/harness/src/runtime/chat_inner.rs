@@ -53,6 +53,7 @@ pub(crate) struct ChatInner {
     /// The name of this start of the chat, drawn when it is needed.
     pub(crate) start_id: OnceLock<String>,
     pub(crate) auditing: AuditSettings,
+    pub(crate) records_telemetry: bool,
     pub(crate) outbox: TelemetryOutbox,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
@@ -115,6 +116,7 @@ pub(crate) struct ChatInnerParts {
     pub(crate) blobs: Option<Blobs>,
     pub(crate) notices: NoticeSettings,
     pub(crate) auditing: AuditSettings,
+    pub(crate) records_telemetry: bool,
     pub(crate) unsent_kept: Option<Duration>,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
@@ -148,6 +150,7 @@ impl ChatInner {
             tenant_events: TenantEventHub::default(),
             start_id: OnceLock::new(),
             auditing: parts.auditing,
+            records_telemetry: parts.records_telemetry,
             outbox: TelemetryOutbox::new(parts.unsent_kept),
             watcher: parts.watcher,
             tasks: BackgroundTasks::new(parts.env.spawner.clone()),

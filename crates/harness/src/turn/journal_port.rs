@@ -384,7 +384,7 @@ impl std::fmt::Debug for JournalPort {
 
 impl PersistencePort for JournalPort {
     fn notes_events(&self) -> bool {
-        true
+        self.inner.records_telemetry
     }
 
     fn note_event(&self, event: &GraphEvent) {
