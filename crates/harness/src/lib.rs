@@ -65,7 +65,7 @@ pub use api::timeline::{
 };
 pub use api::transcript::{Transcript, TranscriptEntry};
 pub use api::turn::Turn;
-pub use api::turn_trace::{TurnTrace, UnsentTurns};
+pub use api::turn_trace::TurnTrace;
 pub use api::turns::{TurnInfo, TurnPage};
 pub use base::{
     EngineInvocation, Harness, HarnessBuilder, HarnessMode, HarnessOutcome, InboundIntent, InboundRequest,
@@ -79,7 +79,6 @@ pub use runtime::narrate::narrate_arguments;
 pub use runtime::narrator::Narrator;
 pub use runtime::notice::{Notice, NoticeKind, NoticeType, PendingWaitSummary};
 pub use runtime::noticing::{NoticeDelivery, NoticeReceiver, NoticeSettings};
-pub use runtime::outbox::UnsentTurn;
 pub use runtime::pending_wait::PendingWait;
 pub use runtime::retention::{Retention, RetentionReport};
 pub use runtime::tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};

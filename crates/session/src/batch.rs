@@ -109,8 +109,6 @@ pub struct BatchBuilder {
     pub mailbox: SignalMailbox,
     /// The change of the session's state, made once the batch has landed.
     pub landed: LandedChange,
-    /// How many bytes the records for telemetry have that the turn has in this process, those of this batch among them.
-    pub telemetry_bytes: u64,
     /// The messages that the turn that runs was handed.
     pub offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
@@ -142,7 +140,6 @@ impl BatchBuilder {
             events,
             mailbox,
             landed,
-            telemetry_bytes: 0,
             offered,
             item_bytes,
             nesting,
@@ -208,7 +205,7 @@ impl BatchBuilder {
     }
 
     /// Stores records for telemetry with the turn: in the body of the batch's last event that tells of a message or of the
-    /// end of the turn, so that they need no row of their own, and else in an event that nobody hears of.
+    /// end of the turn, so that they need no row of their own, and else in an event that no listener receives.
     pub fn add_telemetry(&mut self, turn: u64, piece: &str) {
         let carries = |row: &EventRow| row.turn == turn && event_kinds::carries_telemetry(&row.kind);
         let carrier = self.batch.puts.iter_mut().rev().find_map(|put| match put {

@@ -260,7 +260,7 @@ pub mod event_kinds {
     pub const ERRORED: &str = "turn.errored";
     /// The session was made by a fork.
     pub const FORKED: &str = "session.forked";
-    /// Records for telemetry, where a commit has no other event that could carry them. Nobody listens to it.
+    /// Records for telemetry, where a commit has no other event that could carry them. No listener receives it.
     pub const TELEMETRY: &str = "turn.telemetry";
 
     /// Tells whether an event of this kind is the end of its turn.

@@ -307,7 +307,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
     }
 
-    /// Returns the early signals that a batch takes or drops, before the batch changes what is kept.
+    /// Returns the early signals that a batch removes. To be called before [`Self::begin_commit`].
     pub fn early_signals_removed_by(&self, batch: &Batch) -> Vec<EarlySignalRow> {
         let removes = |row: &&EarlySignalRow| {
             let drops =
@@ -317,8 +317,7 @@ impl<H: CallerHandle> SessionState<H> {
         self.early_signals.iter().filter(removes).cloned().collect()
     }
 
-    /// Notes that early signals which a batch was to remove are still kept, since it did not land. Where the session was
-    /// read again meanwhile, that has told.
+    /// Puts back the early signals that a failed batch was to remove, unless the session was read again meanwhile.
     pub fn restore_early_signals(&mut self, signals: Vec<EarlySignalRow>) {
         if self.is_known {
             return;

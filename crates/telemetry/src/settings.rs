@@ -153,8 +153,8 @@ impl SpanSettings {
         self
     }
 
-    /// Sets the span of the run that a resumed one goes on with, where the events of that are not among those that are
-    /// rendered: the resumed run's span is below it, in the same trace, and links to it.
+    /// Sets the span of the suspended run that a resumed one continues, where only the events of the resumed run are
+    /// rendered: its span is then a child of the other, in the same trace, and links to it.
     #[must_use]
     pub fn goes_on_with(mut self, span: SpanId) -> Self {
         self.earlier = Some(span);

@@ -1,4 +1,4 @@
-//! The traces of turns, rendered from what their commits stored: whole after a death at any write, never split or doubled.
+//! The traces of turns, rendered from the records that their commits stored: whole after a death at any write, never split or doubled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

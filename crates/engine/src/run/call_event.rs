@@ -59,8 +59,8 @@ pub struct LlmRequestRecord {
 }
 
 impl LlmRequestRecord {
-    /// Makes the record of a request of which nothing but its sampling parameters and its prompt's identity was kept: it
-    /// has no messages and no extra fields.
+    /// Makes the record of a request from its sampling parameters and the identity of its prompt alone: without messages
+    /// and extra fields.
     #[must_use]
     pub fn without_messages(config: RuntimeConfig, prompt: Option<ActivePrompt>) -> Self {
         Self { messages: Vec::new(), config, prompt: prompt.map(Arc::new) }
@@ -125,7 +125,7 @@ impl LlmRequestRecord {
 }
 
 impl LlmCall {
-    /// Makes a call of what was kept of it.
+    /// Makes the description of a call from its stored parts.
     #[must_use]
     pub fn from_record(
         source: EventSource,

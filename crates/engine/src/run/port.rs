@@ -107,7 +107,7 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
     }
 
     /// Hears of an event of the run, of every kind but the pieces of streamed answers (graph-engine §6 and those about
-    /// lifecycles), at once: an event comes before the call that records what it tells of, and before observers see it.
+    /// lifecycles), at once: an event comes before the call that records the same step, and before observers see it.
     /// Neither waits nor fails.
     ///
     /// The end of an invocation comes after `record_ending`.

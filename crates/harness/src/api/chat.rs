@@ -65,7 +65,6 @@ pub struct ChatBuilder {
     notices: NoticeSettings,
     auditing: AuditSettings,
     records_telemetry: bool,
-    unsent_kept: Option<Duration>,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -173,20 +172,11 @@ impl ChatBuilder {
         self
     }
 
-    /// Stores records of what happens in turns with their commits, so that [`Chat::turn_trace`] tells it; by default none are
-    /// stored. A commit may then have an event of its own for them, which nobody is told of.
+    /// Stores records of nodes, model calls and tools with the commits of their turns, for [`Chat::turn_trace`]; by default
+    /// none are stored. At most 256 KiB for each turn and process.
     #[must_use]
     pub fn record_telemetry(mut self) -> Self {
         self.records_telemetry = true;
-        self
-    }
-
-    /// Has a note written with the end of each turn that its trace is to be exported ([`UnsentTurn`](crate::UnsentTurn)),
-    /// which is kept for so long at most; none otherwise. Records are stored then, too. Who exports reads the notes ([`Chat::unsent_turns`]), and
-    /// removes each. The store must be one that keeps documents.
-    #[must_use]
-    pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
-        self.unsent_kept = Some(kept);
         self
     }
 
@@ -230,8 +220,7 @@ impl ChatBuilder {
             blobs: self.blobs,
             notices: self.notices,
             auditing: self.auditing,
-            records_telemetry: self.records_telemetry || self.unsent_kept.is_some(),
-            unsent_kept: self.unsent_kept,
+            records_telemetry: self.records_telemetry,
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
@@ -302,7 +291,6 @@ impl Chat {
             notices: NoticeSettings::new(),
             auditing: AuditSettings::default(),
             records_telemetry: false,
-            unsent_kept: None,
             watcher: None,
         }
     }

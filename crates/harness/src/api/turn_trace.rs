@@ -1,9 +1,9 @@
 //! The trace of a turn, read from the records that its commits stored (spec: observability §4).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use singletree_durable::{SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
 use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TurnId};
 use singletree_telemetry::{
@@ -11,7 +11,6 @@ use singletree_telemetry::{
 };
 
 use crate::api::chat::Chat;
-use crate::runtime::chat_inner::ChatInner;
 use crate::{Error, Result};
 
 /// How many events are read at once.
@@ -33,12 +32,12 @@ pub struct TurnTrace {
     pub agent: String,
     /// Whether it has ended: until then there may be more records later.
     pub is_ended: bool,
-    /// Whether nothing is recorded of what happened in it: it ran before records were stored, or its log is not kept any
-    /// more.
+    /// Whether the turn has no records: it ran where none were stored, or its log is not kept any more.
     pub is_partial: bool,
     stored: StoredTurn,
+    /// The seed of the ids of its spans.
     seed: Vec<u8>,
-    /// What the ids of the turn that it goes on with are derived from.
+    /// The seed of the ids of the turn that it resumes.
     earlier: Option<Vec<u8>>,
 }
 
@@ -74,7 +73,7 @@ impl TurnTrace {
     }
 }
 
-/// Keeps the last span of each id: what a process had recorded before it died, and another one did again.
+/// Keeps the last span of each id: a call that was recorded before its process died may have been made again.
 fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
     let last: HashMap<_, _> = spans.iter().enumerate().map(|(at, span)| (span.span_id, at)).collect();
     let mut at = 0;
@@ -82,22 +81,6 @@ fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
         at += 1;
         last.get(&span.span_id) == Some(&(at - 1))
     });
-}
-
-/// Hears which tenants have turns whose traces are to be exported ([`UnsentTurn`](crate::UnsentTurn)).
-#[derive(Debug, Clone)]
-pub struct UnsentTurns(Arc<ChatInner>);
-
-impl UnsentTurns {
-    /// Waits until such turns have ended, and returns their tenants: those with new notes since the last call. Notes of
-    /// before this process started are found in the store alone, as documents of the kind
-    /// [`UnsentTurn::KIND`](crate::UnsentTurn::KIND).
-    ///
-    /// # Cancellation
-    /// Dropping the future loses nothing.
-    pub async fn next_tenants(&self) -> BTreeSet<TenantId> {
-        self.0.outbox.next_tenants().await
-    }
 }
 
 impl Chat {
@@ -145,12 +128,6 @@ impl Chat {
         })
     }
 
-    /// Hears which tenants have turns whose traces are to be exported.
-    #[must_use]
-    pub fn unsent_turns(&self) -> UnsentTurns {
-        UnsentTurns(self.inner.clone())
-    }
-
     /// Reads the pieces of a turn: those of its events, from its first to its last.
     async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<TurnPiece>> {
         let inner = &self.inner;
@@ -193,7 +170,7 @@ impl Chat {
     }
 }
 
-/// Returns what the ids of a turn's spans are derived from.
+/// Returns the seed of the ids of a turn's spans.
 fn id_seed(epoch: &str, key: &SessionKey, turn: u64) -> Vec<u8> {
     let mut seed = Vec::new();
     for part in [epoch, key.tenant.as_str(), key.session.as_str(), &turn.to_string()] {

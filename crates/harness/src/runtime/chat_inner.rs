@@ -23,7 +23,6 @@ use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::narrate::NarrationStyle;
 use crate::runtime::narrator::Narrator;
 use crate::runtime::noticing::{NoticePublisher, NoticeSettings};
-use crate::runtime::outbox::TelemetryOutbox;
 use crate::runtime::retention::{Retention, RetentionWorker};
 use crate::runtime::tasks::BackgroundTasks;
 use crate::runtime::tenant_events::TenantEventHub;
@@ -54,7 +53,6 @@ pub(crate) struct ChatInner {
     pub(crate) start_id: OnceLock<String>,
     pub(crate) auditing: AuditSettings,
     pub(crate) records_telemetry: bool,
-    pub(crate) outbox: TelemetryOutbox,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
@@ -117,7 +115,6 @@ pub(crate) struct ChatInnerParts {
     pub(crate) notices: NoticeSettings,
     pub(crate) auditing: AuditSettings,
     pub(crate) records_telemetry: bool,
-    pub(crate) unsent_kept: Option<Duration>,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -151,7 +148,6 @@ impl ChatInner {
             start_id: OnceLock::new(),
             auditing: parts.auditing,
             records_telemetry: parts.records_telemetry,
-            outbox: TelemetryOutbox::new(parts.unsent_kept),
             watcher: parts.watcher,
             tasks: BackgroundTasks::new(parts.env.spawner.clone()),
             env: parts.env,

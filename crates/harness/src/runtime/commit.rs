@@ -31,8 +31,6 @@ pub(crate) struct PendingCommit {
     notices: Vec<Arc<Notice>>,
     /// The early signals that it removes: they are kept if it does not land.
     removed_signals: Vec<EarlySignalRow>,
-    /// Whether it notes that the trace of a turn is to be exported.
-    has_unsent: bool,
     session_change: Option<SessionChange>,
     /// The turns that it ends; empty without a watcher.
     ended: Vec<EndedTurn>,
@@ -101,9 +99,6 @@ impl ChatInner {
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
         let deeds = self.auditing.documents_for_batch(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);
-        let unsent = self.outbox.documents_for_batch(&writing);
-        let has_unsent = !unsent.is_empty();
-        writing.batch.puts.extend(unsent);
         let ended = if self.watcher.is_some() { EndedTurn::find_in_batch(&writing) } else { Vec::new() };
         let removed_signals = state.early_signals_removed_by(&writing.batch);
         let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
@@ -117,7 +112,6 @@ impl ChatInner {
             events,
             notices,
             removed_signals,
-            has_unsent,
             session_change,
             ended,
             trace,
@@ -170,9 +164,6 @@ impl ChatInner {
             loaded.feed.publish_event(event);
         }
         self.noticing.publish_notices(commit.notices);
-        if commit.has_unsent {
-            self.outbox.ring_for_tenant(&loaded.key.tenant);
-        }
         for (handle, outcome) in ended {
             handle.publish_outcome(outcome);
         }

@@ -191,9 +191,7 @@ impl JournalPort {
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
             let is_end = turning.row.status.is_ended();
-            let mut recorder = lock_unpoisoned(&self.recorder);
-            piece = recorder.take_piece(writing.now, is_end);
-            writing.telemetry_bytes = recorder.recorded_bytes();
+            piece = lock_unpoisoned(&self.recorder).take_piece(writing.now, is_end);
             if let Some(piece) = &piece {
                 writing.add_telemetry(turning.row.no, &piece.json);
             }

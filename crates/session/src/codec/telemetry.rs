@@ -6,7 +6,7 @@ use singletree_durable::{EventRow, JsonDocument};
 
 use crate::event::event_kinds;
 
-/// The part of an event's body that holds records for telemetry. What they say is the business of who makes them.
+/// The part of an event's body that holds records for telemetry, whose content this crate does not read.
 #[derive(Debug, Deserialize)]
 pub struct TelemetryPiece {
     #[serde(default)]

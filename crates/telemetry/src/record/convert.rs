@@ -1,4 +1,4 @@
-//! The values of events, from what is stored of them.
+//! Converts stored entries to the values of events.
 
 use std::sync::Arc;
 

@@ -36,12 +36,12 @@ pub enum StoredTurnEnding {
     Failed(String),
 }
 
-/// The stored records of one turn, with what the turn's row says.
+/// The stored records of one turn, with data of the turn's row.
 #[derive(Debug, Clone)]
 pub struct StoredTurn {
     /// Who the invocation is.
     pub identity: Arc<Identity>,
-    /// What the invocation is called for people who look at traces: the name of the agent.
+    /// The display name of the invocation: the name of the agent.
     pub label: Option<Arc<str>>,
     /// Whether the turn goes on with an invocation that waited.
     pub resumed: bool,
@@ -54,8 +54,8 @@ pub struct StoredTurn {
 impl StoredTurn {
     /// Returns the events that the records are of.
     ///
-    /// Where a process went on with the turn of one that died, what the first had begun and the second began again is one:
-    /// of its two beginnings the first is told. A piece that cannot be read is left out.
+    /// A node or inner run that one process began and, after its death, another one began again has one start event, the
+    /// earlier one. A piece that cannot be read is left out.
     #[must_use]
     pub fn to_events(&self) -> Vec<GraphEvent> {
         let entries = self.read_entries();
@@ -82,8 +82,8 @@ impl StoredTurn {
         decoder.events
     }
 
-    /// Returns the piece of a turn of which nothing is known but that it began, with the time of its commit; `node` stands
-    /// for the entry node of its graph.
+    /// Returns a piece which says only that the turn began, at the time of the piece; `node` is the name of the entry
+    /// node.
     #[must_use]
     pub fn piece_of_start(node: &str) -> String {
         let piece = StoredPiece(vec![0], vec![Entry::Started(node.to_owned())]);
@@ -142,7 +142,7 @@ struct EntryDecoder<'a> {
     events: Vec<GraphEvent>,
     is_started: bool,
     open: Vec<OpenPlace>,
-    /// What a process that died had begun, and nobody has begun again yet.
+    /// Nodes and inner runs that a dead process had begun, and that have not begun again yet.
     carried: Vec<OpenPlace>,
     next_number: u32,
     /// When each model call began.

@@ -11,8 +11,8 @@ use super::place::StoredPlace;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredPiece(pub(crate) Vec<i64>, pub(crate) Vec<Entry>);
 
-/// One entry. What is at a node or inner run names it by the number of the entry that opened it, counted from 0 in the run
-/// of the graph; without a number it is the one that was opened last and is not closed.
+/// One entry. An entry refers to a node or inner run by the number of the entry that opened it, counted from 0 in the run
+/// of the graph; without a number it refers to the one that was opened last and is still open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Entry {
     /// The graph begins to run, at this node; again, when a process goes on with the turn of one that died.
@@ -27,7 +27,7 @@ pub(crate) enum Entry {
     /// An inner run.
     #[serde(rename = "u")]
     Unit(Box<UnitEntry>),
-    /// What was opened last, and is not closed, ended well.
+    /// The node or inner run that was opened last and is still open ended without an error.
     #[serde(rename = "e")]
     Ended,
     /// A node or an inner run ended.
@@ -75,7 +75,7 @@ pub(crate) struct UnitEntry {
     pub(crate) entry_node: Option<String>,
 }
 
-/// How a node or an inner run ended: well, where nothing is said.
+/// How a node or an inner run ended: without an error, where no field is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndEntry {
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
@@ -141,7 +141,7 @@ pub(crate) struct LlmErrorEntry(
     #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) Option<String>,
 );
 
-/// What is kept of an answer.
+/// The stored parts of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LlmOutputEntry {
     #[serde(rename = "f")]
@@ -159,7 +159,7 @@ pub(crate) struct LlmOutputEntry {
 }
 
 impl LlmOutputEntry {
-    /// Returns what is known of an answer of which nothing was stored.
+    /// Returns an entry for an answer without stored parts.
     pub(crate) fn of_nothing() -> Self {
         Self {
             finish_reason: ModelFinishReason::Error,

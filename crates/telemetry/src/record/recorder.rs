@@ -20,8 +20,8 @@ use super::place::StoredPlace;
 /// The bounds of the records of one turn in one process (INV-12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecorderLimits {
-    /// How many bytes the records of a turn may have. Beyond it only the ends of what has begun are recorded, some 20 bytes
-    /// each, and a note says how many events were left out.
+    /// How many bytes the records of a turn may have. Beyond it only the ends of recorded nodes and inner runs are added,
+    /// some 20 bytes each, and one entry with the number of events that were left out.
     pub turn_bytes: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct TurnRecorder {
     limits: RecorderLimits,
     /// The records that are not stored.
     pending: Vec<PendingRecord>,
-    /// The numbers and places of what has begun and not ended, in the order in which it began.
+    /// The numbers and places of open nodes and inner runs, in the order in which they began.
     open: Vec<(u32, StoredPlace)>,
     next_number: u32,
     bytes: usize,
@@ -106,7 +106,7 @@ impl TurnRecorder {
     }
 
     /// Returns the records that are not stored yet, for a commit at this time. Without `all` there is a piece only once
-    /// something has ended: what has begun alone can wait for a later commit.
+    /// a node, an inner run or a call has ended: beginnings alone wait for a later commit.
     #[must_use]
     pub fn take_piece(&mut self, now: Timestamp, all: bool) -> Option<RecordedPiece> {
         let is_due = all || self.pending.iter().any(|record| record.is_end);
@@ -131,12 +131,6 @@ impl TurnRecorder {
         let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
         let json = format!("[[{}],[{}]]", deltas.join(","), entries.join(","));
         Some(RecordedPiece { json, count: self.pending.len() })
-    }
-
-    /// Returns how many bytes the records have that were made so far.
-    #[must_use]
-    pub fn recorded_bytes(&self) -> u64 {
-        self.bytes as u64
     }
 
     /// Notes that a piece is stored.
@@ -278,7 +272,7 @@ impl TurnRecorder {
         }
     }
 
-    /// Says where a call was made: at what was opened last, at something else that is open, or elsewhere.
+    /// Returns the place of a call: the node opened last, another open one, or a place of its own.
     fn call_place(
         &self,
         source: &EventSource,

@@ -63,7 +63,8 @@ pub(crate) async fn events(
     events
 }
 
-/// Checks that the events as they are stored give the spans that the events themselves give, but for what is not stored.
+/// Checks that stored records give the same spans as the events that they were made of, except for fields that are not
+/// stored.
 pub(crate) fn assert_records_give_the_same_spans(events: &[GraphEvent]) {
     let stored = store(events);
     let settings = SpanSettings::new().id_seed(*b"a turn");
