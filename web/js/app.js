@@ -533,6 +533,9 @@ async function startPage() {
     [agents] = await Promise.all([api.agents(), sessions.refresh().then(showCount)]);
   } catch (error) {
     return fail(error);
+  } finally {
+    // An address that changes before that is opened below: once.
+    addEventListener("hashchange", route);
   }
   api.signedIn().then((isSignedIn) => ($("leave").hidden = !isSignedIn), () => {});
   state.agents = agents.items;
@@ -576,7 +579,6 @@ list.onTop = async () => {
   await readOlder(state.conversation.oldest).catch(fail);
   state.loading = false;
 };
-addEventListener("hashchange", route);
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   if (document.body.classList.contains("drawer")) return closeDrawer(), $("menu").focus();

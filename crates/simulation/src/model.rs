@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use singletree_llm::{
     BoxFuture, BoxStream, Error, Provider, ProviderErrorDetail, Request, Response, ResponseAssembler,
     ResponseDelta, ResponseLimits, Result, ScriptedProvider,
@@ -16,7 +16,7 @@ use singletree_llm::{
 use crate::executor::SimulationExecutor;
 use crate::fault::{FaultKind, FaultSwarm};
 use crate::random::SimulationRandom;
-use crate::tool::ToolWorld;
+use crate::tool::{FREE_ARGUMENT, ToolWorld};
 pub(crate) use proposing::ProposingModel;
 
 /// Where the answers of the simulated model come from.
@@ -104,7 +104,7 @@ impl SimulatedModel {
         }
     }
 
-    /// Lets a call name a tool that there is not, or have arguments that are no JSON.
+    /// Lets a call name a tool that there is not, or have arguments that are no JSON, no object or deeply nested.
     fn spoil_calls(&self, deltas: &mut [Result<ResponseDelta>]) {
         for delta in deltas {
             if let Ok(ResponseDelta::ToolCall { name, arguments, .. }) = delta {
@@ -113,8 +113,7 @@ impl SimulatedModel {
                     1 if arguments.is_some() => *arguments = Some("{\"text\": ".to_owned()),
                     2 if arguments.is_some() => {
                         let levels = self.random.draw_index(80) + 50;
-                        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
-                        *arguments = Some(format!("{{\"text\": {open}{close}}}"));
+                        *arguments = arguments.take().map(|text| add_deep_argument(&text, levels));
                     }
                     _ if arguments.is_some() => *arguments = Some(Value::Null.to_string()),
                     _ => {}
@@ -122,6 +121,14 @@ impl SimulatedModel {
             }
         }
     }
+}
+
+/// Adds a value with so many levels to the arguments of a call.
+fn add_deep_argument(arguments: &str, levels: usize) -> String {
+    let mut arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+    let deep = (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+    arguments.insert(FREE_ARGUMENT.to_owned(), deep);
+    Value::Object(arguments).to_string()
 }
 
 impl Provider for SimulatedModel {

@@ -14,6 +14,9 @@ use crate::ledger::{EffectLedger, EffectRecord};
 use crate::random::SimulationRandom;
 use crate::subject::KnownTools;
 
+/// The argument of [`SimulatedToolKind::Look`] that may be any value.
+pub(crate) const FREE_ARGUMENT: &str = "detail";
+
 /// The kinds of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SimulatedToolKind {
@@ -95,12 +98,16 @@ pub(crate) struct SimulatedTool {
 impl SimulatedTool {
     pub(crate) fn new(kind: SimulatedToolKind, world: ToolWorld) -> Result<Self> {
         let name = kind.tool_name();
-        let schema = json!({
+        let mut schema = json!({
             "type": "object",
             "properties": { "text": { "type": "string" } },
             "required": ["text"],
             "additionalProperties": false
         });
+        if kind == SimulatedToolKind::Look {
+            // As many tools have one: a value of any form.
+            schema["properties"][FREE_ARGUMENT] = json!({});
+        }
         let definition = ToolDefinition::new(name, "Does what the simulation asks for.", schema)
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
         let traits = ToolTraits { definition, effect: kind.effect(), recovery: kind.recovery() };

@@ -24,7 +24,11 @@ after(async () => {
   await house?.kill();
 });
 
-const same = (page, house) => async () => assert.deepEqual(await shown(page), await house.transcript(sessionOf(page)));
+/** Checks that the page shows what the server has. What differs is in the first line of the failure. */
+const same = (page, house) => async () => {
+  const [seen, stored] = [await shown(page), await house.transcript(sessionOf(page))];
+  assert.deepEqual(seen, stored, `the page shows ${JSON.stringify(seen)}, the server has ${JSON.stringify(stored)}`);
+};
 
 test("a conversation: a tool that is run, an approval of the exact action, an answer", async () => {
   const page = await open(browser, house);
@@ -222,6 +226,7 @@ test("a turn that ends while its conversation is opened is shown whole", async (
   const settled = (text) => house.json("/v1/sessions/between/messages", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ content: text }) });
   await settled("What is 6 * 7?");
   const page = await open(browser, house);
+  await page.waitForFunction(() => document.querySelector("#pick").options.length > 0);
   // What the page is told of the conversation is old when it comes.
   await page.route("**/v1/sessions/between", async (route) => {
     const told = await route.fetch();
@@ -233,6 +238,23 @@ test("a turn that ends while its conversation is opened is shown whole", async (
   assert.match((await shown(page)).at(-1), /48/);
   await same(page, house)();
   await page.context().close();
+});
+
+test("an address that changes before the page has started is opened once", async () => {
+  await house.json("/v1/sessions/early/messages", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ content: "What is 6 * 7?" }) });
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  let [go, opened] = [null, 0];
+  const gate = new Promise((resolve) => (go = resolve));
+  await page.route("**/v1/agents", async (route) => (await gate, route.continue()));
+  await page.route("**/v1/sessions/early", (route) => ((opened += 1), route.continue()));
+  await page.goto(house.url);
+  await page.evaluate(() => (location.hash = "#/s/early"));
+  go();
+  assert.match((await shown(page)).at(-1), /42/);
+  await page.locator("#line[hidden]").waitFor({ state: "attached" });
+  assert.equal(opened, 1);
+  await context.close();
 });
 
 test("what is said before the page knows its conversation is said once it does", async () => {
