@@ -86,6 +86,8 @@ pub(crate) enum Variant {
     Memory,
     /// As `full`, at level `step`.
     Step,
+    /// As `full`, without records for telemetry.
+    Unrecorded,
     /// No store (w3).
     None,
 }

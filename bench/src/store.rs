@@ -16,7 +16,7 @@ pub(crate) struct OpenedChat {
 /// Opens the chat of a variant.
 pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result<OpenedChat, Failure> {
     let store = match args.variant {
-        Variant::Full | Variant::Step => SqliteStore::open(&args.db).await?,
+        Variant::Full | Variant::Step | Variant::Unrecorded => SqliteStore::open(&args.db).await?,
         Variant::Normal => SqliteStore::options(&args.db).durability(Synced::Normal).open().await?,
         Variant::Memory => {
             return Ok(OpenedChat { chat: Chat::new(graph, MemoryStore::new())?, store: None });
@@ -27,6 +27,10 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
         Variant::Step => {
             let agent = GraphAgent::new("default", &graph).durability(Durability::Step);
             Chat::builder().agent(agent).open(store.clone())?
+        }
+        Variant::Unrecorded => {
+            let agent = GraphAgent::new("default", &graph);
+            Chat::builder().agent(agent).record_telemetry(false).open(store.clone())?
         }
         Variant::Full | Variant::Normal | Variant::Memory | Variant::None => Chat::new(graph, store.clone())?,
     };

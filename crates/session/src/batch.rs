@@ -105,6 +105,8 @@ pub struct BatchBuilder {
     pub now: Timestamp,
     /// The events that tell of it.
     pub events: Vec<ChatEvent>,
+    /// The number of the event that no listener receives, if the batch has one.
+    pub unlistened: Option<u64>,
     /// The early signals of the session.
     pub mailbox: SignalMailbox,
     /// The change of the session's state, made once the batch has landed.
@@ -138,6 +140,7 @@ impl BatchBuilder {
             counters,
             now,
             events,
+            unlistened: None,
             mailbox,
             landed,
             offered,
@@ -217,6 +220,7 @@ impl BatchBuilder {
             None => {
                 let seq = self.counters.events;
                 self.counters.events += 1;
+                self.unlistened = Some(seq);
                 let (kind, body) =
                     (event_kinds::TELEMETRY.to_owned(), TelemetryPiece::write_into(None, piece));
                 let (item, at, body) = (None, self.now, Some(body));

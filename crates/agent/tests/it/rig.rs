@@ -77,7 +77,7 @@ pub(crate) fn small(world: &World, recovery: Recovery) -> GraphAgent {
 }
 
 pub(crate) fn open(agent: impl IntoAgent, store: impl Journal + JournalMaintenance + 'static) -> Chat {
-    Chat::builder().agent(agent).record_telemetry().open(store).unwrap()
+    Chat::builder().agent(agent).open(store).unwrap()
 }
 
 /// Opens a chat of the small agent on an empty store.

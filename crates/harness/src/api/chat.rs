@@ -172,11 +172,12 @@ impl ChatBuilder {
         self
     }
 
-    /// Stores records of nodes, model calls and tools with the commits of their turns, for [`Chat::turn_trace`]; by default
-    /// none are stored. At most 256 KiB for each turn and process.
+    /// Sets whether records of nodes, model calls and tools are stored with the commits of their turns, for
+    /// [`Chat::turn_trace`]; by default they are. They hold no text: some 20 bytes for a turn of one node, and at most
+    /// 256 KiB for each turn and process.
     #[must_use]
-    pub fn record_telemetry(mut self) -> Self {
-        self.records_telemetry = true;
+    pub fn record_telemetry(mut self, is_wanted: bool) -> Self {
+        self.records_telemetry = is_wanted;
         self
     }
 
@@ -290,7 +291,7 @@ impl Chat {
             blobs: None,
             notices: NoticeSettings::new(),
             auditing: AuditSettings::default(),
-            records_telemetry: false,
+            records_telemetry: true,
             watcher: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use singletree_durable::{
     BoxFuture, InvocationId, ItemRange, JsonDocument, ListItemRow, SessionKey, StoredTurnStatus, TurnRow,
     TurnRowQuery,
@@ -9,7 +10,7 @@ use singletree_durable::{
 use singletree_engine::Item;
 use singletree_llm::Role;
 use singletree_session::{
-    HISTORY, OutcomeRecord, RetriedTurn, StoredOutcome, TurnId, decode_message, find_list_field,
+    HISTORY, OutcomeRecord, RetriedTurn, StoredOutcome, TAKEN_BY, TurnId, decode_message, find_list_field,
 };
 
 use crate::agents::history::Messages;
@@ -82,10 +83,11 @@ impl Chat {
                 let failed = self.read_retryable_turn(&key, turn).await?;
                 let row = self.read_message_row(&key, &failed).await?.ok_or_else(unknown)?;
                 let said = decode_message(&Item::from_text(row.body.as_str()))?;
-                let side = row.side.as_ref().map(JsonDocument::decode).transpose();
+                let side = row.side.as_ref().map(JsonDocument::decode::<Map<String, Value>>).transpose();
                 let side = side.map_err(|error| {
                     store_corrupt_error(format!("the side record of item {}", row.no), Some(error.into()))
                 })?;
+                let side = side.and_then(without_taker);
                 let says_again = self.must_repeat_message(&loaded, &failed, &row).await?;
                 let valid = self.validate_message(said.as_ref().clone(), &options)?.with_side_record(side);
                 let served = inner.find_served_agent(&failed.agent)?;
@@ -155,6 +157,13 @@ impl Chat {
         let last = Messages::from_list(&history).last();
         Ok(last.is_none_or(|last| last.role == Role::Assistant && last.tool_calls.is_empty()))
     }
+}
+
+/// Returns a message's side record for a retry of its turn. A turn that took the message has ended with it: no turn has
+/// taken the retry.
+fn without_taker(mut side: Map<String, Value>) -> Option<Value> {
+    side.remove(TAKEN_BY);
+    (!side.is_empty()).then_some(Value::Object(side))
 }
 
 impl ChatInner {

@@ -305,6 +305,31 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
     assert_eq!(side, Some(json!({ "heard": true, "taken_by": turn.id().to_string() })));
 }
 
+// Found by the simulation, seed 16934: the retry had the side record of the message, also which turn had taken it, and was
+// read as a part of that turn.
+#[tokio::test]
+async fn the_retry_of_a_message_that_was_taken_is_a_turn_of_its_own() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let chat = open(&store, &listening(&door), Durability::Step);
+    let turn = begin(&chat, &door).await;
+    let steered = chat.session("s").steer(user("left"), key("left").note("client_id", "mine")).await.unwrap();
+    door.open_once();
+    door.somebody().await;
+    chat.cancel(steered.id()).await.unwrap();
+    assert_eq!(told(&turn).await, "errored chat_turn_cancelled");
+    door.open();
+    let retried = chat.retry(steered.id(), SendOptions::new()).await.unwrap();
+    let outcome = told(&retried).await;
+    assert!(outcome.starts_with("completed"), "{outcome}");
+    let chat = open(&store.reopen(), &listening(&door), Durability::Step);
+    assert_eq!(told(&chat.turn(retried.id()).await.unwrap()).await, outcome, "read back it is the same");
+    let last = chat.session("s").history(0..100).await.unwrap();
+    let said: Vec<_> = last.iter().filter(|it| it.message.text() == "left").collect();
+    assert_eq!(said.last().unwrap().side, Some(json!({ "client_id": "mine" })));
+    check_rows(&store, "s").await;
+    sound(&store).await;
+}
+
 /// Three nodes that listen and yield.
 fn busy() -> Graph<Talk> {
     let mut builder = Graph::<Talk>::builder();

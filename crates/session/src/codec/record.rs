@@ -52,7 +52,8 @@ pub enum OutcomeRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyRange {
-    /// The generation of the list.
+    /// The generation of the list: 0, which is not written, until the history is first rewritten.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u64,
     /// The position of the first message.
     pub from: u64,
@@ -64,6 +65,11 @@ pub struct ReplyRange {
     /// How its last answer ended.
     #[serde(default, skip_serializing_if = "AnswerEnd::is_usual")]
     pub answer: AnswerEnd,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An outcome, and the turn's model usage.

@@ -9,8 +9,8 @@ use crate::event::event_kinds;
 /// The part of an event's body that holds records for telemetry, whose content this crate does not read.
 #[derive(Debug, Deserialize)]
 pub struct TelemetryPiece {
-    #[serde(default)]
-    telemetry: Option<Box<RawValue>>,
+    #[serde(default, rename = "t")]
+    records: Option<Box<RawValue>>,
 }
 
 impl TelemetryPiece {
@@ -19,19 +19,19 @@ impl TelemetryPiece {
     pub fn read_from(event: &EventRow) -> Option<String> {
         let body = event.body.as_ref().filter(|_| event_kinds::carries_telemetry(&event.kind))?;
         // Most bodies hold none, and need not be read.
-        if !body.as_str().contains("\"telemetry\"") {
+        if !body.as_str().contains("\"t\":") {
             return None;
         }
         let piece: Self = body.decode().ok()?;
-        piece.telemetry.map(|piece| piece.get().to_owned())
+        piece.records.map(|piece| piece.get().to_owned())
     }
 
     /// Returns the body with records in it.
     pub(crate) fn write_into(body: Option<&JsonDocument>, piece: &str) -> JsonDocument {
         let before = body.map(|body| body.as_str().trim_end()).and_then(|text| text.strip_suffix('}'));
         JsonDocument::from_text(match before {
-            Some(before) if before.trim() != "{" => format!("{before},\"telemetry\":{piece}}}"),
-            Some(_) | None => format!("{{\"telemetry\":{piece}}}"),
+            Some(before) if before.trim() != "{" => format!("{before},\"t\":{piece}}}"),
+            Some(_) | None => format!("{{\"t\":{piece}}}"),
         })
     }
 }
@@ -52,8 +52,8 @@ mod tests {
             let event = EventRow { seq: 0, turn: 0, kind, item: None, at, body: Some(body) };
             assert_eq!(TelemetryPiece::read_from(&event).as_deref(), Some("[[1],[]]"));
         };
-        check(None, r#"{"telemetry":[[1],[]]}"#);
-        check(Some("{}"), r#"{"telemetry":[[1],[]]}"#);
-        check(Some(r#"{"k":0}"#), r#"{"k":0,"telemetry":[[1],[]]}"#);
+        check(None, r#"{"t":[[1],[]]}"#);
+        check(Some("{}"), r#"{"t":[[1],[]]}"#);
+        check(Some(r#"{"k":0}"#), r#"{"k":0,"t":[[1],[]]}"#);
     }
 }

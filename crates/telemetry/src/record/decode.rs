@@ -86,7 +86,7 @@ impl StoredTurn {
     /// node.
     #[must_use]
     pub fn piece_of_start(node: &str) -> String {
-        let piece = StoredPiece(vec![0], vec![Entry::Started(node.to_owned())]);
+        let piece = StoredPiece::Entries(vec![0], vec![Entry::Started(node.to_owned())]);
         // A number and a name: there is nothing in it that JSON cannot say.
         serde_json::to_string(&piece).unwrap_or_default()
     }
@@ -104,8 +104,13 @@ impl StoredTurn {
     fn read_entries(&self) -> Vec<(Timestamp, Entry)> {
         let mut entries = Vec::new();
         for piece in &self.pieces {
-            let Ok(StoredPiece(deltas, stored)) = serde_json::from_str::<StoredPiece>(&piece.json) else {
-                continue;
+            let (deltas, stored) = match serde_json::from_str(&piece.json) {
+                Ok(StoredPiece::Entries(deltas, stored)) => (deltas, stored),
+                Ok(StoredPiece::OneNode(name, before, took)) => {
+                    let node = Entry::Node(0, name.clone());
+                    (vec![before, 0, took], vec![Entry::Started(name), node, Entry::Ended])
+                }
+                Err(_) => continue,
             };
             let mut at = piece.at.as_millis();
             for (index, (delta, entry)) in deltas.into_iter().zip(stored).enumerate() {

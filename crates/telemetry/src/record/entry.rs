@@ -6,10 +6,17 @@ use singletree_llm::{ModelFinishReason, TokenUsage};
 
 use super::place::StoredPlace;
 
-/// One piece: for each entry how many milliseconds it is after the one before it, and the entries. The first number says
-/// how many milliseconds the first entry was before the commit.
+/// One piece.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredPiece(pub(crate) Vec<i64>, pub(crate) Vec<Entry>);
+#[serde(untagged)]
+pub(crate) enum StoredPiece {
+    /// For each entry how many milliseconds it is after the one before it, and the entries. The first number says how
+    /// many milliseconds the first entry was before the commit.
+    Entries(Vec<i64>, Vec<Entry>),
+    /// The run of a graph of one node, which made no calls and ended without an error: the name of the node, how many
+    /// milliseconds before the commit it began, and how many it took. A turn of such a graph has no more than this.
+    OneNode(String, i64, #[serde(default, skip_serializing_if = "is_zero_span")] i64),
+}
 
 /// One entry. An entry refers to a node or inner run by the number of the entry that opened it, counted from 0 in the run
 /// of the graph; without a number it refers to the one that was opened last and is still open.
@@ -211,6 +218,11 @@ pub(crate) struct ToolEntry {
     /// The type of the error of one that failed.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub(crate) error_type: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero_span(millis: &i64) -> bool {
+    *millis == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

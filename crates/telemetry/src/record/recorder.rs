@@ -13,7 +13,7 @@ use singletree_llm::RetryReason;
 
 use super::entry::{
     CallPlace, ContainerEntry, EndEntry, Entry, ErrorEntry, LlmEntry, LlmErrorEntry, LlmOutputEntry,
-    NodeEntry, PromptEntry, ToolEntry, UnitEntry,
+    NodeEntry, PromptEntry, StoredPiece, ToolEntry, UnitEntry,
 };
 use super::place::StoredPlace;
 
@@ -56,6 +56,7 @@ pub struct TurnRecorder {
 #[derive(Debug)]
 struct PendingRecord {
     at: Timestamp,
+    entry: Entry,
     json: String,
     /// Whether it says that something has ended.
     is_end: bool,
@@ -86,12 +87,12 @@ impl TurnRecorder {
                 if let InvocationChange::Started { entry_node, .. } = &event.change {
                     self.open.clear();
                     self.next_number = 0;
-                    self.push(event.at, &Entry::Started(clip(entry_node)));
+                    self.push(event.at, Entry::Started(clip(entry_node)));
                 }
             }
             GraphEvent::LlmAttempt(event) => {
                 if let Some(entry) = self.unless_full(|recorder| recorder.llm_entry(event)) {
-                    self.push_end(event.at, &Entry::Llm(Box::new(entry)));
+                    self.push_end(event.at, Entry::Llm(Box::new(entry)));
                 }
             }
             GraphEvent::ToolCall(event) => {
@@ -116,7 +117,11 @@ impl TurnRecorder {
         if all && self.left_out > 0 {
             let at = self.pending.last().map_or(now, |record| record.at);
             let left_out = std::mem::take(&mut self.left_out);
-            self.push(at, &Entry::LeftOut(left_out));
+            self.push(at, Entry::LeftOut(left_out));
+        }
+        let count = self.pending.len();
+        if let Some(json) = self.one_node_piece(now) {
+            return Some(RecordedPiece { json, count });
         }
         let mut deltas = Vec::with_capacity(self.pending.len());
         let mut last = None;
@@ -130,7 +135,22 @@ impl TurnRecorder {
         let entries: Vec<&str> = self.pending.iter().map(|record| record.json.as_str()).collect();
         let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
         let json = format!("[[{}],[{}]]", deltas.join(","), entries.join(","));
-        Some(RecordedPiece { json, count: self.pending.len() })
+        Some(RecordedPiece { json, count })
+    }
+
+    /// Returns the short form of the pending records, if they are those of a run of one node.
+    fn one_node_piece(&self, now: Timestamp) -> Option<String> {
+        let [start, node, end] = self.pending.as_slice() else { return None };
+        match (&start.entry, &node.entry, &end.entry) {
+            (Entry::Started(name), Entry::Node(0, same), Entry::Ended)
+                if name == same && start.at == node.at =>
+            {
+                let (began, ended) = (start.at.as_millis(), end.at.as_millis());
+                let (before, took) = (now.as_millis().saturating_sub(began), ended.saturating_sub(began));
+                serde_json::to_string(&StoredPiece::OneNode(name.clone(), before, took)).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Notes that a piece is stored.
@@ -138,19 +158,19 @@ impl TurnRecorder {
         self.pending.drain(..piece.count.min(self.pending.len()));
     }
 
-    fn push(&mut self, at: Timestamp, entry: &Entry) {
+    fn push(&mut self, at: Timestamp, entry: Entry) {
         self.push_record(at, entry, false);
     }
 
-    fn push_end(&mut self, at: Timestamp, entry: &Entry) {
+    fn push_end(&mut self, at: Timestamp, entry: Entry) {
         self.push_record(at, entry, true);
     }
 
-    fn push_record(&mut self, at: Timestamp, entry: &Entry, is_end: bool) {
+    fn push_record(&mut self, at: Timestamp, entry: Entry, is_end: bool) {
         // Names, numbers and truth values: there is nothing in it that JSON cannot say.
-        let Ok(json) = serde_json::to_string(entry) else { return };
+        let Ok(json) = serde_json::to_string(&entry) else { return };
         self.bytes += json.len();
-        self.pending.push(PendingRecord { at, json, is_end });
+        self.pending.push(PendingRecord { at, entry, json, is_end });
     }
 
     /// Makes an entry unless the turn has as many records as it may have.
@@ -166,7 +186,7 @@ impl TurnRecorder {
         let Some(entry) = self.unless_full(|_| entry(place.clone())) else { return };
         self.open.push((self.next_number, place));
         self.next_number += 1;
-        self.push(at, &entry);
+        self.push(at, entry);
     }
 
     fn close(
@@ -188,7 +208,7 @@ impl TurnRecorder {
             (None, None, None) => Entry::Ended,
             _ => Entry::EndedAt(Box::new(EndEntry { of, error, signal: signal.map(clip) })),
         };
-        self.push_end(at, &entry);
+        self.push_end(at, entry);
     }
 
     fn record_node(&mut self, event: &NodeEvent) {
@@ -237,7 +257,7 @@ impl TurnRecorder {
             error_type: failed.flatten().map(clip),
         });
         if let Some(entry) = entry {
-            self.push_end(times.1, &Entry::Tool(Box::new(entry)));
+            self.push_end(times.1, Entry::Tool(Box::new(entry)));
         }
     }
 
@@ -342,19 +362,42 @@ fn clip(name: &(impl AsRef<str> + ?Sized)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::StoredPiece;
     use super::*;
 
     #[test]
     fn a_piece_is_what_its_entries_are() {
         let mut recorder = TurnRecorder::new(RecorderLimits::default());
-        recorder.push(Timestamp::from_millis(7), &Entry::Started("a".into()));
-        recorder.push_end(Timestamp::from_millis(9), &Entry::Ended);
+        recorder.push(Timestamp::from_millis(7), Entry::Started("a".into()));
+        recorder.push_end(Timestamp::from_millis(9), Entry::Ended);
         let piece = recorder.take_piece(Timestamp::from_millis(12), false).unwrap();
         let read: StoredPiece = serde_json::from_str(&piece.json).unwrap();
-        assert_eq!(read, StoredPiece(vec![5, 2], vec![Entry::Started("a".into()), Entry::Ended]));
+        assert_eq!(read, StoredPiece::Entries(vec![5, 2], vec![Entry::Started("a".into()), Entry::Ended]));
         assert_eq!(recorder.take_piece(Timestamp::from_millis(12), false), Some(piece.clone()));
         recorder.mark_stored(&piece);
         assert_eq!(recorder.take_piece(Timestamp::from_millis(12), true), None);
+    }
+
+    #[test]
+    fn a_run_of_one_node_is_short_where_it_says_no_less() {
+        let piece = |records: [(i64, Entry); 3]| {
+            let mut recorder = TurnRecorder::new(RecorderLimits::default());
+            for (at, entry) in records {
+                recorder.push_record(Timestamp::from_millis(at), entry, true);
+            }
+            recorder.take_piece(Timestamp::from_millis(12), false).unwrap().json
+        };
+        let (started, node) = (Entry::Started("a".into()), Entry::Node(0, "a".into()));
+        let short = piece([(7, started.clone()), (7, node.clone()), (9, Entry::Ended)]);
+        assert_eq!(short, r#"["a",5,2]"#);
+        assert_eq!(piece([(7, started.clone()), (7, node.clone()), (7, Entry::Ended)]), r#"["a",5]"#);
+        let at_once = serde_json::from_str(r#"["a",5]"#).unwrap();
+        assert_eq!(StoredPiece::OneNode("a".into(), 5, 0), at_once);
+        for longer in [
+            [(6, started.clone()), (7, node.clone()), (9, Entry::Ended)],
+            [(7, started.clone()), (7, Entry::Node(1, "a".into())), (9, Entry::Ended)],
+            [(7, Entry::Started("b".into())), (7, node), (9, Entry::Ended)],
+        ] {
+            assert!(piece(longer).starts_with("[["));
+        }
     }
 }

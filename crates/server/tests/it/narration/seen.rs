@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use singletree_durable::{DocumentStore, Journal, MemoryStore, SessionKey, TurnRowQuery, WaitRowQuery};
-use singletree_durable::{ItemRange, TenantId};
+use singletree_durable::{ItemRange, JsonDocument, TenantId};
 use singletree_harness::{ChatTurnOutcome, ErroredTurn};
 use singletree_llm::{ChatMessage, Request, canonical_json};
 
@@ -123,7 +123,13 @@ pub(crate) async fn rows(store: &MemoryStore, key: &SessionKey) -> Vec<Seen> {
     for item in store.read_items(key, &ItemRange::Numbers { from: 0, to: 10_000 }).await.unwrap() {
         row(format!("{item:?}"));
     }
-    for event in store.read_events(key, 0, 10_000).await.unwrap() {
+    for mut event in store.read_events(key, 0, 10_000).await.unwrap() {
+        event.body = event.body.map(|body| {
+            let mut body: Value = body.decode().unwrap();
+            // Records for telemetry hold the times of the run.
+            body.as_object_mut().unwrap().remove("t");
+            JsonDocument::from(&body)
+        });
         row(format!("{event:?}"));
     }
     for artifact in store.read_documents(&TenantId::single(), "artifact", None, 1_000).await.unwrap() {
