@@ -19,6 +19,11 @@ use crate::event::{ChatEvent, ChatEventId, ChatEventKind, event_kinds};
 use crate::limit::Limits;
 use crate::turn_id::TurnId;
 
+/// Tells whether a change is an event of a turn whose body may hold records for telemetry.
+fn is_telemetry_carrier(put: &RowMutation, turn: u64) -> bool {
+    matches!(put, RowMutation::Event(row) if row.turn == turn && event_kinds::carries_telemetry(&row.kind))
+}
+
 /// How many rows most transitions write at most: a turn of one reply ends with nine.
 const PUTS: usize = 9;
 
@@ -105,8 +110,6 @@ pub struct BatchBuilder {
     pub now: Timestamp,
     /// The events that tell of it.
     pub events: Vec<ChatEvent>,
-    /// The number of the event that no listener receives, if the batch has one.
-    pub unlistened: Option<u64>,
     /// The early signals of the session.
     pub mailbox: SignalMailbox,
     /// The change of the session's state, made once the batch has landed.
@@ -140,7 +143,6 @@ impl BatchBuilder {
             counters,
             now,
             events,
-            unlistened: None,
             mailbox,
             landed,
             offered,
@@ -207,25 +209,25 @@ impl BatchBuilder {
         self.events.push(ChatEvent { id, session, turn: author.id.clone(), at: self.now, what });
     }
 
+    /// Tells whether the batch has an event whose body may hold records for telemetry of a turn.
+    #[must_use]
+    pub fn carries_telemetry(&self, turn: u64) -> bool {
+        self.batch.puts.iter().any(|put| is_telemetry_carrier(put, turn))
+    }
+
+    /// Tells whether the batch drops the records of a turn.
+    #[must_use]
+    pub fn drops_records(&self, turn: u64) -> bool {
+        let is_drop = |put: &RowMutation| matches!(put, RowMutation::DropRecords { turn: of } if *of == turn);
+        self.batch.puts.iter().any(is_drop)
+    }
+
     /// Stores records for telemetry with the turn: in the body of the batch's last event that tells of a message or of the
-    /// end of the turn, so that they need no row of their own, and else in an event that no listener receives.
+    /// end of the turn. Without such an event it does nothing.
     pub fn add_telemetry(&mut self, turn: u64, piece: &str) {
-        let carries = |row: &EventRow| row.turn == turn && event_kinds::carries_telemetry(&row.kind);
-        let carrier = self.batch.puts.iter_mut().rev().find_map(|put| match put {
-            RowMutation::Event(row) if carries(row) => Some(row),
-            _ => None,
-        });
-        match carrier {
-            Some(row) => row.body = Some(TelemetryPiece::write_into(row.body.as_ref(), piece)),
-            None => {
-                let seq = self.counters.events;
-                self.counters.events += 1;
-                self.unlistened = Some(seq);
-                let (kind, body) =
-                    (event_kinds::TELEMETRY.to_owned(), TelemetryPiece::write_into(None, piece));
-                let (item, at, body) = (None, self.now, Some(body));
-                self.batch.put(RowMutation::Event(EventRow { seq, turn, kind, item, at, body }));
-            }
+        let carrier = self.batch.puts.iter_mut().rev().find(|put| is_telemetry_carrier(put, turn));
+        if let Some(RowMutation::Event(row)) = carrier {
+            row.body = Some(TelemetryPiece::write_into(row.body.as_ref(), piece));
         }
     }
 

@@ -260,9 +260,6 @@ pub mod event_kinds {
     pub const ERRORED: &str = "turn.errored";
     /// The session was made by a fork.
     pub const FORKED: &str = "session.forked";
-    /// Records for telemetry, where a commit has no other event that could carry them. No listener receives it.
-    pub const TELEMETRY: &str = "turn.telemetry";
-
     /// Tells whether an event of this kind is the end of its turn.
     #[must_use]
     pub fn ends_turn(kind: &str) -> bool {
@@ -272,6 +269,6 @@ pub mod event_kinds {
     /// Tells whether the body of an event of this kind may hold records for telemetry.
     #[must_use]
     pub fn carries_telemetry(kind: &str) -> bool {
-        matches!(kind, APPENDED | TELEMETRY) || ends_turn(kind)
+        kind == APPENDED || ends_turn(kind)
     }
 }

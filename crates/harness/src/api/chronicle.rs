@@ -124,7 +124,7 @@ impl TimelineBuilder<'_> {
                     continue;
                 }
                 let made_by = read_provenance(&event)?;
-                let Some(event) = replay.replay_event(event).await? else { continue };
+                let event = replay.replay_event(event).await?;
                 mark_kept_events(&mut turns[at], event.what.begins_turn());
                 if let Some(what) = self.make_timeline_entry(event.what, event.at) {
                     turns[at].entries.push(TimelineEntry { at: event.at, made_by, what });

@@ -8,11 +8,11 @@ use futures_core::Stream;
 use futures_util::stream::unfold;
 use singletree_durable::{EventRow, SessionKey, TurnRowQuery};
 use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId, event_kinds};
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::chat::Chat;
 use crate::api::replay::EventReplay;
-use crate::runtime::feed::{LiveEvent, LiveEvents};
 use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::readers::ReaderPosition;
 use crate::{Error, Result};
@@ -80,6 +80,9 @@ impl ListenedTurn {
         Self { id, no, over, begun: false }
     }
 }
+
+/// The live events of one listener.
+pub(crate) type LiveEvents = Receiver<Arc<ChatEvent>>;
 
 impl EventListener {
     /// Listens from now on. Events that are committed while the log is read arrive twice and are handed out once.
@@ -252,8 +255,8 @@ impl EventListener {
                 break;
             }
             let (seq, turn) = (row.seq, row.turn);
-            let is_wanted = self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn);
-            if is_wanted && let Some(event) = replay.replay_event(row).await? {
+            if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
+                let event = replay.replay_event(row).await?;
                 self.push_wanted_event(event).await?;
             }
             self.mark_event_seen(seq);
@@ -325,14 +328,12 @@ impl EventListener {
         } else {
             self.live.recv().await
         };
-        match received.as_deref() {
-            Ok(LiveEvent::Skipped(seq)) if *seq == self.next => self.mark_event_seen(*seq),
-            Ok(LiveEvent::Skipped(seq)) => self.behind |= *seq > self.next,
-            Ok(LiveEvent::Event(event)) => match &event.id {
-                None if self.is_already_shown(event) => {}
-                None => self.push_wanted_event(event.clone()).await?,
+        match received {
+            Ok(event) => match &event.id {
+                None if self.is_already_shown(&event) => {}
+                None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
-                    self.push_wanted_event(event.clone()).await?;
+                    self.push_wanted_event(event.as_ref().clone()).await?;
                     self.mark_event_seen(id.seq);
                 }
                 // Seen already, in the log.

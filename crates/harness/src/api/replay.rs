@@ -36,11 +36,7 @@ impl<'a> EventReplay<'a> {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Turns a row back into its event; nothing for one that nobody listens to.
-    pub(crate) async fn replay_event(&mut self, row: EventRow) -> Result<Option<ChatEvent>> {
-        if row.kind == event_kinds::TELEMETRY {
-            return Ok(None);
-        }
+    pub(crate) async fn replay_event(&mut self, row: EventRow) -> Result<ChatEvent> {
         let body = row.body.as_ref().map_or(Ok(Value::Null), JsonDocument::decode);
         let body: Value =
             body.map_err(|error| store_corrupt_error(format!("event {}", row.seq), Some(error.into())))?;
@@ -64,7 +60,7 @@ impl<'a> EventReplay<'a> {
             store_corrupt_error(format!("event {} is of the unknown kind '{}'", row.seq, row.kind), None)
         })?;
         let id = Some(ChatEventId { epoch: self.chat.inner.epoch.as_ref().to_owned(), seq: row.seq });
-        Ok(Some(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what }))
+        Ok(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what })
     }
 
     async fn read_turn_row(&mut self, no: u64) -> Result<TurnRow> {

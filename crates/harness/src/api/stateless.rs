@@ -19,9 +19,10 @@ use singletree_session::{
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::chat::Chat;
+use crate::api::listen::LiveEvents;
 use crate::base::{Harness, HarnessOutcome, InboundRequest, TurnReport};
 use crate::runtime::chat_inner::ServedAgent;
-use crate::runtime::feed::{EventBroadcast, LiveEvents};
+use crate::runtime::feed::EventBroadcast;
 use crate::turn::budget::TurnBudget;
 use crate::turn::stream::TurnStream;
 use crate::turn::turn_context::TurnContext;
@@ -184,7 +185,7 @@ impl StatelessRunState {
             tokio::select! {
                 biased;
                 heard = self.live.recv() => match heard {
-                    Ok(heard) => self.ready.extend(heard.event().cloned()),
+                    Ok(event) => return Some(event.as_ref().clone()),
                     Err(RecvError::Lagged(_)) => {
                         // The run stands still meanwhile: from here on nothing is missed, and nothing heard twice.
                         self.live = self.live.resubscribe();
@@ -195,8 +196,8 @@ impl StatelessRunState {
                 },
                 ended = run => {
                     self.run = None;
-                    while let Ok(heard) = self.live.try_recv() {
-                        self.ready.extend(heard.event().cloned());
+                    while let Ok(event) = self.live.try_recv() {
+                        self.ready.push_back(event.as_ref().clone());
                     }
                     self.ready.extend(self.teller.build_end_events(ended));
                 }

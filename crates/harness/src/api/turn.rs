@@ -13,9 +13,8 @@ use singletree_session::{
 };
 
 use crate::api::chat::Chat;
-use crate::api::listen::{EventListener, LOOK_EVERY, ListenPosition, ListenedTurn};
+use crate::api::listen::{EventListener, LOOK_EVERY, ListenPosition, ListenedTurn, LiveEvents};
 use crate::api::replay::EventReplay;
-use crate::runtime::feed::LiveEvents;
 use crate::runtime::loaded_session::{LoadedSession, OutcomeReceiver};
 use crate::runtime::outcome_reads::read_outcome;
 use crate::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use singletree_durable::{SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
-use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TurnId};
+use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TelemetryRecord, TurnId};
 use singletree_telemetry::{
     SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceSpan, TurnPiece, render_spans,
 };
@@ -128,7 +128,7 @@ impl Chat {
         })
     }
 
-    /// Reads the pieces of a turn: those of its events, from its first to its last.
+    /// Reads the pieces of a turn: those of its events, from its first to its last, and those that no event has yet.
     async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<TurnPiece>> {
         let inner = &self.inner;
         let numbers = inner.await_store_read(inner.journal.read_counters(key)).await?;
@@ -144,6 +144,12 @@ impl Chat {
                 pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
                 is_over |= singletree_session::event_kinds::ends_turn(&event.kind);
             }
+        }
+        if !is_over {
+            let rows = inner.await_store_read(inner.journal.read_turn_records(key, row.no)).await?;
+            let records = rows.iter().map(|record| (record.name.as_str(), record.body.as_str()));
+            let interim = TelemetryRecord::read_from(records);
+            pieces.extend(interim.into_iter().map(|it| TurnPiece { at: it.at, json: it.piece }));
         }
         Ok(pieces)
     }

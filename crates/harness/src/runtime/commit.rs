@@ -28,8 +28,6 @@ use crate::{Error, Result};
 pub(crate) struct PendingCommit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
-    /// The number of the event that no listener receives, if there is one.
-    unlistened: Option<u64>,
     notices: Vec<Arc<Notice>>,
     /// The early signals that it removes: they are kept if it does not land.
     removed_signals: Vec<EarlySignalRow>,
@@ -108,11 +106,10 @@ impl ChatInner {
         let trace = CommitMarker::from_batch(&writing.batch);
         let session_change = SessionChange::from_batch(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
-        let BatchBuilder { events, unlistened, landed: change, .. } = writing;
+        let BatchBuilder { events, landed: change, .. } = writing;
         PendingCommit {
             landing,
             events,
-            unlistened,
             notices,
             removed_signals,
             session_change,
@@ -165,9 +162,6 @@ impl ChatInner {
             self.report_ended_turn(loaded, &commit.ended, &event);
             self.narrate_event(loaded, &event);
             loaded.feed.publish_event(event);
-        }
-        if let Some(seq) = commit.unlistened {
-            loaded.feed.skip_event(seq);
         }
         self.noticing.publish_notices(commit.notices);
         for (handle, outcome) in ended {

@@ -6,29 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
-type EventSender = Option<broadcast::Sender<Arc<LiveEvent>>>;
-
-/// What the listeners of a session hear.
-#[derive(Debug)]
-pub(crate) enum LiveEvent {
-    /// An event.
-    Event(ChatEvent),
-    /// The number of an event of the log that no listener receives, so that its number is not taken for a missed event.
-    Skipped(u64),
-}
-
-impl LiveEvent {
-    /// Returns the event, unless it is for no listener.
-    pub(crate) fn event(&self) -> Option<&ChatEvent> {
-        match self {
-            Self::Event(event) => Some(event),
-            Self::Skipped(_) => None,
-        }
-    }
-}
-
-/// The live events of one listener.
-pub(crate) type LiveEvents = broadcast::Receiver<Arc<LiveEvent>>;
+type EventSender = Option<broadcast::Sender<Arc<ChatEvent>>>;
 
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
 #[derive(Debug, Clone)]
@@ -49,22 +27,13 @@ impl EventBroadcast {
 
     /// Tells whoever listens. Never waits; a listener that is too slow reads the log instead.
     pub(crate) fn publish_event(&self, event: ChatEvent) {
-        self.send(LiveEvent::Event(event));
-    }
-
-    /// Tells whoever listens that the event with this number is not for listeners.
-    pub(crate) fn skip_event(&self, seq: u64) {
-        self.send(LiveEvent::Skipped(seq));
-    }
-
-    fn send(&self, event: LiveEvent) {
         if let Some(channel) = self.lock_channel().as_ref() {
             // Nobody listening is no failure.
             drop(channel.send(Arc::new(event)));
         }
     }
 
-    pub(crate) fn subscribe_to_events(&self) -> LiveEvents {
+    pub(crate) fn subscribe_to_events(&self) -> broadcast::Receiver<Arc<ChatEvent>> {
         self.lock_channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
     }
 

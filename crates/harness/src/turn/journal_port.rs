@@ -17,7 +17,6 @@ use singletree_session::{
     BatchBuilder, ChatTurnOutcome, CommitProvenance, ErroredTurn, KeptPart, PendingAnswer, SideRecords,
     SteeredMessage, StoppedRun, TurnPromptPolicy, TurnRowExt, TurnState, apply,
 };
-use singletree_telemetry::{RecorderLimits, TurnRecorder};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -28,6 +27,7 @@ use crate::runtime::field_reads::read_stored_items;
 use crate::runtime::loaded_session::{LoadedSession, LoadedState, TurnHandle};
 use crate::turn::budget::TurnBudget;
 use crate::turn::stream::TurnStream;
+use crate::turn::telemetry_records::TelemetryRecords;
 pub(crate) use entry::TurnInput;
 
 /// Keeps one turn.
@@ -55,7 +55,7 @@ pub(crate) struct JournalPort {
     /// Whether a commit failed: then the store may differ from the state held here.
     doubtful: AtomicBool,
     /// Makes the records for telemetry; held for a moment, never across an await.
-    recorder: Mutex<TurnRecorder>,
+    telemetry: Mutex<TelemetryRecords>,
 }
 
 /// A wait that this turn is about to answer.
@@ -95,6 +95,7 @@ impl JournalPort {
             served: parts.served,
             stream: parts.stream,
             entered: Mutex::new(Some(parts.entered)),
+            telemetry: Mutex::new(TelemetryRecords::restore(&parts.turning.records)),
             turning: Mutex::new(parts.turning),
             claim: Mutex::new(parts.claim),
             unclaimed: Mutex::default(),
@@ -102,7 +103,6 @@ impl JournalPort {
             watch: OnceLock::new(),
             busy: watch::Sender::new(0),
             doubtful: AtomicBool::new(false),
-            recorder: Mutex::new(TurnRecorder::new(RecorderLimits::default())),
         }
     }
 
@@ -190,11 +190,7 @@ impl JournalPort {
             writing.offered = state.offered_messages();
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
-            let is_end = turning.row.status.is_ended();
-            piece = lock_unpoisoned(&self.recorder).take_piece(writing.now, is_end);
-            if let Some(piece) = &piece {
-                writing.add_telemetry(turning.row.no, &piece.json);
-            }
+            piece = lock_unpoisoned(&self.telemetry).add_to_commit(writing, &mut turning);
             // Under the same lock of the session's state, so that no other call ends a message that this commit
             // takes.
             self.pass_on_cancels(state, &turning.taken);
@@ -209,7 +205,7 @@ impl JournalPort {
         self.busy.send_modify(|count| *count -= 1);
         landed?;
         if let Some(piece) = &piece {
-            lock_unpoisoned(&self.recorder).mark_stored(piece);
+            lock_unpoisoned(&self.telemetry).recorder.mark_stored(piece);
         }
         self.stream.mark_recorded_up_to(turning.marks.announced);
         let mut held = lock_unpoisoned(&self.turning);
@@ -386,7 +382,7 @@ impl PersistencePort for JournalPort {
     }
 
     fn note_event(&self, event: &GraphEvent) {
-        lock_unpoisoned(&self.recorder).record_event(event);
+        lock_unpoisoned(&self.telemetry).recorder.record_event(event);
     }
 
     fn keeps_steps(&self) -> bool {

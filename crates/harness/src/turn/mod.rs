@@ -8,6 +8,7 @@ pub(crate) mod pictures;
 pub(crate) mod prepare;
 pub(crate) mod steering_inbox;
 pub(crate) mod stream;
+pub(crate) mod telemetry_records;
 pub(crate) mod tool_message;
 pub(crate) mod turn_context;
 pub(crate) mod unrun;

@@ -12,6 +12,7 @@ use crate::codec::calls::{EffectIntent, is_intent_record};
 use crate::codec::position::{FrameEncoder, StoredPosition};
 use crate::codec::provenance;
 use crate::codec::stored::store_corrupt_error;
+use crate::codec::telemetry::TelemetryRecord;
 use crate::turn::{TurnState, history_of_state};
 use crate::usage::TurnModelUsage;
 
@@ -89,7 +90,8 @@ pub fn record_fact(
         .json_text()
         .map_err(|error| store_corrupt_error(format!("the record '{name}'"), Some(error.into())))?;
     // The stored records were encoded when they were inserted.
-    let held: usize = turning.records.values().map(|record| record.json_text().map_or(0, str::len)).sum();
+    let facts = turning.records.iter().filter(|(name, _)| !TelemetryRecord::is_telemetry_name(name));
+    let held: usize = facts.map(|(_, record)| record.json_text().map_or(0, str::len)).sum();
     turning.bounds.check_record(text, held)?;
     let body = JsonDocument::from_text(text);
     writing.add_mutation(RowMutation::Record(RecordRow {

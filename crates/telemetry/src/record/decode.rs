@@ -102,24 +102,26 @@ impl StoredTurn {
     }
 
     fn read_entries(&self) -> Vec<(Timestamp, Entry)> {
-        let mut entries = Vec::new();
-        for piece in &self.pieces {
-            let (deltas, stored) = match serde_json::from_str(&piece.json) {
-                Ok(StoredPiece::Entries(deltas, stored)) => (deltas, stored),
-                Ok(StoredPiece::OneNode(name, before, took)) => {
-                    let node = Entry::Node(0, name.clone());
-                    (vec![before, 0, took], vec![Entry::Started(name), node, Entry::Ended])
-                }
-                Err(_) => continue,
-            };
-            let mut at = piece.at.as_millis();
-            for (index, (delta, entry)) in deltas.into_iter().zip(stored).enumerate() {
-                at = if index == 0 { at.saturating_sub(delta) } else { at.saturating_add(delta) };
-                entries.push((Timestamp::from_millis(at), entry));
-            }
-        }
-        entries
+        self.pieces.iter().flat_map(|piece| read_piece(piece.at, &piece.json)).collect()
     }
+}
+
+/// Returns the entries of the piece of a commit at this time, with their times; none when it cannot be read.
+pub(crate) fn read_piece(at: Timestamp, piece: &str) -> Vec<(Timestamp, Entry)> {
+    let (deltas, stored) = match serde_json::from_str(piece) {
+        Ok(StoredPiece::Entries(deltas, stored)) => (deltas, stored),
+        Ok(StoredPiece::OneNode(name, before, took)) => {
+            let node = Entry::Node(0, name.clone());
+            (vec![before, 0, took], vec![Entry::Started(name), node, Entry::Ended])
+        }
+        Err(_) => return Vec::new(),
+    };
+    let mut at = at.as_millis();
+    let timed = deltas.into_iter().zip(stored).enumerate().map(|(index, (delta, entry))| {
+        at = if index == 0 { at.saturating_sub(delta) } else { at.saturating_add(delta) };
+        (Timestamp::from_millis(at), entry)
+    });
+    timed.collect()
 }
 
 /// Returns the index of the last attempt of each model call.

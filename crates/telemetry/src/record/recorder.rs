@@ -11,6 +11,7 @@ use singletree_engine::{
 use singletree_env::Timestamp;
 use singletree_llm::RetryReason;
 
+use super::decode::read_piece;
 use super::entry::{
     CallPlace, ContainerEntry, EndEntry, Entry, ErrorEntry, LlmEntry, LlmErrorEntry, LlmOutputEntry,
     NodeEntry, PromptEntry, StoredPiece, ToolEntry, UnitEntry,
@@ -41,9 +42,14 @@ const TOOL_CALLS: usize = 64;
 ///
 /// It takes the events of the run one by one, in their order, and gives the records since the last commit as one piece.
 /// Records stay here until they are known to be stored: the piece of a commit that failed is part of the next one.
+///
+/// A piece is stored for good with an event of the turn ([`Self::take_piece`]). A commit without such an event stores the
+/// records since the last commit for a while ([`Self::take_interim_piece`]); the next piece for good has them again.
 #[derive(Debug, Default)]
 pub struct TurnRecorder {
     limits: RecorderLimits,
+    /// The records that are stored for a while only.
+    interim: Vec<PendingRecord>,
     /// The records that are not stored.
     pending: Vec<PendingRecord>,
     /// The numbers and places of open nodes and inner runs, in the order in which they began.
@@ -67,7 +73,9 @@ struct PendingRecord {
 pub struct RecordedPiece {
     /// The piece, as JSON.
     pub json: String,
-    count: usize,
+    /// How many records of those that were stored for a while it has, and how many that were not stored.
+    counts: (usize, usize),
+    is_interim: bool,
 }
 
 impl TurnRecorder {
@@ -106,56 +114,59 @@ impl TurnRecorder {
         }
     }
 
-    /// Returns the records that are not stored yet, for a commit at this time. Without `all` there is a piece only once
-    /// a node, an inner run or a call has ended: beginnings alone wait for a later commit.
+    /// Returns the records that are not stored for good yet, for a commit at this time with an event. Without `all` there
+    /// is a piece only once a node, an inner run or a call has ended: beginnings alone wait for a later commit.
     #[must_use]
     pub fn take_piece(&mut self, now: Timestamp, all: bool) -> Option<RecordedPiece> {
-        let is_due = all || self.pending.iter().any(|record| record.is_end);
-        if self.pending.is_empty() || !is_due {
-            return None;
-        }
         if all && self.left_out > 0 {
             let at = self.pending.last().map_or(now, |record| record.at);
             let left_out = std::mem::take(&mut self.left_out);
             self.push(at, Entry::LeftOut(left_out));
         }
-        let count = self.pending.len();
-        if let Some(json) = self.one_node_piece(now) {
-            return Some(RecordedPiece { json, count });
+        let counts = (self.interim.len(), self.pending.len());
+        let is_due = all || self.has_pending_end() || !self.interim.is_empty();
+        if counts == (0, 0) || !is_due {
+            return None;
         }
-        let mut deltas = Vec::with_capacity(self.pending.len());
-        let mut last = None;
-        for record in &self.pending {
-            let at = record.at.as_millis();
-            deltas.push(match last.replace(at) {
-                None => now.as_millis().saturating_sub(at),
-                Some(before) => at.saturating_sub(before),
-            });
-        }
-        let entries: Vec<&str> = self.pending.iter().map(|record| record.json.as_str()).collect();
-        let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
-        let json = format!("[[{}],[{}]]", deltas.join(","), entries.join(","));
-        Some(RecordedPiece { json, count })
+        let records: Vec<&PendingRecord> = self.interim.iter().chain(&self.pending).collect();
+        Some(RecordedPiece { json: write_piece(&records, now), counts, is_interim: false })
     }
 
-    /// Returns the short form of the pending records, if they are those of a run of one node.
-    fn one_node_piece(&self, now: Timestamp) -> Option<String> {
-        let [start, node, end] = self.pending.as_slice() else { return None };
-        match (&start.entry, &node.entry, &end.entry) {
-            (Entry::Started(name), Entry::Node(0, same), Entry::Ended)
-                if name == same && start.at == node.at =>
-            {
-                let (began, ended) = (start.at.as_millis(), end.at.as_millis());
-                let (before, took) = (now.as_millis().saturating_sub(began), ended.saturating_sub(began));
-                serde_json::to_string(&StoredPiece::OneNode(name.clone(), before, took)).ok()
-            }
-            _ => None,
+    /// Returns the records for a commit at this time without an event: those that are not stored, or all that are not
+    /// stored for good, where the commit drops those that were stored for a while.
+    #[must_use]
+    pub fn take_interim_piece(&self, now: Timestamp, drops_earlier: bool) -> Option<RecordedPiece> {
+        let counts = (if drops_earlier { self.interim.len() } else { 0 }, self.pending.len());
+        if counts.0 == 0 && !self.has_pending_end() {
+            return None;
         }
+        let records: Vec<&PendingRecord> = self.interim.iter().take(counts.0).chain(&self.pending).collect();
+        Some(RecordedPiece { json: write_piece(&records, now), counts, is_interim: true })
+    }
+
+    /// Takes over the records that another process stored for a while, by the time of its commit.
+    pub fn restore_interim_piece(&mut self, at: Timestamp, piece: &str) {
+        for (at, entry) in read_piece(at, piece) {
+            let Ok(json) = serde_json::to_string(&entry) else { continue };
+            self.bytes += json.len();
+            self.interim.push(PendingRecord { at, entry, json, is_end: true });
+        }
+    }
+
+    fn has_pending_end(&self) -> bool {
+        self.pending.iter().any(|record| record.is_end)
     }
 
     /// Notes that a piece is stored.
     pub fn mark_stored(&mut self, piece: &RecordedPiece) {
-        self.pending.drain(..piece.count.min(self.pending.len()));
+        let (interim, pending) = piece.counts;
+        let stored = self.pending.drain(..pending.min(self.pending.len()));
+        if piece.is_interim {
+            self.interim.extend(stored);
+        } else {
+            drop(stored);
+            self.interim.drain(..interim.min(self.interim.len()));
+        }
     }
 
     fn push(&mut self, at: Timestamp, entry: Entry) {
@@ -313,6 +324,38 @@ impl TurnRecorder {
     }
 }
 
+/// Writes records as the piece of a commit at this time.
+fn write_piece(records: &[&PendingRecord], now: Timestamp) -> String {
+    if let Some(json) = write_one_node_piece(records, now) {
+        return json;
+    }
+    let mut deltas = Vec::with_capacity(records.len());
+    let mut last = None;
+    for record in records {
+        let at = record.at.as_millis();
+        deltas.push(match last.replace(at) {
+            None => now.as_millis().saturating_sub(at),
+            Some(before) => at.saturating_sub(before),
+        });
+    }
+    let entries: Vec<&str> = records.iter().map(|record| record.json.as_str()).collect();
+    let deltas: Vec<String> = deltas.iter().map(ToString::to_string).collect();
+    format!("[[{}],[{}]]", deltas.join(","), entries.join(","))
+}
+
+/// Returns the short form of records, if they are those of a run of one node.
+fn write_one_node_piece(records: &[&PendingRecord], now: Timestamp) -> Option<String> {
+    let [start, node, end] = records else { return None };
+    match (&start.entry, &node.entry, &end.entry) {
+        (Entry::Started(name), Entry::Node(0, same), Entry::Ended) if name == same && start.at == node.at => {
+            let (began, ended) = (start.at.as_millis(), end.at.as_millis());
+            let (before, took) = (now.as_millis().saturating_sub(began), ended.saturating_sub(began));
+            serde_json::to_string(&StoredPiece::OneNode(name.clone(), before, took)).ok()
+        }
+        _ => None,
+    }
+}
+
 fn container_entry(config: &ContainerConfig) -> ContainerEntry {
     match config {
         ContainerConfig::FanOut(config) => {
@@ -375,6 +418,31 @@ mod tests {
         assert_eq!(recorder.take_piece(Timestamp::from_millis(12), false), Some(piece.clone()));
         recorder.mark_stored(&piece);
         assert_eq!(recorder.take_piece(Timestamp::from_millis(12), true), None);
+    }
+
+    #[test]
+    fn what_is_stored_for_a_while_is_stored_again_for_good_by_whoever_goes_on() {
+        let mut recorder = TurnRecorder::new(RecorderLimits::default());
+        let at = Timestamp::from_millis;
+        recorder.push(at(1), Entry::Started("a".into()));
+        assert_eq!(recorder.take_interim_piece(at(2), false), None, "nothing has ended");
+        recorder.push_end(at(2), Entry::Ended);
+        let first = recorder.take_interim_piece(at(5), false).unwrap();
+        recorder.mark_stored(&first);
+        assert_eq!(recorder.take_interim_piece(at(6), false), None);
+        recorder.push_end(at(7), Entry::Ended);
+        let second = recorder.take_interim_piece(at(8), false).unwrap();
+        let all = recorder.take_interim_piece(at(8), true).unwrap();
+        recorder.mark_stored(&second);
+        let mut other = TurnRecorder::new(RecorderLimits::default());
+        other.restore_interim_piece(at(5), &first.json);
+        other.restore_interim_piece(at(8), &second.json);
+        for recorder in [&mut recorder, &mut other] {
+            let piece = recorder.take_piece(at(8), false).unwrap();
+            assert_eq!((&piece.json, piece.json.as_str()), (&all.json, r#"[[7,1,5],[{"s":"a"},"e","e"]]"#));
+            recorder.mark_stored(&piece);
+            assert_eq!(recorder.take_piece(at(9), true), None);
+        }
     }
 
     #[test]
