@@ -134,6 +134,7 @@ pub(crate) struct CampaignCallRecord {
 pub(crate) struct CampaignWorld {
     pub(crate) settings: SimulatedCampaignSettings,
     begun: AtomicU64,
+    ended: AtomicU64,
     known: Mutex<KnownCampaigns>,
 }
 
@@ -149,7 +150,7 @@ impl CampaignWorld {
     /// Draws the campaigns of a seed; none for most seeds.
     pub(crate) fn draw(seed: u64, restriction: &RunRestriction) -> Option<Self> {
         let settings = SimulatedCampaignSettings::draw(seed, restriction)?;
-        Some(Self { settings, begun: AtomicU64::new(0), known: Mutex::default() })
+        Some(Self { settings, begun: AtomicU64::new(0), ended: AtomicU64::new(0), known: Mutex::default() })
     }
 
     pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCampaigns> {
@@ -166,6 +167,16 @@ impl CampaignWorld {
         let most = self.settings.calls;
         let take = |begun| (begun < most).then_some(begun + 1);
         self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()
+    }
+
+    /// Notes that a call that was taken is over, with what a person says after it.
+    pub(crate) fn end_call(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells whether every call that was taken is over.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) == self.begun.load(Ordering::Relaxed)
     }
 
     /// Tells whether calls are left.

@@ -60,17 +60,22 @@ impl SimulatedPerson {
             let span = Duration::from_micros(self.random.draw_between(1, most.max(200_000)));
             self.world.executor.sleep_for(span).await;
             let Some(number) = self.campaigns.take_call() else { return };
-            let Some(campaign) = self.draw_campaign() else {
-                self.create_campaign(number).await;
-                continue;
-            };
-            let read = self.make_call(&campaign, CampaignCall::Read, number).await;
-            let Some(CampaignReply::Read(board, artifacts)) = read else { continue };
-            // Somebody else may say something meanwhile.
-            self.world.executor.sleep_for(self.draw_pause()).await;
-            if let Some(call) = self.choose_call(&board, &artifacts) {
-                self.make_call(&campaign, call, number).await;
+            match self.draw_campaign() {
+                Some(campaign) => self.look_at_campaign(&campaign, number).await,
+                None => self.create_campaign(number).await,
             }
+            self.campaigns.end_call();
+        }
+    }
+
+    /// Reads a campaign, and says something about it after a while.
+    async fn look_at_campaign(&self, campaign: &SimulatedCampaignName, number: u64) {
+        let read = self.make_call(campaign, CampaignCall::Read, number).await;
+        let Some(CampaignReply::Read(board, artifacts)) = read else { return };
+        // Somebody else may say something meanwhile.
+        self.world.executor.sleep_for(self.draw_pause()).await;
+        if let Some(call) = self.choose_call(&board, &artifacts) {
+            self.make_call(campaign, call, number).await;
         }
     }
 

@@ -33,7 +33,9 @@ impl SimulatedWorld {
             self.executor.sleep_for(TICK).await;
             quiet = if self.is_quiet() { quiet + 1 } else { 0 };
             // A call may still read; one that waits behind a wait for good is left.
-            if quiet > CALLS_PATIENCE || (quiet > 2 && self.open_count() == 0) {
+            // Who has read a campaign may still say something about it.
+            let are_idle = self.campaigns.as_ref().is_none_or(|campaigns| campaigns.is_idle());
+            if quiet > CALLS_PATIENCE || (quiet > 2 && are_idle && self.open_count() == 0) {
                 return;
             }
         }
