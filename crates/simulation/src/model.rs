@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use singletree_llm::{
     BoxFuture, BoxStream, Error, Provider, ProviderErrorDetail, Request, Response, ResponseAssembler,
     ResponseDelta, ResponseLimits, Result, ScriptedProvider,
@@ -123,12 +123,13 @@ impl SimulatedModel {
     }
 }
 
-/// Adds a value with so many levels to the arguments of a call.
-fn add_deep_argument(arguments: &str, levels: usize) -> String {
-    let mut arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
-    let deep = (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-    arguments.insert(FREE_ARGUMENT.to_owned(), deep);
-    Value::Object(arguments).to_string()
+/// Adds a value with so many levels to the arguments of a call, if this is the piece with which they begin.
+fn add_deep_argument(piece: &str, levels: usize) -> String {
+    let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+    match piece.strip_prefix("{\"") {
+        Some(rest) => format!("{{\"{FREE_ARGUMENT}\":{open}{close},\"{rest}"),
+        None => piece.to_owned(),
+    }
 }
 
 impl Provider for SimulatedModel {
