@@ -61,7 +61,7 @@
 //! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`],
 //! [`mcp`] (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files),
 //! [`durable`] (the contracts of stores), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs
-//! and turns), [`narration`]; with the feature `campaigns`, `campaign` and `controller` (goals that agents pursue over many
+//! and turns), [`telemetry`] (spans of runs), [`narration`]; with the feature `campaigns`, `campaign` and `controller` (goals that agents pursue over many
 //! cycles).
 
 #[cfg(doctest)]
@@ -91,6 +91,7 @@ pub use singletree_providers as providers;
 #[cfg(feature = "postgres")]
 pub use singletree_store_postgres as store_postgres;
 pub use singletree_store_sqlite as store_sqlite;
+pub use singletree_telemetry as telemetry;
 pub use singletree_tools as tools;
 
 pub use singletree_agent::{Agent, Team};

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["http", "protocol"]),
     ("session", &["graph", "durable", "llm"]),
     ("harness", &["session", "engine", "durable", "llm", "narration", "telemetry"]),
-    ("draw", &["harness", "engine", "durable", "narration"]),
+    ("draw", &["harness", "engine", "durable", "narration", "telemetry"]),
     ("campaign", &["durable", "llm"]),
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "store-testing", "llm", "tools"]),

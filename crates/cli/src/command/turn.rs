@@ -1,7 +1,8 @@
 //! `singletree turn`: shows the events of a turn.
 
 use singletree::TurnId;
-use singletree::draw::{TextLine, TextTone, TimelinePicture};
+use singletree::draw::{TextLine, TextTone, TimelinePicture, WaterfallPicture};
+use singletree::telemetry::SpanSettings;
 
 use crate::args::{Turn, TurnFormat};
 use crate::error::{Error, Result};
@@ -29,11 +30,29 @@ pub(crate) async fn run_turn_command(args: Turn) -> Result<u8> {
             for TextLine { tone, text } in picture.render_text_lines(screen.column_count()) {
                 screen.write_styled_line(style_of_tone(tone), &text)?;
             }
+            for span in &timeline.turns {
+                print_spans(&workspace, &span.turn, &mut screen).await?;
+            }
         }
         TurnFormat::Svg => screen.write_line(&picture.render_svg())?,
         TurnFormat::Json => json::print_json(&mut screen, &timeline)?,
     }
     Ok(COMPLETED)
+}
+
+/// Prints the spans of a turn: its nodes, model calls and tools.
+async fn print_spans(workspace: &Workspace, turn: &TurnId, screen: &mut TerminalOutput) -> Result<()> {
+    let trace = workspace.chat.turn_trace(turn).await?;
+    if trace.is_partial {
+        return Ok(());
+    }
+    let spans = trace.render_spans(&SpanSettings::new());
+    screen.write_line("")?;
+    screen.write_styled_line(TextStyle::Strong, &format!("spans of {turn}"))?;
+    for TextLine { tone, text } in WaterfallPicture::new(&spans).render_text_lines(screen.column_count()) {
+        screen.write_styled_line(style_of_tone(tone), &text)?;
+    }
+    Ok(())
 }
 
 /// Finds the last turn of a conversation that is kept.

@@ -98,8 +98,22 @@ fn a_turn_with_tools_shows_its_nodes_messages_and_calls() {
 
     let ran = home.run(&["turn", "show", id]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    let words: Vec<&str> =
-        ["accepted", "model", "calculator", "expression: 6*7 \u{2192} 42", "completed"].into();
+    let words: Vec<&str> = [
+        "accepted",
+        "model",
+        "calculator",
+        "expression: 6*7 \u{2192} 42",
+        "completed",
+        "spans of",
+        "\n  demo ",
+        "\n    model ",
+        "\n      singletree-demo ",
+        " tokens",
+        "\n    tools ",
+        "\n      calculator ",
+        "\n    model ",
+    ]
+    .into();
     let mut rest = ran.out.as_str();
     for word in words {
         rest = rest.split_once(word).unwrap_or_else(|| panic!("{word} is missing: {}", ran.out)).1;

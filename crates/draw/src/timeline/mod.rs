@@ -3,11 +3,13 @@
 mod rows;
 mod svg;
 mod text;
+mod waterfall;
 mod words;
 
 use singletree_harness::{Timeline, TurnId};
 
 pub use text::{TextLine, TextTone};
+pub use waterfall::WaterfallPicture;
 
 /// A picture of the stored records of an invocation: its turns with messages, tool calls and ends, and the waits
 /// between them.

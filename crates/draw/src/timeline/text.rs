@@ -32,9 +32,9 @@ pub enum TextTone {
 /// The least and the most columns of a name.
 const NAMES: (usize, usize) = (9, 22);
 /// The columns of a bar, where there is room for one.
-const BAR: usize = 24;
+pub(super) const BAR: usize = 24;
 /// From how many columns on there is.
-const WITH_BARS: usize = 92;
+pub(super) const WITH_BARS: usize = 92;
 
 pub(super) fn draw_timeline(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<TextLine> {
     let mut page = TimelineTextPage { lines: Vec::new(), columns };
@@ -153,7 +153,7 @@ fn format_row_duration(row: &TimelineRow) -> String {
     if took.is_zero() { String::new() } else { words::format_duration(took) }
 }
 
-fn pad_to_columns(text: &str, columns: usize) -> String {
+pub(super) fn pad_to_columns(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(width_of(text));
     format!("{text}{}", " ".repeat(missing))
 }

@@ -1,0 +1,130 @@
+//! The spans of a turn as lines of text, each below the one that it is in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use singletree_durable::Timestamp;
+use singletree_telemetry::{AttributeValue, SpanId, SpanStatus, SpanSubject, TraceSpan};
+
+use super::text::{BAR, TextLine, TextTone, WITH_BARS, pad_to_columns};
+use super::words;
+use crate::label::{count_columns as width_of, to_visible_line, truncate_to_columns};
+
+/// The most columns of a name, with its indentation.
+const NAMES_MAX: usize = 34;
+
+/// The spans of one turn, as [`TurnTrace::render_spans`](singletree_harness::TurnTrace::render_spans) gives them: nodes, model
+/// calls and tools, with their times, tokens and errors.
+#[derive(Debug)]
+pub struct WaterfallPicture<'a> {
+    /// The spans in the order in which they are shown, each with how many spans it is in.
+    rows: Vec<(usize, &'a TraceSpan)>,
+}
+
+impl<'a> WaterfallPicture<'a> {
+    /// Makes a picture. A span whose parent is not among the spans is shown as one that is in none.
+    #[must_use]
+    pub fn new(spans: &'a [TraceSpan]) -> Self {
+        let known: BTreeSet<SpanId> = spans.iter().map(|span| span.span_id).collect();
+        let mut inner: BTreeMap<Option<SpanId>, Vec<&TraceSpan>> = BTreeMap::new();
+        for span in spans {
+            inner.entry(span.parent_id.filter(|parent| known.contains(parent))).or_default().push(span);
+        }
+        for siblings in inner.values_mut() {
+            siblings.sort_by_key(|span| (span.started_at, span.order));
+        }
+        let mut rows = Vec::new();
+        let mut stack: Vec<(usize, &TraceSpan)> = Vec::new();
+        let push_inner = |stack: &mut Vec<_>, depth: usize, siblings: Option<Vec<&'a TraceSpan>>| {
+            stack.extend(siblings.unwrap_or_default().into_iter().rev().map(|span| (depth, span)));
+        };
+        push_inner(&mut stack, 0, inner.remove(&None));
+        while let Some((depth, span)) = stack.pop() {
+            rows.push((depth, span));
+            push_inner(&mut stack, depth + 1, inner.remove(&Some(span.span_id)));
+        }
+        Self { rows }
+    }
+
+    /// Draws it as lines of text of at most so many columns; narrower than 40 is as 40.
+    #[must_use]
+    pub fn render_text_lines(&self, columns: usize) -> Vec<TextLine> {
+        let columns = columns.max(40);
+        let Some(begin) = self.rows.iter().map(|(_, span)| span.started_at).min() else { return Vec::new() };
+        let end = self.rows.iter().map(|(_, span)| span.ended_at).max().unwrap_or(begin);
+        let name_of = |depth: usize, span: &TraceSpan| {
+            format!("{}{}", "  ".repeat(depth), to_visible_line(name_span(span)))
+        };
+        let names = self.rows.iter().map(|(depth, span)| width_of(&name_of(*depth, span)));
+        let names = names.max().unwrap_or(0).min(NAMES_MAX);
+        let took = |span: &TraceSpan| words::format_duration(span.ended_at.duration_since(span.started_at));
+        let long = self.rows.iter().map(|(_, span)| width_of(&took(span))).max().unwrap_or(0);
+        let line = |(depth, span): &(usize, &TraceSpan)| {
+            let name = name_of(*depth, span);
+            let name = pad_to_columns(&truncate_to_columns(&name, names), names);
+            let bar = match columns >= WITH_BARS {
+                true => format!("  {}", draw_bar(span, (begin, end))),
+                false => String::new(),
+            };
+            let text = format!("  {name}  {:>long$}{bar}  {}", took(span), describe_span(span));
+            let tone = if is_failed(span) { TextTone::Wrong } else { TextTone::Plain };
+            TextLine { tone, text: truncate_to_columns(&text, columns).trim_end().to_owned() }
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+/// Returns what people know a span by: the agent, the node, the model or the tool.
+fn name_span(span: &TraceSpan) -> &str {
+    match &span.subject {
+        SpanSubject::Invocation { label: Some(agent), .. } => agent,
+        SpanSubject::Llm(call) => &call.model,
+        SpanSubject::Tool(execution) => &execution.tool_name,
+        _ => &span.name,
+    }
+}
+
+fn is_failed(span: &TraceSpan) -> bool {
+    matches!(span.status, SpanStatus::Error { .. })
+}
+
+/// Says what a span is of, beyond its name: tokens, repeated attempts, how it failed.
+fn describe_span(span: &TraceSpan) -> String {
+    let number = |name: &str| match span.attributes.get(name) {
+        Some(AttributeValue::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let text = |name: &str| match span.attributes.get(name) {
+        Some(AttributeValue::Text(text)) => Some(to_visible_line(text).into_owned()),
+        _ => None,
+    };
+    let mut parts = Vec::new();
+    let tokens = [number("gen_ai.usage.input_tokens"), number("gen_ai.usage.output_tokens")];
+    if let [Some(prompt), Some(completion)] = tokens {
+        parts.push(format!("{prompt} + {completion} tokens"));
+    }
+    let attempts = ["openarmature.llm.attempt_index", "openarmature.node.attempt_index"];
+    if let Some(attempt) = attempts.iter().find_map(|name| number(name)).filter(|attempt| *attempt > 0) {
+        parts.push(format!("attempt {}", attempt + 1));
+    }
+    if let SpanStatus::Error { description } = &span.status {
+        let described = description.as_deref().map(|it| to_visible_line(it).into_owned());
+        parts.push(text("error.type").or(described).unwrap_or_else(|| "failed".to_owned()));
+    }
+    parts.join(" \u{b7} ")
+}
+
+/// Draws when in the turn a span was.
+fn draw_bar(span: &TraceSpan, (begin, end): (Timestamp, Timestamp)) -> String {
+    let whole = end.duration_since(begin).as_millis().max(1);
+    let column = |at: Timestamp| {
+        let part = at.duration_since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
+        usize::try_from(part).unwrap_or(0)
+    };
+    let (from, to) = (column(span.started_at), column(span.ended_at));
+    let mark = match span.subject {
+        SpanSubject::Llm(_) => '\u{2588}',
+        SpanSubject::Tool(_) => '\u{2593}',
+        _ => '\u{2591}',
+    };
+    (0..BAR).map(|at| if (from..=to).contains(&at) { mark } else { ' ' }).collect()
+}
