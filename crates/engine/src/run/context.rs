@@ -227,7 +227,7 @@ impl<S: State> Ctx<S> {
     /// container does. Without durable steps it is kept in memory only.
     ///
     /// # Errors
-    /// `checkpoint_save_failed`.
+    /// `checkpoint_save_failed`; `invalid_argument` in a chat for a name that begins with `singletree.telemetry.`.
     pub async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
         self.scope.record_fact(name, fact).await
     }

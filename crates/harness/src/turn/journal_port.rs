@@ -15,7 +15,7 @@ use singletree_engine::{
 };
 use singletree_session::{
     BatchBuilder, ChatTurnOutcome, CommitProvenance, ErroredTurn, KeptPart, PendingAnswer, SideRecords,
-    SteeredMessage, StoppedRun, TurnPromptPolicy, TurnRowExt, TurnState, apply,
+    SteeredMessage, StoppedRun, TelemetryRecord, TurnPromptPolicy, TurnRowExt, TurnState, apply,
 };
 use tokio::sync::watch;
 
@@ -431,6 +431,11 @@ impl PersistencePort for JournalPort {
 
     fn record_fact<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
+            if TelemetryRecord::is_telemetry_name(name) {
+                return Err(RunError::Argument {
+                    what: format!("the name of the record '{name}' is reserved"),
+                });
+            }
             let progress = self.run_progress();
             let recorded = self.commit_transition(|writing, turning| {
                 Ok(apply::step::record_fact(writing, turning, (name, &fact), progress.as_ref())?)

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use singletree_durable::MemoryStore;
+use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph, Item, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
-    gate, history, key, line, plain, say, says, user,
+    gate, history, key, line, name, plain, say, says, user,
 };
 
 /// A graph that saves an open call, then never ends.
@@ -143,6 +143,40 @@ async fn a_fact_that_the_first_node_recorded_survives_its_process() {
     assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:done]");
     assert_eq!(log.all(), ["effect"]);
     assert_eq!(history(&chat, "s").await, ["u:m", "a:done"]);
+    check_rows(&store, "s").await;
+}
+
+// D7: what a commit stores for telemetry is no fact of a node.
+#[tokio::test]
+async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() {
+    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (at_door, noted) = (door.clone(), log.clone());
+    // The commit of this node has no event.
+    let builder = Graph::builder().node("quiet", |_: Ctx<Talk>| async { Ok(Talk::update().count(1)) });
+    let builder = builder.node("n", move |cx: Ctx<Talk>| {
+        let (door, log) = (at_door.clone(), noted.clone());
+        async move {
+            log.note(&format!("{:?}", cx.records().into_keys().collect::<Vec<_>>()));
+            let reserved = cx.record("singletree.telemetry.7", Item::from_text("[0,[]]")).await.unwrap_err();
+            log.note(reserved.category());
+            door.pass().await;
+            Ok(says("done"))
+        }
+    });
+    let agent = agent(&chain(builder, &["quiet", "n"]), Durability::Step);
+    let chat = Chat::builder().agent(agent.clone()).open(store.clone()).unwrap();
+    let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let rows = store.read_turn_records(&name("s"), 0).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["singletree.telemetry.0"]);
+    assert!(!chat.turn_trace(turn.id()).await.unwrap().is_partial, "they are read from there");
+    let store = store.reopen();
+    door.open();
+    let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:done]");
+    assert_eq!(log.all(), ["[]", "invalid_argument", "[]", "invalid_argument"]);
+    assert_eq!(store.read_turn_records(&name("s"), 0).await.unwrap(), []);
     check_rows(&store, "s").await;
 }
 

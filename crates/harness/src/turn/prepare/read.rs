@@ -3,7 +3,7 @@
 use singletree_durable::{ItemRange, PositionHistory, RecordRow, TurnRow, TurnRowQuery};
 use singletree_engine::{Fields, Identity, Item, StoredRun};
 use singletree_session::{
-    ItemNumbering, Records, SteeredMessage, SteeredPosition, StoredPosition, TurnState,
+    ItemNumbering, Records, SteeredMessage, SteeredPosition, StoredPosition, TelemetryRecord, TurnState,
 };
 
 use super::{TurnPreparation, position_schema_version};
@@ -26,7 +26,7 @@ impl TurnPreparation<'_> {
         &self,
         turning: &mut TurnState,
         position: &StoredPosition,
-        records: Records,
+        mut records: Records,
     ) -> Result<(StoredRun, ItemNumbering), Error> {
         let (frames, numbers) = self.read_frames(turning, position).await?;
         let from = position_schema_version(position, &turning.head);
@@ -37,6 +37,8 @@ impl TurnPreparation<'_> {
             session_id: Some(self.loaded.key.session.clone()),
         });
         let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), PositionHistory::new());
+        // The nodes see the facts that they recorded, and nothing else.
+        records.retain(|name, _| !TelemetryRecord::is_telemetry_name(name));
         let standing = StoredRun { identity, cursor, frames, records, containers, completed };
         let migrations = self.served.agent.stored_run_migrations();
         Ok((self.served.agent.graph.migrate_stored_run(standing, &from, &migrations)?, numbers))
