@@ -5,6 +5,7 @@ use std::time::Duration;
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, Graph, Item, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
+use singletree_telemetry::{SpanSettings, SpanSubject};
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
@@ -151,8 +152,12 @@ async fn a_fact_that_the_first_node_recorded_survives_its_process() {
 async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() {
     let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
     let (at_door, noted) = (door.clone(), log.clone());
-    // The commit of this node has no event.
+    // The commits of these nodes have no event, and that of the second one drops the records of the turn.
     let builder = Graph::builder().node("quiet", |_: Ctx<Talk>| async { Ok(Talk::update().count(1)) });
+    let builder = builder.node("notes", |cx: Ctx<Talk>| async move {
+        cx.record("fact", Item::from_text("1")).await?;
+        Ok(Talk::update().count(1))
+    });
     let builder = builder.node("n", move |cx: Ctx<Talk>| {
         let (door, log) = (at_door.clone(), noted.clone());
         async move {
@@ -163,12 +168,12 @@ async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() 
             Ok(says("done"))
         }
     });
-    let agent = agent(&chain(builder, &["quiet", "n"]), Durability::Step);
+    let agent = agent(&chain(builder, &["quiet", "notes", "n"]), Durability::Step);
     let chat = Chat::builder().agent(agent.clone()).open(store.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let rows = store.read_turn_records(&name("s"), 0).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["singletree.telemetry.0"]);
+    assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["singletree.telemetry.1"]);
     assert!(!chat.turn_trace(turn.id()).await.unwrap().is_partial, "they are read from there");
     let store = store.reopen();
     door.open();
@@ -177,6 +182,9 @@ async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() 
     assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:done]");
     assert_eq!(log.all(), ["[]", "invalid_argument", "[]", "invalid_argument"]);
     assert_eq!(store.read_turn_records(&name("s"), 0).await.unwrap(), []);
+    let spans = chat.turn_trace(turn.id()).await.unwrap().render_spans(&SpanSettings::new());
+    let nodes = spans.iter().filter(|span| matches!(span.subject, SpanSubject::Node));
+    assert_eq!(nodes.map(|span| span.name.as_ref()).collect::<Vec<_>>(), ["quiet", "notes", "n"]);
     check_rows(&store, "s").await;
 }
 
