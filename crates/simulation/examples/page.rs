@@ -26,9 +26,6 @@ const PLANTED: [(&str, &str); 2] = [
 
 const NOT_SIMULATED: &str = include_str!("../not-simulated.txt");
 
-/// Why faults by rule are not found: lines of a fault and a reason.
-const NOT_FOUND: &str = include_str!("../not-found.txt");
-
 /// Writes to a text, which takes everything.
 macro_rules! line {
     ($page:expr, $($text:tt)*) => { writeln!($page, $($text)*).unwrap_or_default() };
@@ -50,7 +47,7 @@ fn main() -> ExitCode {
         "`singletree sim --config FILE` runs the agents of a file in it ([guide](guide/agent-in-a-file.md#simulate-crashes)).\n"
     );
     if let Ok(commit) = fs::read_to_string(format!("{PARTS}/commit.txt")) {
-        line!(page, "The seeds of this page were run at commit {}.\n", commit.trim());
+        line!(page, "The seeds were run at commit {}.\n", commit.trim());
     }
     parts.write_figures(&mut page);
     parts.write_counts(&mut page, "Faults", "faults");
@@ -251,10 +248,7 @@ fn write_planted(page: &mut String) {
     );
     for fault in faults.iter().filter(|fault| fault["seed"].is_null() && !is_idle(fault)) {
         if fault["rule"] != "effects swapped" {
-            let name = fault["fault"].as_str().unwrap_or_default();
-            let reasons = NOT_FOUND.lines().filter_map(|line| line.split_once(" | "));
-            let reason = reasons.filter(|(fault, _)| *fault == name).map(|(_, reason)| reason).next();
-            line!(page, "- {name}: {}", reason.unwrap_or("not explained"));
+            line!(page, "- {}", fault["fault"].as_str().unwrap_or_default());
         }
     }
 }

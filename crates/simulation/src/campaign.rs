@@ -169,7 +169,7 @@ impl CampaignWorld {
         self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()
     }
 
-    /// Notes that a call that was taken is over, with what a person says after it.
+    /// Notes that a call that was taken is over, and the command that followed from it, if one did.
     pub(crate) fn end_call(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }

@@ -24,7 +24,7 @@ after(async () => {
   await house?.kill();
 });
 
-/** Checks that the page shows what the server has. What differs is in the first line of the failure. */
+/** Checks that page and server have the same texts; the first line of a failure shows both. */
 const same = (page, house) => async () => {
   const [seen, stored] = [await shown(page), await house.transcript(sessionOf(page))];
   assert.deepEqual(seen, stored, `the page shows ${JSON.stringify(seen)}, the server has ${JSON.stringify(stored)}`);

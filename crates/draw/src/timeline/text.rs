@@ -32,7 +32,7 @@ pub enum TextTone {
 /// The least and the most columns of a name.
 const NAMES: (usize, usize) = (9, 22);
 /// The columns of a bar, where there is room for one.
-pub(super) const BAR: usize = 24;
+const BAR: usize = 24;
 /// From how many columns on there is.
 pub(super) const WITH_BARS: usize = 92;
 
@@ -159,13 +159,7 @@ pub(super) fn pad_to_columns(text: &str, columns: usize) -> String {
 }
 
 /// Draws when in its turn something was.
-fn draw_time_bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> String {
-    let whole = end.duration_since(begin).as_millis().max(1);
-    let column = |at: Timestamp| {
-        let part = at.duration_since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
-        usize::try_from(part).unwrap_or(0)
-    };
-    let (from, to) = (column(row.from), column(row.to));
+fn draw_time_bar(row: &TimelineRow, turn: (Timestamp, Timestamp)) -> String {
     let mark = match row.tint {
         TimelineTint::Moment | TimelineTint::Good => '\u{25cf}',
         TimelineTint::Message => '\u{2588}',
@@ -174,6 +168,20 @@ fn draw_time_bar(row: &TimelineRow, (begin, end): (Timestamp, Timestamp)) -> Str
         TimelineTint::Bad => '\u{2715}',
         TimelineTint::Waiting => '\u{25cb}',
     };
-    let bar: String = (0..BAR).map(|at| if (from..=to).contains(&at) { mark } else { ' ' }).collect();
-    bar.trim_end().to_owned()
+    draw_bar((row.from, row.to), turn, mark).trim_end().to_owned()
+}
+
+/// Draws a time span within a longer one as a bar of [`BAR`] columns.
+pub(super) fn draw_bar(
+    (from, to): (Timestamp, Timestamp),
+    (begin, end): (Timestamp, Timestamp),
+    mark: char,
+) -> String {
+    let whole = end.duration_since(begin).as_millis().max(1);
+    let column = |at: Timestamp| {
+        let part = at.duration_since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
+        usize::try_from(part).unwrap_or(0)
+    };
+    let columns = column(from)..=column(to);
+    (0..BAR).map(|at| if columns.contains(&at) { mark } else { ' ' }).collect()
 }

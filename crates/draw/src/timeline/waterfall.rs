@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use singletree_durable::Timestamp;
 use singletree_telemetry::{AttributeValue, SpanId, SpanStatus, SpanSubject, TraceSpan};
 
-use super::text::{BAR, TextLine, TextTone, WITH_BARS, pad_to_columns};
+use super::text::{TextLine, TextTone, WITH_BARS, draw_bar, pad_to_columns};
 use super::words;
 use crate::label::{count_columns as width_of, to_visible_line, truncate_to_columns};
 
@@ -16,7 +15,7 @@ const NAMES_MAX: usize = 34;
 /// calls and tools, with their times, tokens and errors.
 #[derive(Debug)]
 pub struct WaterfallPicture<'a> {
-    /// The spans in the order in which they are shown, each with how many spans it is in.
+    /// The spans in the order in which they are shown, each with the number of spans around it.
     rows: Vec<(usize, &'a TraceSpan)>,
 }
 
@@ -62,7 +61,9 @@ impl<'a> WaterfallPicture<'a> {
             let name = name_of(*depth, span);
             let name = pad_to_columns(&truncate_to_columns(&name, names), names);
             let bar = match columns >= WITH_BARS {
-                true => format!("  {}", draw_bar(span, (begin, end))),
+                true => {
+                    format!("  {}", draw_bar((span.started_at, span.ended_at), (begin, end), bar_mark(span)))
+                }
                 false => String::new(),
             };
             let text = format!("  {name}  {:>long$}{bar}  {}", took(span), describe_span(span));
@@ -73,7 +74,7 @@ impl<'a> WaterfallPicture<'a> {
     }
 }
 
-/// Returns what people know a span by: the agent, the node, the model or the tool.
+/// Returns the name to show: that of the agent, the node, the model or the tool.
 fn name_span(span: &TraceSpan) -> &str {
     match &span.subject {
         SpanSubject::Invocation { label: Some(agent), .. } => agent,
@@ -87,7 +88,7 @@ fn is_failed(span: &TraceSpan) -> bool {
     matches!(span.status, SpanStatus::Error { .. })
 }
 
-/// Says what a span is of, beyond its name: tokens, repeated attempts, how it failed.
+/// Returns the note behind a span: tokens, the number of a repeated attempt, the type of an error.
 fn describe_span(span: &TraceSpan) -> String {
     let number = |name: &str| match span.attributes.get(name) {
         Some(AttributeValue::Int(number)) => Some(*number),
@@ -113,18 +114,11 @@ fn describe_span(span: &TraceSpan) -> String {
     parts.join(" \u{b7} ")
 }
 
-/// Draws when in the turn a span was.
-fn draw_bar(span: &TraceSpan, (begin, end): (Timestamp, Timestamp)) -> String {
-    let whole = end.duration_since(begin).as_millis().max(1);
-    let column = |at: Timestamp| {
-        let part = at.duration_since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
-        usize::try_from(part).unwrap_or(0)
-    };
-    let (from, to) = (column(span.started_at), column(span.ended_at));
-    let mark = match span.subject {
+/// Returns the character that bars of a span consist of.
+fn bar_mark(span: &TraceSpan) -> char {
+    match span.subject {
         SpanSubject::Llm(_) => '\u{2588}',
         SpanSubject::Tool(_) => '\u{2593}',
         _ => '\u{2591}',
-    };
-    (0..BAR).map(|at| if (from..=to).contains(&at) { mark } else { ' ' }).collect()
+    }
 }

@@ -156,13 +156,13 @@ pub(super) fn missing_data_notes(timeline: &Timeline) -> Vec<String> {
     };
     if entries().any(|entry| entry.made_by.is_some()) {
         notes.push(
-            "Times are those of commits, one after each node. Not recorded: nodes that added no message, and \
+            "Times are those of commits, one after each node. Not shown here: nodes that added no message, and \
              the attempts of nodes that completed."
                 .to_owned(),
         );
     } else if entries().any(|entry| made(&entry)) {
         notes.push(
-            "Times are those of commits. Not recorded: which nodes ran, and their attempts; an agent at level \
+            "Times are those of commits. Not shown here: which nodes ran, and their attempts; an agent at level \
              `turn` is committed once, at the end."
                 .to_owned(),
         );

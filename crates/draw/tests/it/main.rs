@@ -9,4 +9,5 @@ mod timelines;
 mod tools;
 mod turns;
 mod visible_text;
+mod waterfall;
 mod xml;

@@ -25,7 +25,8 @@ impl TelemetryRecords {
         Self { recorder, next }
     }
 
-    /// Adds what a commit of the turn stores. Returns what has to be marked as stored once the commit has landed.
+    /// Adds records to a commit of the turn: to its event, else as a record of the turn. Returns the piece, which is to be
+    /// marked as stored once the commit has landed.
     pub(crate) fn add_to_commit(
         &mut self,
         writing: &mut BatchBuilder,
