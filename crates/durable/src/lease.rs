@@ -20,7 +20,7 @@ pub struct AcquiredSession {
 /// does it have to draw further numbers ([`Self::find_fence`]). So a lease costs no write.
 ///
 /// It is bounded by the sessions that are held: a released one leaves no trace.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTable {
     first: FencingToken,
     newest: FencingToken,
@@ -28,7 +28,7 @@ pub struct LeaseTable {
 }
 
 /// The lease of one session.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct HeldLease {
     owner: FencingToken,
     fence: FencingToken,

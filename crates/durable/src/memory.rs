@@ -89,6 +89,27 @@ impl MemoryStore {
         Self { state: self.state.clone(), owner, epoch: self.epoch.clone() }
     }
 
+    /// Returns a store of its own with the same rows and leases: what is written to one of them is not in the other. Its
+    /// cost grows with all that is stored. For tests that try out what a batch would do.
+    #[must_use]
+    pub fn copy_data(&self) -> Self {
+        let state = self.lock_tables().clone();
+        Self { state: Arc::new(Mutex::new(state)), owner: self.owner, epoch: self.epoch.clone() }
+    }
+
+    /// Checks whether another store has the same rows, whoever holds its sessions. Its cost grows with all that is stored.
+    #[must_use]
+    pub fn has_same_data(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.state, &other.state) {
+            return true;
+        }
+        // Copied before the other lock is taken, so that two callers never wait for each other.
+        let mut own = self.lock_tables().clone();
+        let other = other.lock_tables();
+        own.leases = other.leases.clone();
+        own == *other
+    }
+
     /// Returns the store of whole session records over the same data.
     #[must_use]
     pub fn session_store(&self) -> JournalSessions {

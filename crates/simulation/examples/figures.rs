@@ -76,6 +76,8 @@ fn plant_faults(collect: u64, most: u64) -> Value {
             "fault": fault.to_string(),
             "rule": rule,
             "refused": refused,
+            "batches": verdict.effect.batches,
+            "makes_difference": verdict.effect.makes_difference,
             "seed": verdict.found.as_ref().map(|(seed, _)| seed),
             "violation": verdict.found.as_ref().map(|(_, violation)| violation),
             "cpu_seconds": cpu_seconds,

@@ -50,7 +50,9 @@ pub use coverage::CASES;
 pub use error::{Error, Result};
 pub use fault::{FaultKind, RunRestriction};
 pub use oracle::{DoubtfulEffect, EffectDoubt};
-pub use plant::{PlantRule, PlantVerdict, PlantedFault, collect_plantable_faults, hunt_planted_fault};
+pub use plant::{
+    PlantEffect, PlantRule, PlantVerdict, PlantedFault, collect_plantable_faults, hunt_planted_fault,
+};
 pub use run::{RunPlan, RunReport, run_seed};
 pub use shrink::{ShrunkFailure, shrink_failure, shrink_run};
 pub use store::{LandedWrite, LeaseFault};

@@ -67,6 +67,7 @@ pub(crate) async fn judge_run(world: &Arc<SimulatedWorld>) -> RunJudgement {
     let report = audit_sessions(&world.history.records(), &named);
     found.extend(report.violations.iter().map(ToString::to_string));
     found.extend(world.found.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    found.extend(world.store.violations());
     found.extend(world.executor.take_panics());
     RunJudgement { violations: found, doubtful }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use singletree_durable::{Batch, BatchPrecondition, RowMutation, StoredWaitStatus};
+use singletree_durable::{Batch, BatchPrecondition, MemoryStore, Result, RowMutation, StoredWaitStatus};
 
 use crate::run::{RunPlan, run_seed};
 
@@ -47,11 +47,53 @@ pub(crate) struct PlantingPoint {
     possible: Arc<Mutex<BTreeSet<PlantedFault>>>,
     /// How often a requirement has refused a batch.
     refusals: Arc<Mutex<BTreeMap<PlantedFault, u64>>>,
+    /// What became of the batches that the fault was planted in.
+    effect: Arc<Mutex<PlantEffect>>,
+}
+
+/// What a planted fault did to the batches of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlantEffect {
+    /// The batches that it was planted in, up to the first that made a difference.
+    pub batches: u64,
+    /// Whether one of them was answered otherwise than without the fault, or left other rows.
+    pub makes_difference: bool,
+}
+
+/// A batch on its way, and what it would be without the planted fault.
+#[derive(Debug)]
+pub(crate) struct PassedBatch {
+    pub(crate) batch: Batch,
+    pub(crate) intended: Option<Batch>,
 }
 
 impl PlantingPoint {
     pub(crate) fn new(planted: Option<PlantedFault>) -> Self {
-        Self { planted, possible: Arc::default(), refusals: Arc::default() }
+        Self { planted, ..Self::default() }
+    }
+
+    /// Returns what the planted fault did so far.
+    pub(crate) fn effect(&self) -> PlantEffect {
+        *self.effect.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a copy of the data to apply the intended batch to, as long as it is not known that the fault makes a
+    /// difference.
+    pub(crate) fn copy_for_comparison(&self, data: &MemoryStore) -> Option<MemoryStore> {
+        (!self.effect().makes_difference).then(|| data.copy_data())
+    }
+
+    /// Compares the data after a batch with the copy, to which the intended batch was applied.
+    pub(crate) fn compare_with_intended(
+        &self,
+        (data, answer): (&MemoryStore, &Result<()>),
+        intended: (&MemoryStore, &Result<()>),
+    ) {
+        let describe = |answer: &Result<()>| answer.as_ref().err().map(ToString::to_string);
+        let mut effect = self.effect.lock().unwrap_or_else(PoisonError::into_inner);
+        effect.batches += 1;
+        effect.makes_difference |=
+            describe(answer) != describe(intended.1) || !data.has_same_data(intended.0);
     }
 
     /// Returns the faults that could have been planted in the batches so far.
@@ -75,14 +117,19 @@ impl PlantingPoint {
     }
 
     /// Lets a batch pass.
-    pub(crate) fn pass_batch(&self, mut batch: Batch) -> Batch {
+    pub(crate) fn pass_batch(&self, mut batch: Batch) -> PassedBatch {
         let purpose = purpose_of_batch(&batch);
-        match self.planted {
-            None => self.collect_faults(purpose, &batch),
-            Some(planted) if planted.purpose == purpose => plant_in_batch(planted.rule, &mut batch),
-            Some(_) => {}
+        let Some(planted) = self.planted else {
+            self.collect_faults(purpose, &batch);
+            return PassedBatch { batch, intended: None };
+        };
+        let mut intended = None;
+        if planted.purpose == purpose {
+            intended = Some(batch.clone());
+            plant_in_batch(planted.rule, &mut batch);
         }
-        batch
+        let intended = intended.filter(|intended| *intended != batch);
+        PassedBatch { batch, intended }
     }
 
     fn collect_faults(&self, purpose: &'static str, batch: &Batch) {
@@ -109,6 +156,14 @@ pub(crate) struct BatchRequirements {
 impl BatchRequirements {
     pub(crate) fn of_batch(batch: &Batch) -> Self {
         Self { purpose: purpose_of_batch(batch), requires: batch.requires.clone() }
+    }
+
+    pub(crate) fn purpose(&self) -> &'static str {
+        self.purpose
+    }
+
+    pub(crate) fn requires(&self) -> &[BatchPrecondition] {
+        &self.requires
     }
 }
 
@@ -208,6 +263,8 @@ pub struct PlantVerdict {
     pub fault: PlantedFault,
     /// The first seed that found it, and what it found; none when no seed did.
     pub found: Option<(u64, String)>,
+    /// What it did in all these seeds.
+    pub effect: PlantEffect,
 }
 
 /// Collects the faults that can be planted in the commits of some seeds.
@@ -219,9 +276,12 @@ pub fn collect_plantable_faults(seeds: std::ops::Range<u64>) -> BTreeSet<Planted
 /// Runs seeds with a planted fault until one of them finds it.
 #[must_use]
 pub fn hunt_planted_fault(fault: PlantedFault, seeds: std::ops::Range<u64>) -> PlantVerdict {
+    let mut effect = PlantEffect::default();
     let found = seeds.into_iter().find_map(|seed| {
         let report = run_seed(&RunPlan { seed, planted: Some(fault), ..RunPlan::default() });
+        effect.batches += report.plant_effect.batches;
+        effect.makes_difference |= report.plant_effect.makes_difference;
         report.violations.into_iter().next().map(|violation| (seed, violation))
     });
-    PlantVerdict { fault, found }
+    PlantVerdict { fault, found, effect }
 }

@@ -14,7 +14,7 @@ use crate::coverage::CoverageCounts;
 use crate::executor::{SimulationExecutor, TaskOrder};
 use crate::fault::{FaultKind, RunRestriction};
 use crate::oracle::{DoubtfulEffect, RunJudgement, judge_run};
-use crate::plant::{PlantedFault, PlantingPoint};
+use crate::plant::{PlantEffect, PlantedFault, PlantingPoint};
 use crate::random::SimulationRandom;
 use crate::server::IdleRuntime;
 use crate::store::{LandedWrite, LandingLog, LeaseFault};
@@ -82,6 +82,8 @@ pub struct RunReport {
     pub plantable: BTreeSet<PlantedFault>,
     /// How often each requirement refused a batch, as the fault that leaves it out.
     pub refusals: BTreeMap<PlantedFault, u64>,
+    /// What the planted fault did.
+    pub plant_effect: PlantEffect,
     /// What the data of the store went through, when it is kept.
     pub landings: Vec<LandedWrite>,
     /// The tools of a user's agents by name.
@@ -172,6 +174,7 @@ fn make_report(seed: u64, world: &Arc<SimulatedWorld>, violations: Vec<String>) 
         history,
         plantable: world.store.plantable_faults(),
         refusals: world.store.refusals(),
+        plant_effect: world.store.plant_effect(),
         landings: Vec::new(),
         tools: world.tools.tallies(),
         doubtful: Vec::new(),

@@ -1,5 +1,6 @@
 //! The simulated store: the memory store behind a queue of writes, a group commit, latency and weather.
 
+mod commit_rules;
 mod handle;
 mod landing;
 mod node;
@@ -16,7 +17,7 @@ use singletree_durable::{BoxFuture, Error, MemoryStore, Result, SessionKey};
 use crate::coverage::CoverageCounts;
 use crate::executor::{SimulationExecutor, TaskGroup};
 use crate::fault::{FaultKind, FaultSwarm};
-use crate::plant::{PlantedFault, PlantingPoint};
+use crate::plant::{PlantEffect, PlantedFault, PlantingPoint};
 use crate::random::SimulationRandom;
 pub(crate) use handle::SimulatedJournal;
 pub use landing::LandedWrite;
@@ -55,6 +56,8 @@ struct StoreShared {
     random: SimulationRandom,
     planting: PlantingPoint,
     landings: LandingLog,
+    /// The rules of commits that were broken.
+    violations: Mutex<Vec<String>>,
     state: Mutex<StoreState>,
     /// The owners of sessions, when several processes share the store.
     nodes: Option<Mutex<NodeTable>>,
@@ -133,6 +136,7 @@ impl SimulatedStore {
             random: SimulationRandom::from_name(seed, "store"),
             planting,
             landings,
+            violations: Mutex::default(),
             state: Mutex::new(state),
             nodes: (nodes.count > 1).then(|| Mutex::new(NodeTable::new(nodes.lease, nodes.planted))),
         }))
@@ -169,6 +173,21 @@ impl SimulatedStore {
     /// Returns the faults that could have been planted in the batches so far.
     pub(crate) fn plantable_faults(&self) -> BTreeSet<PlantedFault> {
         self.0.planting.possible_faults()
+    }
+
+    /// Returns what the planted fault did so far.
+    pub(crate) fn plant_effect(&self) -> PlantEffect {
+        self.0.planting.effect()
+    }
+
+    fn note_violation(&self, what: String) {
+        self.0.executor.trace_event(format_args!("broken rule: {what}"));
+        self.0.violations.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// Returns the rules of commits that were broken.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.0.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns how often each requirement has refused a batch.

@@ -15,7 +15,7 @@ pub(super) type Places = BTreeSet<Place>;
 pub(super) type Few = Vec<Place>;
 
 /// The indexes over all sessions. Names that come in no order are found by hash: a tree of them would be read all over.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct MemoryIndexes {
     /// Turns without outcome.
     pub(super) open: BTreeMap<TenantId, Places>,

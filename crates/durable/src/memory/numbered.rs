@@ -16,6 +16,15 @@ pub(super) struct NumberedRows<T> {
 /// Which chunk, and which row of it.
 type Place = (usize, usize);
 
+/// Compares the rows; how they lie in chunks is no difference.
+impl<T: PartialEq> PartialEq for NumberedRows<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter_rows().eq(other.iter_rows())
+    }
+}
+
+impl<T: Eq> Eq for NumberedRows<T> {}
+
 impl<T> Default for NumberedRows<T> {
     fn default() -> Self {
         Self { chunks: Vec::new() }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Data that is stored beside the sessions.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct AuxiliaryTables {
     documents: BTreeMap<DocumentKey, StoredDocument>,
     /// The documents that belong to a session, which need not exist.

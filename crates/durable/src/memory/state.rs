@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// All data of a store.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemoryTables {
     /// Who holds which session.
     pub(super) leases: LeaseTable,
@@ -102,7 +102,7 @@ impl MemoryTables {
 }
 
 /// The rows of one session.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct SessionTables {
     /// Its head; absent only between two puts of the batch that creates the session.
     pub(super) head: Option<SessionHead>,

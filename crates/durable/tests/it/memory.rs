@@ -93,3 +93,19 @@ async fn an_epoch_is_given_not_drawn() {
     assert_eq!(MemoryStore::new().log_epoch(), "m0");
     assert_eq!(MemoryStore::with_epoch("e7").reopen().log_epoch(), "e7");
 }
+
+#[tokio::test]
+async fn a_copy_has_the_same_rows_until_one_of_them_is_written() {
+    let store = MemoryStore::new();
+    store.apply(batch(&store, [RowMutation::Head(head(1))])).await.unwrap();
+    let copy = store.copy_data();
+    assert!(store.has_same_data(&copy) && store.has_same_data(&store.clone()));
+    let item = |at| RowMutation::Item(item(at));
+    store.apply(batch(&store, [item(0), item(1)])).await.unwrap();
+    assert!(!store.has_same_data(&copy));
+    assert_eq!(copy.read_session(&key()).await.unwrap().unwrap().head.version, 1);
+    // However the rows came: one after the other, or together.
+    copy.apply(batch(&copy, [item(0)])).await.unwrap();
+    copy.apply(batch(&copy, [item(1)])).await.unwrap();
+    assert!(store.has_same_data(&copy));
+}

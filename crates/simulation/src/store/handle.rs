@@ -9,9 +9,10 @@ use singletree_durable::{
     SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
 };
 
+use super::commit_rules::{find_broken_rules, find_malformed_batch};
 use super::{SimulatedNode, SimulatedStore};
 use crate::fault::FaultKind;
-use crate::plant::BatchRequirements;
+use crate::plant::{BatchRequirements, PassedBatch};
 
 /// A handle to the simulated store, with the fence that it was opened with.
 #[derive(Debug, Clone)]
@@ -83,6 +84,11 @@ fn label_batch(batch: &Batch) -> String {
     format!("{}/{} [{}]", batch.key.tenant, batch.key.session, kinds.join(", "))
 }
 
+/// Applies a batch: the memory store has its answer at once.
+fn apply_at_once(data: &MemoryStore, batch: Batch) -> Result<()> {
+    Journal::apply(data, batch).now_or_never().unwrap_or(Err(Error::Closed))
+}
+
 impl JournalLayer for SimulatedJournal {
     type Journal = MemoryStore;
 
@@ -91,7 +97,7 @@ impl JournalLayer for SimulatedJournal {
     }
 
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
-        let batch = self.store.0.planting.pass_batch(batch);
+        let PassedBatch { batch, intended } = self.store.0.planting.pass_batch(batch);
         let data = match &self.node {
             None => self.data.clone(),
             Some(node) => match node.data_for_batch(&batch.key, batch.fence) {
@@ -107,8 +113,21 @@ impl JournalLayer for SimulatedJournal {
             let batch = store.plant_in_fence(batch);
             let kept = landings.is_kept().then(|| batch.clone());
             let requirements = BatchRequirements::of_batch(&batch);
-            // The memory store has its answer at once.
-            let answer = Journal::apply(&data, batch).now_or_never().unwrap_or(Err(Error::Closed));
+            let without_fault = intended.and_then(|intended| {
+                let copy = planting.copy_for_comparison(&data)?;
+                let answer = apply_at_once(&copy, store.plant_in_fence(intended));
+                Some((copy, answer))
+            });
+            let missing = find_broken_rules(&batch, &data);
+            let answer = apply_at_once(&data, batch);
+            if let Some((copy, expected)) = &without_fault {
+                planting.compare_with_intended((&data, &answer), (copy, expected));
+            }
+            // One that is refused does no harm: the commit before it failed, and the program has the old numbers.
+            missing.into_iter().filter(|_| answer.is_ok()).for_each(|missing| store.note_violation(missing));
+            if let Some(why) = find_malformed_batch(&requirements, &answer) {
+                store.note_violation(why);
+            }
             if let Err(Error::Refused { requirement }) = &answer {
                 planting.count_refusal(&requirements, requirement);
             }
