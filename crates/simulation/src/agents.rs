@@ -106,6 +106,15 @@ fn state_schema(release: u32) -> StateSchema {
     StateSchema::new("office", fields).with_version(release.to_string())
 }
 
+/// Returns the fields of the second agent's state in a release; none for other agents.
+pub(crate) fn fields_of_release(agent: &str, release: u32) -> Option<&'static [&'static str]> {
+    let fields = match has_notes(release) {
+        true => ["messages", "approved", "notes"].as_slice(),
+        false => ["messages", "approved"].as_slice(),
+    };
+    (agent == OFFICE).then_some(fields)
+}
+
 /// Every second release has the list.
 fn has_notes(release: u32) -> bool {
     release % 2 == 1

@@ -15,6 +15,7 @@ use singletree_audit::{StoredSession, audit_sessions};
 use singletree_durable::{InvocationId, Journal, SessionKey, StoredWaitStatus, WaitRowQuery};
 use singletree_harness::{Chat, TurnId};
 
+use crate::agents::fields_of_release;
 use crate::client::{EventView, SimulatedSessionName, describe_event, describe_http_event, read_turn_events};
 use crate::server::SimulatedServer;
 use crate::world::SimulatedWorld;
@@ -47,6 +48,7 @@ pub(crate) async fn judge_run(world: &Arc<SimulatedWorld>) -> RunJudgement {
             Ok(session) => {
                 found.extend(find_late_answers(&data, &key, &session).await);
                 found.extend(find_foreign_texts(&key, &session));
+                found.extend(find_former_fields(&data, &key).await);
                 found.extend(compare_views(world, &chat, &key, &session).await);
                 found.extend(compare_http_views(world, &process.server, &key, &session).await);
                 stored.push((key, session));
@@ -94,6 +96,20 @@ async fn find_late_answers(journal: &dyn Journal, key: &SessionKey, stored: &Sto
         }
     }
     found
+}
+
+/// Finds fields that the version of the state which a session has does not know: they were dropped when it was migrated.
+async fn find_former_fields(journal: &dyn Journal, key: &SessionKey) -> Vec<String> {
+    let Ok(Some(row)) = journal.read_session(key).await else { return Vec::new() };
+    let Ok(release) = row.head.schema_version.parse() else { return Vec::new() };
+    let known = fields_of_release(&row.head.agent, release);
+    let former =
+        row.fields.iter().filter(|field| known.is_some_and(|known| !known.contains(&field.name.as_str())));
+    former
+        .map(|field| {
+            format!("stays in {}/{}: field {:?} of a former release", key.tenant, key.session, field.name)
+        })
+        .collect()
 }
 
 /// Finds texts of another tenant: every text names the tenant that it was sent by.

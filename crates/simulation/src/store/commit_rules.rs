@@ -171,10 +171,13 @@ impl CommitRules<'_> {
         })
     }
 
-    /// Finds rows that go with others: the version rises with the state, a deletion is recorded, a signal that is taken is kept
+    /// Finds rows that a batch has or that go with others: the version rises with the state, a deletion is recorded, a signal that is taken is kept
     /// no longer, and a fork has the field of the items that it copies and says where they come from.
     fn find_missing_effects(&self) -> Vec<String> {
         let mut missing = Vec::new();
+        if self.batch.puts.is_empty() {
+            missing.push(self.describe("nothing is written"));
+        }
         let has = |is_wanted: fn(&RowMutation) -> bool| self.batch.puts.iter().any(is_wanted);
         let writes_state = has(|put| matches!(put, RowMutation::Field(_) | RowMutation::DropField(_)));
         if writes_state && !has(|put| matches!(put, RowMutation::Head(_))) {
