@@ -95,6 +95,8 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.
     Doctor(Doctor),
+    /// List the processes that share a PostgreSQL database. Works beside them.
+    Nodes(Nodes),
     /// Serve the agents over HTTP, until it is interrupted.
     ///
     /// Turns that were accepted are kept when it ends; a second interrupt ends it at once.
@@ -319,6 +321,13 @@ pub(crate) struct Doctor {
     pub(crate) common: Common,
 }
 
+/// `singletree nodes`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Nodes {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// `singletree backup`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
@@ -440,6 +449,7 @@ impl Command {
             Self::Graph(it) => it.wants_json(),
             Self::Turn(it) => it.wants_json(),
             Self::Doctor(it) => it.common.json,
+            Self::Nodes(it) => it.common.json,
             Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.keyring_options().common.json,
             Self::Backup(it) => it.common.json,

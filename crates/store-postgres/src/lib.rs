@@ -33,6 +33,7 @@ mod lease;
 mod maintenance;
 mod migration;
 mod node;
+mod nodes;
 mod options;
 mod paused;
 mod read;
@@ -40,5 +41,6 @@ mod row;
 mod store;
 mod tls;
 
+pub use nodes::NodeSummary;
 pub use options::PostgresOptions;
 pub use store::PostgresStore;

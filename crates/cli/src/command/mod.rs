@@ -19,6 +19,7 @@ mod init;
 mod keys;
 mod man;
 mod mcp;
+mod nodes;
 mod outbox;
 mod pending;
 mod piped;
@@ -69,6 +70,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Graph(args) => graph::run_graph_command(args).await,
         Command::Turn(args) => turn::run_turn_command(args).await,
         Command::Doctor(args) => doctor::run_doctor_command(args).await,
+        Command::Nodes(args) => nodes::run_nodes_command(args).await,
         Command::Serve(args) => serve::run_serve_command(args).await,
         Command::Health(args) => health::run_health_command(args).await,
         Command::Shell(args) => shell::run_shell_command(args).await,

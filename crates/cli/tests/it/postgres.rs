@@ -84,6 +84,10 @@ fn a_turn_of_a_killed_server_is_finished_once_by_the_other_one() {
     let mut told = BufReader::new(stream).lines();
     assert!(told.any(|line| line.unwrap().contains("delta")), "the turn runs");
     // The session is the first server's: the other one refuses to change it, and can read it.
+    let (code, listed) = home.json(&["nodes", "--store", &url]);
+    let nodes = listed["nodes"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    let held: Vec<_> = nodes.iter().map(|node| (&node["alive"], &node["sessions"])).collect();
+    assert_eq!((code, held), (0, vec![(&json!(true), &json!(1)), (&json!(true), &json!(0))]), "{listed}");
     let refused = say(&two, "Me too.");
     assert_eq!(refused["error"]["category"], "session_moving", "{refused}");
     assert!(refused["error"]["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{refused}");

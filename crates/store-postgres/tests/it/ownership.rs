@@ -191,3 +191,37 @@ async fn nothing_tells_the_name_of_a_session_that_does_not_exist() {
     }
     assert_eq!(store.read_counters(&key("deleted-name")).await.unwrap().turns, 3);
 }
+
+#[tokio::test]
+async fn the_processes_that_share_a_database_are_listed_with_their_sessions() {
+    let Some(server) =
+        Server::start("the_processes_that_share_a_database_are_listed_with_their_sessions").await
+    else {
+        return;
+    };
+    let database = server.database("listed").await;
+    let options = PostgresOptions::new(server.url("listed"), Env::from_system()).connections(4);
+    let lease = Duration::from_secs(60);
+    let one = options.lease(lease).node("one").address("http://one:8787").open().await.unwrap();
+    let two =
+        PostgresOptions::new(server.url("listed"), Env::from_system()).node("two").open().await.unwrap();
+    for session in ["s", "t"] {
+        let held = fence(&one, session).await;
+        one.apply(head_batch(session, held, 1)).await.unwrap();
+    }
+    // Who only reads is no owner.
+    let reader = PostgresOptions::new(server.url("listed"), Env::from_system());
+    let reader = reader.open_read_only().await.unwrap();
+    let listed = reader.nodes().await.unwrap();
+    let seen: Vec<_> =
+        listed.iter().map(|it| (it.name.as_str(), it.address.as_deref(), it.sessions)).collect();
+    assert_eq!(seen, [("one", Some("http://one:8787"), 2), ("two", None, 0)]);
+    assert!(listed.iter().all(|it| it.lease_left.is_some_and(|left| left <= lease)), "{listed:?}");
+    assert!(listed[0].incarnation < listed[1].incarnation, "{listed:?}");
+    one.close().await;
+    let names: Vec<_> = reader.nodes().await.unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["two"]);
+    let ended = "UPDATE singletree.node SET alive_until = now() - interval '1 hour'";
+    database.batch_execute(ended).await.unwrap();
+    assert_eq!(two.nodes().await.unwrap()[0].lease_left, None);
+}

@@ -1,0 +1,57 @@
+//! The list of the processes that share the database.
+
+use std::time::Duration;
+
+use singletree_durable::Result;
+use tokio_postgres::types::Type;
+
+use crate::PostgresStore;
+use crate::database::bind;
+
+/// The most processes that are listed.
+const NODES_MAX: i64 = 1_000;
+
+/// A process that is registered as an owner of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSummary {
+    /// Its number: a process that lost its lease and goes on has a new one.
+    pub incarnation: u64,
+    /// Its name ([`PostgresOptions::node`](crate::PostgresOptions::node)).
+    pub name: String,
+    /// Where it can be reached, if it said so ([`PostgresOptions::address`](crate::PostgresOptions::address)).
+    pub address: Option<String>,
+    /// How long its lease still lasts by the database's clock, in whole milliseconds; none when it has ended. Its sessions
+    /// are taken over by others then.
+    pub lease_left: Option<Duration>,
+    /// How many sessions it holds.
+    pub sessions: u64,
+}
+
+impl PostgresStore {
+    /// Lists the processes that are registered as owners of sessions, the oldest first, at most 1,000. One that was stopped
+    /// in an orderly way is not among them; one that died is, until a process that starts a day later removes it.
+    ///
+    /// It counts all leases: its cost grows with the number of sessions that are held.
+    ///
+    /// # Errors
+    /// `store_unavailable`, `store_closed`.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn nodes(&self) -> Result<Vec<NodeSummary>> {
+        let sql = "SELECT node.incarnation, node.name, node.address, \
+            (extract(epoch FROM node.alive_until - now()) * 1000)::bigint, \
+            (SELECT count(*) FROM singletree.lease WHERE lease.owner = node.incarnation) \
+            FROM singletree.node ORDER BY node.incarnation LIMIT $1";
+        let rows = self.inner().database.read_rows(sql, &[bind(&NODES_MAX, Type::INT8)]).await?;
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        let describe = |row: &tokio_postgres::Row| NodeSummary {
+            incarnation: number(row.get(0)),
+            name: row.get(1),
+            address: row.get(2),
+            lease_left: Some(number(row.get(3))).filter(|left| *left > 0).map(Duration::from_millis),
+            sessions: number(row.get(4)),
+        };
+        Ok(rows.iter().map(describe).collect())
+    }
+}
