@@ -217,7 +217,9 @@ impl Chat {
             from: answer.from.clone(),
             expired: false,
         };
-        let earlier = loaded.lock_state().queue_answer(handle.clone(), answering);
+        let outcome = handle.subscribe_outcome();
+        // Only the queue holds the handle from here on: if the queue is given up, `told` ends.
+        let earlier = loaded.lock_state().queue_answer(handle, answering);
         if let Some(earlier) = earlier {
             // Whether it is a duplicate is known once the first one is taken, or is not.
             earlier.wait_for_acceptance().await;
@@ -226,14 +228,14 @@ impl Chat {
         self.inner.wake_queue(&loaded);
         match told.await {
             Ok(Err(Error::Correlation { .. })) => Ok(None),
-            Ok(Ok(id)) => Ok(Some(SignalDelivery::Resumed(Turn::with_outcome_receiver(
-                self.clone(),
-                key,
-                id,
-                handle.subscribe_outcome(),
-            )))),
+            Ok(Ok(id)) => {
+                let turn = Turn::with_outcome_receiver(self.clone(), key, id, outcome);
+                Ok(Some(SignalDelivery::Resumed(turn)))
+            }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(Error::ShuttingDown),
+            Err(_) if self.inner.is_closing() => Err(Error::ShuttingDown),
+            // Another process took the session while the answer waited for the turn that ran: the store has the wait.
+            Err(_) => Ok(None),
         }
     }
 

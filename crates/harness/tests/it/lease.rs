@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use singletree_durable::{
     Batch, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, RowMutation, TurnRowQuery,
 };
-use singletree_engine::{Ctx, Graph};
-use singletree_harness::{Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions};
+use singletree_engine::{Ctx, Graph, Signal};
+use singletree_harness::{Answer, Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions, SignalAddress};
 
 use crate::bench::{
-    Door, Log, Talk, category, chain, chat_of, check_rows, history, line, name, plain, says, user,
+    Door, Log, Talk, category, chain, chat_of, check_rows, gate, history, line, name, plain, says, user,
 };
 use crate::doctor::sound;
 
@@ -117,6 +117,47 @@ async fn whoever_listens_where_a_session_was_lost_hears_what_its_next_owner_does
     let kinds: Vec<_> = rest.iter().map(|event| event.as_ref().unwrap().what.as_str()).collect();
     assert_eq!(kinds, ["message.appended", "turn.completed"]);
     assert_eq!(line(queued.outcome().await.as_ref()), "completed 3.2 [a:hello]");
+    drop(running);
+    sound(&store).await;
+}
+
+/// A graph that waits at a door, then for a signal.
+fn waiting_twice(door: &Door, log: &Log) -> Graph<Talk> {
+    let door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so"))
+        }
+    });
+    chain(gate(builder, log, Signal::new("ok")), &["n", "gate"])
+}
+
+// INV-7: an answer that is queued behind a turn, and that turn is lost with its session. Found by the simulation (seed 741
+// with three processes).
+#[tokio::test(start_paused = true)]
+async fn an_answer_behind_a_turn_that_is_lost_is_not_left_without_a_result() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting_twice(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let running = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    // Another owner takes the turn over, and there it comes to its wait.
+    let there = Door::shut();
+    there.open();
+    let two = chat_of(&waiting_twice(&there, &log)).open(SharedStore(store.open_beside())).unwrap();
+    let refused = two.session("s").submit(user("o"), SendOptions::new()).await.unwrap();
+    assert_eq!(category(refused.outcome().await.as_ref()), "chat_session_suspended");
+
+    let address = || SignalAddress::Session { session: "s".into(), signal: "ok".into() };
+    let answer = || Answer::new(serde_json::Map::new());
+    let (first, second) = (one.answer(address(), answer()), one.answer(address(), answer()));
+    let both = async { tokio::join!(first, second) };
+    let mut both = Box::pin(both);
+    assert!((&mut both).now_or_never().is_none(), "the turn runs");
+    door.open();
+    let (first, second) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("they end");
+    assert_eq!(first.unwrap().id(), second.unwrap().id(), "one took it, the other was the same");
     drop(running);
     sound(&store).await;
 }
