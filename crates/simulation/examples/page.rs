@@ -234,7 +234,9 @@ fn write_planted(page: &mut String) {
         return;
     };
     let most = &planted["most"];
-    line!(page, "By rule, each under at most {most} seeds:\n");
+    let commit = fs::read_to_string(format!("{PARTS}/planted-commit.txt"));
+    let at = commit.map_or_else(|_| String::new(), |commit| format!(" at commit {}", commit.trim()));
+    line!(page, "By rule{at}, each under at most {most} seeds:\n");
     line!(page, "| rule | planted | found | made no difference | not found |\n|---|---|---|---|---|");
     for rule in ["requirement left out", "effect dropped", "effects swapped"] {
         let of_rule = || faults.iter().filter(|fault| fault["rule"] == rule);
