@@ -12,7 +12,7 @@ use serde_json::Value;
 /// What the simulation has found so far.
 const FOUND: &str = include_str!("../found.txt");
 
-/// Why faults that are not found do no harm, or what would find them: a line each, `fault: why`.
+/// Why faults that are not found do no harm, or what would find them: a line each, `fault | why`.
 const NOT_FOUND: &str = include_str!("../not-found.txt");
 
 /// Where the parts are.
@@ -259,7 +259,7 @@ fn write_planted(page: &mut String) {
 
 /// Says why a fault is not found.
 fn explain(fault: &str) -> &'static str {
-    let reasons = NOT_FOUND.lines().filter_map(|line| line.split_once(": "));
+    let reasons = NOT_FOUND.lines().filter_map(|line| line.split_once(" | "));
     reasons.into_iter().find(|(name, _)| *name == fault).map_or("not explained", |(_, why)| why)
 }
 
