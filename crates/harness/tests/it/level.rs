@@ -1,12 +1,32 @@
 //! The cost of a turn: two commits at level turn, and the same bytes however long the history is (INV-4).
 
-use singletree_durable::{FieldValue, Journal, MemoryStore};
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{FieldValue, Journal, MemoryStore, Timestamp};
 use singletree_engine::{Ctx, Graph};
+use singletree_env::{Clock, Env, MonotonicClock};
 use singletree_harness::{Chat, Durability};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Log, Talk, agent, chain, chat_of, name, plain, say, says, user};
 use crate::sky::Sky;
+
+/// Clocks that stand still: stored times and spans have the same length in every turn, however long it takes.
+#[derive(Debug)]
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+}
+
+impl MonotonicClock for StoppedClock {
+    fn elapsed_since_origin(&self) -> Duration {
+        Duration::ZERO
+    }
+}
 
 #[tokio::test]
 async fn a_plain_turn_is_two_commits_and_a_step_one_more() {
@@ -33,7 +53,9 @@ async fn a_turn_writes_the_same_bytes_at_any_length_of_history() {
             options.durability(singletree_store_sqlite::CommitDurability::Normal).open().await.unwrap();
         let log = Log::default();
         let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
-        let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
+        let env =
+            Env { clock: Arc::new(StoppedClock), monotonic: Arc::new(StoppedClock), ..Env::from_system() };
+        let chat = Chat::builder().agent(agent(&graph, durability)).env(env).open(store.clone()).unwrap();
         let mut bytes = Vec::new();
         for n in 0..200 {
             let before = store.bytes_written();

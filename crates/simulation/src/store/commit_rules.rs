@@ -171,8 +171,9 @@ impl CommitRules<'_> {
         })
     }
 
-    /// Finds rows that a batch has or that go with others: the version rises with the state, a deletion is recorded, a signal that is taken is kept
-    /// no longer, and a fork has the field of the items that it copies and says where they come from.
+    /// Finds rows that a batch has or that go with others: the version rises with the state, a deletion is recorded, a
+    /// signal that is taken is kept no longer, and a fork has the field of the items that it copies and says where they
+    /// come from.
     fn find_missing_effects(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.batch.puts.is_empty() {
