@@ -2,7 +2,6 @@
 //! `seeds FROM COUNT [PROCESSES]` runs seeds; `planted COLLECT MOST` plants each fault by rule that the first `COLLECT` seeds show, and
 //! runs at most `MOST` seeds against each. `.ci/simulation` runs the parts.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Write as _, stdin, stdout};
 use std::process::ExitCode;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_simulation::{
-    PlantRule, PlantedFault, RunPlan, SimulationSummary, hunt_planted_fault, run_seed,
+    PlantRule, RunPlan, SimulationSummary, collect_plantable_faults, hunt_planted_fault, run_seed,
 };
 
 fn main() -> ExitCode {
@@ -51,19 +50,11 @@ fn run_seeds((from, count): (u64, u64), nodes: usize) -> Value {
     })
 }
 
-/// Plants every fault that some seeds show; says of each whether it was found, and of a requirement how often it refused a
-/// batch in these seeds.
+/// Plants every fault that some seeds show; says of each whether it was found, and whether it made a difference.
 fn plant_faults(collect: u64, most: u64) -> Value {
-    let mut refusals: BTreeMap<PlantedFault, u64> = BTreeMap::new();
-    for seed in 0..collect {
-        let report = run_seed(&RunPlan { seed, ..RunPlan::default() });
-        report.plantable.iter().for_each(|fault| {
-            refusals.entry(*fault).or_default();
-        });
-        report.refusals.iter().for_each(|(fault, count)| *refusals.entry(*fault).or_default() += count);
-    }
+    let faults = collect_plantable_faults(0..collect);
     let mut verdicts = Vec::new();
-    for (fault, refused) in refusals {
+    for fault in faults {
         let begun = thread_time();
         let verdict = hunt_planted_fault(fault, 0..most);
         let cpu_seconds = thread_time().saturating_sub(begun).as_secs_f64();
@@ -75,7 +66,6 @@ fn plant_faults(collect: u64, most: u64) -> Value {
         verdicts.push(json!({
             "fault": fault.to_string(),
             "rule": rule,
-            "refused": refused,
             "batches": verdict.effect.batches,
             "makes_difference": verdict.effect.makes_difference,
             "seed": verdict.found.as_ref().map(|(seed, _)| seed),

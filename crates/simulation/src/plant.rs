@@ -1,7 +1,7 @@
 //! Faults that are planted by rule into the commits of a program: a requirement left out, an effect dropped, two
 //! effects swapped. A simulation that does not find them proves little.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,13 +45,11 @@ impl fmt::Display for PlantedFault {
 pub(crate) struct PlantingPoint {
     planted: Option<PlantedFault>,
     possible: Arc<Mutex<BTreeSet<PlantedFault>>>,
-    /// How often a requirement has refused a batch.
-    refusals: Arc<Mutex<BTreeMap<PlantedFault, u64>>>,
-    /// What became of the batches that the fault was planted in.
+    /// The effect of the planted fault so far.
     effect: Arc<Mutex<PlantEffect>>,
 }
 
-/// What a planted fault did to the batches of a run.
+/// The effect of a planted fault on the batches of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlantEffect {
     /// The batches that it was planted in, up to the first that made a difference.
@@ -60,7 +58,7 @@ pub struct PlantEffect {
     pub makes_difference: bool,
 }
 
-/// A batch on its way, and what it would be without the planted fault.
+/// A batch on its way, and the same batch without the planted fault, if they differ.
 #[derive(Debug)]
 pub(crate) struct PassedBatch {
     pub(crate) batch: Batch,
@@ -72,7 +70,7 @@ impl PlantingPoint {
         Self { planted, ..Self::default() }
     }
 
-    /// Returns what the planted fault did so far.
+    /// Returns the effect of the planted fault so far.
     pub(crate) fn effect(&self) -> PlantEffect {
         *self.effect.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,21 +97,6 @@ impl PlantingPoint {
     /// Returns the faults that could have been planted in the batches so far.
     pub(crate) fn possible_faults(&self) -> BTreeSet<PlantedFault> {
         self.possible.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns how often each requirement has refused a batch: one that never does is not missed.
-    pub(crate) fn refusals(&self) -> BTreeMap<PlantedFault, u64> {
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Counts the requirement that refused a batch, as its error names it.
-    pub(crate) fn count_refusal(&self, requirements: &BatchRequirements, refused: &str) {
-        let BatchRequirements { purpose, requires } = requirements;
-        let Some(require) = requires.iter().find(|require| format!("{require:?}") == refused) else {
-            return;
-        };
-        let fault = PlantedFault { purpose, rule: PlantRule::LeaveOut(requirement_name(require)) };
-        *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
     }
 
     /// Lets a batch pass.
@@ -263,7 +246,7 @@ pub struct PlantVerdict {
     pub fault: PlantedFault,
     /// The first seed that found it, and what it found; none when no seed did.
     pub found: Option<(u64, String)>,
-    /// What it did in all these seeds.
+    /// Its effect in all these seeds.
     pub effect: PlantEffect,
 }
 

@@ -80,9 +80,7 @@ pub struct RunReport {
     pub history: Vec<HistoryRecord>,
     /// The faults that could be planted in the commits of this run.
     pub plantable: BTreeSet<PlantedFault>,
-    /// How often each requirement refused a batch, as the fault that leaves it out.
-    pub refusals: BTreeMap<PlantedFault, u64>,
-    /// What the planted fault did.
+    /// The effect of the planted fault.
     pub plant_effect: PlantEffect,
     /// What the data of the store went through, when it is kept.
     pub landings: Vec<LandedWrite>,
@@ -173,7 +171,6 @@ fn make_report(seed: u64, world: &Arc<SimulatedWorld>, violations: Vec<String>) 
         trace: world.executor.take_trace(),
         history,
         plantable: world.store.plantable_faults(),
-        refusals: world.store.refusals(),
         plant_effect: world.store.plant_effect(),
         landings: Vec::new(),
         tools: world.tools.tallies(),

@@ -175,24 +175,19 @@ impl SimulatedStore {
         self.0.planting.possible_faults()
     }
 
-    /// Returns what the planted fault did so far.
+    /// Returns the effect of the planted fault so far.
     pub(crate) fn plant_effect(&self) -> PlantEffect {
         self.0.planting.effect()
     }
 
-    fn note_violation(&self, what: String) {
-        self.0.executor.trace_event(format_args!("broken rule: {what}"));
-        self.0.violations.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    fn note_violation(&self, violation: String) {
+        self.0.executor.trace_event(format_args!("broken rule: {violation}"));
+        self.0.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
     /// Returns the rules of commits that were broken.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.0.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns how often each requirement has refused a batch.
-    pub(crate) fn refusals(&self) -> BTreeMap<PlantedFault, u64> {
-        self.0.planting.refusals()
     }
 
     /// Returns how many commits and writes there were.

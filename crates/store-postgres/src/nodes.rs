@@ -31,7 +31,7 @@ impl PostgresStore {
     /// Lists the processes that are registered as owners of sessions, the oldest first, at most 1,000. One that was stopped
     /// in an orderly way is not among them; one that died is, until a process that starts a day later removes it.
     ///
-    /// It counts all leases: its cost grows with the number of sessions that are held.
+    /// It reads all leases once: its cost grows with the number of sessions in the database.
     ///
     /// # Errors
     /// `store_unavailable`, `store_closed`.
@@ -41,8 +41,9 @@ impl PostgresStore {
     pub async fn nodes(&self) -> Result<Vec<NodeSummary>> {
         let sql = "SELECT node.incarnation, node.name, node.address, \
             (extract(epoch FROM node.alive_until - now()) * 1000)::bigint, \
-            (SELECT count(*) FROM singletree.lease WHERE lease.owner = node.incarnation) \
-            FROM singletree.node ORDER BY node.incarnation LIMIT $1";
+            coalesce(held.sessions, 0) FROM singletree.node LEFT JOIN \
+            (SELECT owner, count(*) AS sessions FROM singletree.lease GROUP BY owner) AS held \
+            ON held.owner = node.incarnation ORDER BY node.incarnation LIMIT $1";
         let rows = self.inner().database.read_rows(sql, &[bind(&NODES_MAX, Type::INT8)]).await?;
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
         let describe = |row: &tokio_postgres::Row| NodeSummary {

@@ -82,6 +82,23 @@ pub(crate) fn say(builder: GraphBuilder<Talk>, log: &Log, name: &'static str) ->
     })
 }
 
+/// Adds a node `n` that waits at a door before it answers.
+pub(crate) fn door_node(builder: GraphBuilder<Talk>, door: &Door) -> GraphBuilder<Talk> {
+    let door = door.clone();
+    builder.node("n", move |_: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so"))
+        }
+    })
+}
+
+/// A graph of that node alone.
+pub(crate) fn waiting_at(door: &Door) -> Graph<Talk> {
+    chain(door_node(Graph::builder(), door), &["n"])
+}
+
 /// Adds a node that suspends.
 pub(crate) fn gate(builder: GraphBuilder<Talk>, log: &Log, signal: Signal) -> GraphBuilder<Talk> {
     let log = log.clone();

@@ -10,7 +10,8 @@ use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Answer, Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions, SignalAddress};
 
 use crate::bench::{
-    Door, Log, Talk, category, chain, chat_of, check_rows, gate, history, line, name, plain, says, user,
+    Door, Log, Talk, category, chain, chat_of, check_rows, door_node, gate, history, line, name, plain, says,
+    user,
 };
 use crate::doctor::sound;
 
@@ -123,15 +124,7 @@ async fn whoever_listens_where_a_session_was_lost_hears_what_its_next_owner_does
 
 /// A graph that waits at a door, then for a signal.
 fn waiting_twice(door: &Door, log: &Log) -> Graph<Talk> {
-    let door = door.clone();
-    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
-        let door = door.clone();
-        async move {
-            door.pass().await;
-            Ok(says("so"))
-        }
-    });
-    chain(gate(builder, log, Signal::new("ok")), &["n", "gate"])
+    chain(gate(door_node(Graph::builder(), door), log, Signal::new("ok")), &["n", "gate"])
 }
 
 // INV-7: an answer that is queued behind a turn, and that turn is lost with its session. Found by the simulation (seed 741

@@ -12,20 +12,7 @@ use singletree_harness::{
 use singletree_llm::ChatMessage;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 
-use crate::bench::{Door, Log, Talk, agent, category, chain, chat_of, history, key, plain, says, user};
-
-/// A graph that waits at a door before it answers.
-fn waiting(door: &Door) -> Graph<Talk> {
-    let door = door.clone();
-    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
-        let door = door.clone();
-        async move {
-            door.pass().await;
-            Ok(says("so"))
-        }
-    });
-    chain(builder, &["n"])
-}
+use crate::bench::{Door, Log, Talk, agent, category, chain, chat_of, history, key, plain, user, waiting_at};
 
 fn refused_for_now(errored: &ErroredTurn, category: &str) {
     let told = (errored.error_category.as_str(), errored.error_bucket, errored.retry_safe);
@@ -37,7 +24,7 @@ fn refused_for_now(errored: &ErroredTurn, category: &str) {
 async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again() {
     let door = Door::shut();
     let limits = Limits { busy_sessions: 2, hot_sessions: 1, ..Limits::default() };
-    let chat = chat_of(&waiting(&door)).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&waiting_at(&door)).limits(limits).open(MemoryStore::new()).unwrap();
     let mut turns = Vec::new();
     for session in ["s1", "s2"] {
         turns.push(chat.session(session).submit(user("m"), SendOptions::new()).await.unwrap());

@@ -18,7 +18,7 @@ use singletree_store_testing::FailedWriteEffect;
 
 use crate::bench::{
     Door, Log, Talk, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key,
-    name, plain, says, user,
+    name, plain, says, user, waiting_at,
 };
 use crate::doctor::sound;
 use crate::sky::Sky;
@@ -153,19 +153,6 @@ fn rule_of(status: StoredTurnStatus) -> &'static str {
     }
 }
 
-/// A graph that waits at a door before it answers.
-fn waiting(door: &Door) -> Graph<Talk> {
-    let door = door.clone();
-    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
-        let door = door.clone();
-        async move {
-            door.pass().await;
-            Ok(says("so"))
-        }
-    });
-    chain(builder, &["n"])
-}
-
 /// A graph that records a fact and saves its session in the middle of its node.
 fn saving() -> Graph<Talk> {
     let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
@@ -196,7 +183,7 @@ async fn every_commit_requires_what_it_was_decided_on() {
     let turn = called.answer(at("failed", "ok"), approve(false)).await.unwrap();
     assert_eq!(category(turn.outcome().await), "provider_unavailable");
     let door = Door::shut();
-    let stopped = chat(&waiting(&door));
+    let stopped = chat(&waiting_at(&door));
     let turn = stopped.session("stopped").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     stopped.cancel(turn.id()).await.unwrap().outcome().await;
@@ -204,7 +191,7 @@ async fn every_commit_requires_what_it_was_decided_on() {
     stopped.session("left").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     let next = store.reopen();
-    let next = chat_of(&waiting(&door)).open(next).unwrap();
+    let next = chat_of(&waiting_at(&door)).open(next).unwrap();
     door.open();
     for turn in next.sweep().await.unwrap() {
         assert_eq!(category(turn.outcome().await), "completed");
@@ -372,7 +359,7 @@ async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_sto
 #[tokio::test]
 async fn nothing_is_told_before_its_commit_has_landed() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     let mut events = Box::pin(turn.events());
     assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
@@ -394,7 +381,7 @@ async fn nothing_is_told_before_its_commit_has_landed() {
 #[tokio::test]
 async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.fail(1, 1, FailedWriteEffect::Before);
@@ -418,7 +405,7 @@ async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
 #[tokio::test]
 async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     door.open_once();
     assert_eq!(category(&chat.session("s").send(user("one")).await), "completed");
     let two = chat.session("s").submit(user("two"), Default::default()).await.unwrap();
@@ -446,7 +433,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
 #[tokio::test]
 async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
     let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     sky.delay();

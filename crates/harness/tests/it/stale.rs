@@ -1,25 +1,11 @@
 //! A turn with a stale view of the session never takes back the commits of another one (INV-2, INV-3, INV-4).
 
 use singletree_durable::{FieldValue, Journal, MemoryStore};
-use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Durability};
 
-use crate::bench::{Door, Talk, agent, category, chain, check_rows, history, name, says, user};
+use crate::bench::{Door, agent, category, check_rows, history, name, user, waiting_at};
 use crate::doctor::sound;
 use crate::sky::Sky;
-
-/// A graph that waits at a door before it answers.
-fn waiting(door: &Door) -> Graph<Talk> {
-    let door = door.clone();
-    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
-        let door = door.clone();
-        async move {
-            door.pass().await;
-            Ok(says("so"))
-        }
-    });
-    chain(builder, &["n"])
-}
 
 // INV-2, INV-3, INV-4: a message that waits is cancelled in the moment in which the turn before it ends. Which of the
 // two hears first that its commit has landed, is left to chance.
@@ -28,7 +14,7 @@ async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_
     for _ in 0..40 {
         let (store, door) = (Sky::over(MemoryStore::new()), Door::shut());
         let chat =
-            Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(store.clone()).unwrap();
+            Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(store.clone()).unwrap();
         let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();
         let two = chat.session("s").submit(user("two"), Default::default()).await.unwrap();
         door.somebody().await;

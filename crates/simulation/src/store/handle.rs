@@ -128,9 +128,6 @@ impl JournalLayer for SimulatedJournal {
             if let Some(why) = find_malformed_batch(&requirements, &answer) {
                 store.note_violation(why);
             }
-            if let Err(Error::Refused { requirement }) = &answer {
-                planting.count_refusal(&requirements, requirement);
-            }
             if let Some(batch) = kept {
                 landings.note_landing(batch, &answer);
             }
