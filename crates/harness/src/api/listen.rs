@@ -209,9 +209,16 @@ impl EventListener {
 
     /// Reads a page of the log.
     async fn read_log_page(&mut self) -> Result<()> {
-        self.ensure_no_gap().await?;
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let inner = &chat.inner;
+        // Another process may have deleted the session, and this one holds the next session of its name.
+        if inner.journal.has_other_writers()
+            && let Some(seen) = self.seen
+            && !chat.has_logged_event(&loaded, seen).await?
+        {
+            return Err(self.deleted_error());
+        }
+        self.ensure_no_gap().await?;
         let rows = inner.await_store_read(inner.journal.read_events(&loaded.key, self.next, PAGE)).await?;
         self.behind = rows.len() as u64 == PAGE;
         self.replay_rows(rows).await?;

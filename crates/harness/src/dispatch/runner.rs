@@ -117,10 +117,31 @@ impl ChatInner {
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
         let unrun = unrun.into();
-        match self.try_end_abandoned_turn(loaded, unrun.clone(), error).await {
+        match self.try_end_running_turn(loaded, unrun.clone(), error).await {
             Ok(outcome) => outcome,
             Err(lost) if lost.is_lease_lost() => self.unrecorded_outcome(unrun.turn_row(), &lost),
             Err(_) => self.retry_recording_end(loaded, handle, unrun, error).await,
+        }
+    }
+
+    /// As [`ChatInner::try_end_abandoned_turn`], for the turn whose place it is. Of a session that was lost nothing is
+    /// read: its next owner may have ended the turn, or deleted it.
+    async fn try_end_running_turn(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+        unrun: AbandonedTurn,
+        error: &Error,
+    ) -> Result<Arc<ChatTurnOutcome>, Error> {
+        let lost = {
+            let state = loaded.lock_state();
+            state.has_lost_running_turn().then(|| state.batch_fence())
+        };
+        match lost {
+            Some(fence) => {
+                let lost = singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence };
+                Err(Error::Store { source: lost })
+            }
+            None => self.try_end_abandoned_turn(loaded, unrun, error).await,
         }
     }
 
@@ -362,7 +383,7 @@ impl ChatInner {
         handle.publish_outcome(unrecorded.clone());
         while !self.is_closing() {
             self.env.timer.sleep_for(self.limits.record_retry).await;
-            match self.try_end_abandoned_turn(loaded, unrun.clone(), &failed).await {
+            match self.try_end_running_turn(loaded, unrun.clone(), &failed).await {
                 Ok(outcome) => return outcome,
                 // Another owner continues the turn.
                 Err(lost) if lost.is_lease_lost() => return unrecorded,

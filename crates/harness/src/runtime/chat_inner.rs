@@ -324,18 +324,20 @@ impl ChatInner {
     }
 
     async fn acquire_session(&self, loaded: &LoadedSession) -> Result<(), Error> {
-        let _reading = loaded.reading.lock().await;
-        loop {
-            // A turn that ran when the lease was lost stops first: else its row would be taken for one that runs here.
+        let _reading = loop {
+            let reading = loaded.reading.lock().await;
             let freed = loaded.freed.notified();
             if loaded.lock_state().held_fence().is_some() {
                 return Ok(());
             }
+            // A turn that ran when the lease was lost stops first: else its row would be taken for one that runs here. It
+            // may have to read the session for that.
             if !loaded.lock_state().has_lost_running_turn() {
-                break;
+                break reading;
             }
+            drop(reading);
             await_within_limit(self.env.timer.as_ref(), self.limits.read_time, freed).await?;
-        }
+        };
         let before = self.await_landed_changes(loaded).await?;
         let acquired = self.await_store_read(self.journal.acquire(&loaded.key)).await?;
         loaded.lock_state().hold_session(acquired, before, self.keeps_mail);

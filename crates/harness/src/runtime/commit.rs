@@ -293,11 +293,15 @@ impl ChatInner {
 
 /// Marks the state of a session as unknown; one whose lease is lost stops working on the session.
 fn note_failed_commit(loaded: &LoadedSession, error: &singletree_durable::Error) {
-    let mut state = loaded.lock_state();
-    state.commit_failed();
-    if let singletree_durable::Error::LeaseLost { fence, .. } = error
-        && let Some(running) = state.lose_lease(*fence)
-    {
+    loaded.lock_state().commit_failed();
+    if let singletree_durable::Error::LeaseLost { fence, .. } = error {
+        note_lost_lease(loaded, *fence);
+    }
+}
+
+/// Stops working on a session that another process has taken over.
+pub(crate) fn note_lost_lease(loaded: &LoadedSession, fence: FencingToken) {
+    if let Some(running) = loaded.lock_state().lose_lease(fence) {
         running.cancel.notify_one();
     }
 }

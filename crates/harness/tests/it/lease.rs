@@ -171,6 +171,51 @@ async fn whoever_listens_where_a_session_was_lost_hears_of_its_deletion() {
     assert_eq!(rest.last().unwrap().as_ref().unwrap_err().category(), "chat_session_unknown");
 }
 
+// The same when this process has the next session of that name before it looks. Found by the simulation (seed 2013 with
+// three processes).
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_hears_of_a_deletion_behind_which_the_next_session_began_here() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let running = one.session("s").submit(user("m"), SendOptions::new().listen()).await.unwrap();
+    door.somebody().await;
+    let listening = one.turn(running.id()).await.unwrap();
+    let mut events = Box::pin(listening.events());
+    assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
+    let two = chat_of(&plain(&log)).open(SharedStore(store.open_beside())).unwrap();
+    assert_eq!(category(two.session("s").send(user("n")).await), "completed");
+    two.session("s").delete(None).await.unwrap();
+
+    door.open();
+    assert_eq!(line(&one.session("s").send(user("o")).await), "completed 3.1 [a:so]");
+    let rest: Vec<_> =
+        tokio::time::timeout(Duration::from_secs(60), events.collect()).await.expect("they end");
+    assert_eq!(rest.last().unwrap().as_ref().unwrap_err().category(), "chat_session_unknown");
+}
+
+// D3: a key whose turn was deleted is free, also where the loss of the session was not noticed yet. Found by the
+// simulation (seed 3735 with three processes).
+#[tokio::test(start_paused = true)]
+async fn a_key_of_a_session_that_was_lost_and_deleted_begins_a_turn() {
+    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let one = chat_of(&waiting(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let session = one.session("s");
+    let keyed = || session.submit(user("m"), SendOptions::new().key("key"));
+    let first = keyed().await.unwrap();
+    door.somebody().await;
+    assert_eq!(keyed().await.unwrap().id(), first.id(), "it runs");
+    let two = chat_of(&plain(&log)).open(SharedStore(store.open_beside())).unwrap();
+    assert_eq!(category(two.session("s").send(user("n")).await), "completed");
+    assert_eq!(keyed().await.unwrap().id(), first.id(), "it has ended, in another process");
+    two.session("s").delete(None).await.unwrap();
+
+    door.open();
+    let second = keyed().await.unwrap();
+    assert_ne!(second.id(), first.id());
+    assert_eq!(line(second.outcome().await.as_ref()), "completed 3.1 [a:so]");
+    sound(&store).await;
+}
+
 // D24: while a stop waits for a turn, other processes have the sessions in which nothing is to be done.
 #[tokio::test(start_paused = true)]
 async fn a_stop_gives_idle_sessions_back_at_once() {
