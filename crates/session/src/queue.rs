@@ -403,6 +403,12 @@ impl<H: CallerHandle> SessionState<H> {
         self.turn_handles().next().is_some()
     }
 
+    /// Returns the queued messages whose acceptance is still on its way to the store.
+    pub fn uncommitted_messages(&self) -> Vec<H> {
+        let uncommitted = self.queue.iter().filter(|queued| queued.is_uncommitted());
+        uncommitted.map(|queued| queued.handle.clone()).collect()
+    }
+
     /// Returns the handles of the queued and running turns, and of those that were offered to the running turn.
     fn turn_handles(&self) -> impl Iterator<Item = &H> {
         let ending = self.ending.iter().map(|(_, handle)| handle);

@@ -235,6 +235,10 @@ impl Chat {
             invocation.map_err(|error| AcceptanceError::Refused(Error::Accept { source: error.into() }))?;
         let handle = TurnHandle::new(None, valid.key.clone());
         let ((row, from), commit) = self.inner.commit_decision(loaded, |state, writing| {
+            // A stop marks the turns that it leaves: later ones would count as dead with the process (D24).
+            if self.inner.is_closing() {
+                return Err(AcceptanceError::Refused(Error::ShuttingDown));
+            }
             let accepted = AcceptedMessage {
                 agent: served.agent.describe_version(),
                 invocation,

@@ -214,6 +214,11 @@ impl ChatInner {
     }
 
     async fn leave_turns_of_session(&self, loaded: Arc<LoadedSession>) {
+        // A message on its way to the store is a turn of this process as soon as it lands.
+        let arriving = loaded.lock_state().uncommitted_messages();
+        for handle in arriving {
+            handle.wait_for_acceptance().await;
+        }
         let open = self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await;
         let mut open = open.unwrap_or_default();
         apply::take_over::order_open_turns(&mut open);

@@ -12,6 +12,7 @@ use singletree_env::Env;
 use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
 
 use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
+use crate::slow_store::SlowStore;
 
 pub(crate) fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
     let (door, log) = (door.clone(), log.clone());
@@ -156,6 +157,35 @@ async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
         let row = next.read_turns(&name(session), &TurnRowQuery::No(0)).await.unwrap().remove(0);
         assert_eq!(row.deaths, 0, "{session}");
     }
+}
+
+// D24: found by the simulation, seed 8134 with three processes. Whatever the message has reached when the stop begins, it
+// is refused, or the stop marks its turn.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_arrives_while_its_process_stops_is_no_dead_turn() {
+    let (mut accepted, mut refused) = (0, 0);
+    for steps in 0..40 {
+        let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+        let chat = chat_of(&long(&door, &log)).open(SlowStore::over(store.clone())).unwrap();
+        let session = chat.session("s");
+        let stopping = async {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            chat.shutdown(Duration::ZERO).await
+        };
+        let (sent, _) = tokio::join!(session.submit(user("m"), SendOptions::new()), stopping);
+        match sent {
+            Ok(_) => accepted += 1,
+            Err(_) => refused += 1,
+        }
+        let next = store.reopen();
+        let after = chat_of(&long(&door, &log)).open(next.clone()).unwrap();
+        after.sweep().await.unwrap();
+        let rows = next.read_turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap();
+        assert!(rows.iter().all(|row| row.deaths == 0), "after {steps} steps");
+    }
+    assert!(accepted > 0 && refused > 0, "{accepted} {refused}");
 }
 
 // D33: a turn that had no time to begin has not died either, and is not lost.
