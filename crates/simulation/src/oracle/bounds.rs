@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use singletree_audit::StoredSession;
 use singletree_durable::{Journal, SessionKey, StoredTurnKind, TurnRowQuery};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Chat, Limits, TurnId};
 use singletree_llm::Role;
 
 use crate::agents::MODEL_CALLS_MAX;
@@ -21,19 +21,24 @@ pub(super) async fn check_bounds(
 ) -> Vec<String> {
     let mut found = Vec::new();
     let (held, most) = (chat.loaded().bytes, world.settings.limits.loaded_bytes);
-    if held > most && world.open_count() == 0 {
-        found.push(format!("bounds: idle sessions hold {held} bytes, and {most} are allowed"));
-    }
-    let kills = world.kills.load(Ordering::Relaxed) + world.store.takeovers();
+    let (kills, takeovers) = (world.kills.load(Ordering::Relaxed), world.store.takeovers());
+    let mut is_idle = world.open_count() == 0;
     for key in world.all_session_keys() {
-        let query = TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 };
-        let turns = journal.read_turns(&key, &query).await.unwrap_or_default();
-        for turn in turns.iter().filter(|turn| u64::from(turn.deaths) > kills) {
-            found.push(format!(
-                "bounds: turn {} of {}/{} has {} deaths, and {kills} processes were killed",
-                turn.no, key.tenant, key.session, turn.deaths
-            ));
+        let (query, chat) = (TurnRowQuery::From { no: 0, limit: u64::MAX >> 1 }, chat.of(key.tenant.clone()));
+        for turn in journal.read_turns(&key, &query).await.unwrap_or_default() {
+            // A process that has not noticed that it lost a session still runs its turn, which another one has ended.
+            let id = TurnId { invocation: turn.invocation.clone(), ordinal: turn.ordinal };
+            is_idle &= takeovers == 0 || chat.activity(&id).is_none();
+            if u64::from(turn.deaths) > kills + takeovers {
+                found.push(format!(
+                    "bounds: turn {} of {}/{} has {} deaths, and {kills} processes were killed",
+                    turn.no, key.tenant, key.session, turn.deaths
+                ));
+            }
         }
+    }
+    if held > most && is_idle {
+        found.push(format!("bounds: idle sessions hold {held} bytes, and {most} are allowed"));
     }
     found
 }
