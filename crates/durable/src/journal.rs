@@ -1,6 +1,7 @@
 //! The journal: one write and a handful of reads.
 
 use std::fmt;
+use std::future::ready;
 
 use singletree_env::BoxFuture;
 
@@ -173,6 +174,19 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// logs grow, without a call of this handle.
     fn has_other_writers(&self) -> bool {
         false
+    }
+
+    /// Checks that this handle still holds a session that it acquired under a fence, so that what it remembers of the
+    /// session is what is stored. Where the lease of the process is to be renewed, and a quarter of it or less is left
+    /// since the last renewal was sent, it is renewed first; otherwise nothing is asked. So a process that stood still
+    /// answers nothing from memory that another one has changed. A store without other writers has nothing to check.
+    ///
+    /// Errors: `store_lease_lost`; `store_unavailable` when the lease could not be renewed.
+    ///
+    /// # Cancellation
+    /// A dropped call has renewed the lease or has not.
+    fn check_lease<'a>(&'a self, _: &'a SessionKey, _: FencingToken) -> BoxFuture<'a, Result<()>> {
+        Box::pin(ready(Ok(())))
     }
 
     /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two

@@ -93,6 +93,18 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
         self.inner_journal().has_other_writers()
     }
 
+    /// Checks that a session is still held; as the journal below does, unless this is overridden.
+    ///
+    /// # Errors
+    /// Those of the store below.
+    fn check_session_lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: FencingToken,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.inner_journal().check_lease(key, fence)
+    }
+
     /// Receives every read before it is polled, and returns the future to run instead; by default the same one.
     fn wrap_read<'a, T: Send + 'a>(
         &'a self,
@@ -140,6 +152,10 @@ impl<L: JournalLayer> Journal for L {
 
     fn has_other_writers(&self) -> bool {
         self.is_shared()
+    }
+
+    fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {
+        self.check_session_lease(key, fence)
     }
 
     fn log_epoch(&self) -> &str {

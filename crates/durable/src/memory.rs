@@ -175,6 +175,13 @@ impl Journal for MemoryStore {
         ready_future(Ok(()))
     }
 
+    fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {
+        ready_future(match self.lock_tables().leases.is_held_under(key, fence) {
+            true => Ok(()),
+            false => Err(Error::LeaseLost { key: key.clone(), fence }),
+        })
+    }
+
     fn read_newest_fence(&self) -> BoxFuture<'_, Result<FencingToken>> {
         ready_future(Ok(self.lock_tables().leases.newest_fence()))
     }

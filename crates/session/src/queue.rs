@@ -1,6 +1,6 @@
 //! The queue of a session's turns: the order in which they run (INV-1).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -9,6 +9,7 @@ use singletree_graph::Item;
 
 use super::state::SessionState;
 use crate::agent::WhileSuspended;
+use crate::codec::record::TurnRowExt;
 use crate::turn_id::TurnId;
 
 /// The handle by which the runtime knows the callers of a turn. The core keeps it and gives it back.
@@ -266,21 +267,35 @@ impl<H: CallerHandle> SessionState<H> {
         self.queue.iter().filter(|queued| !queued.is_uncommitted()).count()
     }
 
-    /// Records whether the message of a queued turn has become durable. If not, the turn leaves the queue. Returns the
-    /// handle of the turn, so that its callers get the result.
-    pub fn settle_message(&mut self, no: u64, accepted: bool) -> Option<H> {
-        let is_it =
-            |queued: &QueuedTurn<H>| matches!(&queued.work, QueuedWork::Message { row, .. } if row.no == no);
+    /// Records whether the message of a queued turn has become durable. If not, or if the session is another owner's by
+    /// now, the turn leaves the queue. Returns the handle of the turn, so that its callers get the result.
+    pub fn settle_message(&mut self, accepted: &TurnRow, is_durable: bool) -> Option<H> {
+        let is_it = |queued: &QueuedTurn<H>| {
+            matches!(&queued.work, QueuedWork::Message { row, .. }
+                if (row.no, row.fence) == (accepted.no, accepted.fence))
+        };
         let at = self.queue.iter().position(is_it)?;
-        let handle = self.queue.get(at)?.handle.clone();
-        if !accepted {
-            self.queue.remove(at);
-        } else if let Some(QueuedWork::Message { committed, .. }) =
-            self.queue.get_mut(at).map(|queued| &mut queued.work)
-        {
+        if !is_durable || self.held_fence() != Some(accepted.fence) {
+            return self.queue.remove(at).map(|queued| queued.handle);
+        }
+        let queued = self.queue.get_mut(at)?;
+        if let QueuedWork::Message { committed, .. } = &mut queued.work {
             *committed = true;
         }
-        Some(handle)
+        Some(queued.handle.clone())
+    }
+
+    /// Takes those messages out of the queue that were on their way to the store under a former lease, and are open turns
+    /// there: they are taken over with the others, in the order of acceptance (INV-1). Returns their handles.
+    pub fn take_former_arrivals(&mut self, open: &[TurnRow]) -> Vec<H> {
+        let fence = self.held_fence();
+        let queue = std::mem::take(&mut self.queue);
+        let (former, kept): (VecDeque<QueuedTurn<H>>, _) = queue.into_iter().partition(|queued| {
+            matches!(&queued.work, QueuedWork::Message { row, committed: false, .. }
+                if Some(row.fence) != fence && open.iter().any(|it| it.turn_id() == row.turn_id()))
+        });
+        self.queue = kept;
+        former.into_iter().map(|queued| queued.handle).collect()
     }
 
     /// Takes a turn out of the queue by its name, to be cancelled. Its row was read, so that it counts as accepted.

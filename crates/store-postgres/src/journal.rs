@@ -26,6 +26,10 @@ impl Journal for PostgresStore {
         true
     }
 
+    fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.inner().check_lease(key, fence))
+    }
+
     fn log_epoch(&self) -> &str {
         &self.inner().log_epoch
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::Result;
+use singletree_durable::{Error, FencingToken, Result, SessionKey};
 use tokio_postgres::types::Type;
 
 use crate::database::bind;
@@ -12,6 +12,9 @@ use crate::store::PostgresStoreInner;
 
 /// How many heartbeats a lease has.
 const BEATS: u32 = 5;
+
+/// The part of a lease, as a divisor, in which nothing is answered from memory any more before it was renewed.
+const MARGIN: u32 = 4;
 
 const DOING: &str = "renew its lease";
 
@@ -67,8 +70,10 @@ impl PostgresStoreInner {
         let lease = self.lease_millis();
         let parameters =
             [bind(&self.name, Type::TEXT), bind(&self.address, Type::TEXT), bind(&lease, Type::FLOAT8)];
+        let sent = self.env.monotonic.elapsed_since_origin();
         let rows = self.database.run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
+        *self.lock_renewed() = sent;
         self.set_owner(rows.first().map_or(0, |row| row.get(0)));
         // Rows of processes that nobody will see again. A session whose owner has no row is free.
         let old = "DELETE FROM singletree.node WHERE alive_until < now() - interval '1 day'";
@@ -94,13 +99,37 @@ impl PostgresStoreInner {
             alive_until = now() + $2 * interval '1 millisecond' \
             WHERE incarnation = $1 AND alive_until > now() RETURNING beat";
         let (owner, lease) = (self.owner(), self.lease_millis());
+        let sent = self.env.monotonic.elapsed_since_origin();
         let parameters = [bind(&owner, Type::INT8), bind(&lease, Type::FLOAT8)];
         let rows = self.database.run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
         if rows.is_empty() {
             self.replace_node().await?;
+        } else {
+            *self.lock_renewed() = sent;
         }
         self.watch_others().await
+    }
+
+    /// Checks that a session is held under a fence. Close to the end of the lease, or behind it, the lease is renewed first:
+    /// the process may have stood still, and another one may have the session.
+    pub(crate) async fn check_lease(&self, key: &SessionKey, fence: FencingToken) -> Result<()> {
+        if self.is_renewal_due() {
+            let _renewing = self.renewing.lock().await;
+            // Another caller may have renewed it.
+            if self.is_renewal_due() {
+                self.renew_lease().await?;
+            }
+        }
+        match self.lock_held().real_fence(key, fence) {
+            Some(_) => Ok(()),
+            None => Err(Error::LeaseLost { key: key.clone(), fence }),
+        }
+    }
+
+    fn is_renewal_due(&self) -> bool {
+        let age = self.env.monotonic.elapsed_since_origin().saturating_sub(*self.lock_renewed());
+        age >= self.lease - self.lease / MARGIN
     }
 
     /// Drops all sessions and registers this process anew.

@@ -43,6 +43,10 @@ pub(crate) struct PostgresStoreInner {
     held: Mutex<HeldSessions>,
     /// What the heartbeat saw of other nodes. The lock is held for a moment.
     others: Mutex<DeadNodes>,
+    /// When the last renewal that succeeded was sent, by the monotonic clock. The lock is held for a moment.
+    renewed: Mutex<Duration>,
+    /// Held by a caller that renews the lease before its time, so that one does.
+    pub(crate) renewing: tokio::sync::Mutex<()>,
 }
 
 impl PostgresStore {
@@ -64,6 +68,8 @@ impl PostgresStore {
             owner: AtomicI64::new(0),
             held: Mutex::default(),
             others: Mutex::default(),
+            renewed: Mutex::default(),
+            renewing: tokio::sync::Mutex::default(),
         };
         inner.register_node().await?;
         let inner = Arc::new(inner);
@@ -86,6 +92,8 @@ impl PostgresStore {
             owner: AtomicI64::new(0),
             held: Mutex::default(),
             others: Mutex::default(),
+            renewed: Mutex::default(),
+            renewing: tokio::sync::Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -135,6 +143,10 @@ impl PostgresStoreInner {
 
     pub(crate) fn set_owner(&self, owner: i64) {
         self.owner.store(owner, Ordering::Release);
+    }
+
+    pub(crate) fn lock_renewed(&self) -> MutexGuard<'_, Duration> {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lock_held(&self) -> MutexGuard<'_, HeldSessions> {

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use singletree_durable::{JsonDocument, TurnRow, TurnRowQuery};
-use singletree_session::{ReusableKey, StoredOutcome, TurnId, TurnPromptPolicy, TurnRowExt};
+use singletree_session::{ReusableKey, StoredOutcome, TurnPromptPolicy};
 
 use crate::api::chat::Chat;
 use crate::api::send_options::SendOptions;
 use crate::api::submit::accept_failed_error;
 use crate::api::turn::Turn;
-use crate::runtime::commit::note_lost_lease;
 use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
 use crate::{Error, Result};
 
@@ -75,10 +74,7 @@ impl Chat {
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
         loop {
-            let (held, fence) = {
-                let state = loaded.lock_state();
-                (state.find_turn_by_key(key), state.batch_fence())
-            };
+            let held = loaded.lock_state().find_turn_by_key(key);
             if let Some(handle) = held {
                 let same = handle.key.as_ref().is_some_and(|(_, held)| held == digest);
                 let (id, told) = (handle.assigned_turn_id(), handle.subscribe_outcome());
@@ -87,12 +83,8 @@ impl Chat {
                     continue;
                 }
                 let id = id.filter(|_| same).ok_or_else(conflict)?;
-                if !self.inner.journal.has_other_writers() || self.is_turn_stored(loaded, &id).await? {
-                    let turn = Turn::with_outcome_receiver(self.clone(), loaded.key.clone(), id, told);
-                    return Ok(KeyedTurn::Found(Box::new(turn)));
-                }
-                // The lease has ended unnoticed, and the next owner has deleted the session.
-                note_lost_lease(loaded, fence);
+                let turn = Turn::with_outcome_receiver(self.clone(), loaded.key.clone(), id, told);
+                return Ok(KeyedTurn::Found(Box::new(turn)));
             }
             let Some(holder) = self.read_key_holder(loaded, key).await? else {
                 return Ok(KeyedTurn::Free(None));
@@ -108,12 +100,6 @@ impl Chat {
                 FollowedTurn::Undecided(handle) => drop(handle.wait_for_acceptance().await),
             }
         }
-    }
-
-    async fn is_turn_stored(&self, loaded: &LoadedSession, id: &TurnId) -> Result<bool> {
-        let query = TurnRowQuery::Invocation(id.invocation.clone());
-        let rows = self.inner.await_store_read(self.inner.journal.read_turns(&loaded.key, &query)).await;
-        Ok(rows.map_err(accept_failed_error)?.iter().any(|row| row.turn_id() == *id))
     }
 
     async fn read_key_holder(&self, loaded: &LoadedSession, key: &str) -> Result<Option<TurnRow>> {

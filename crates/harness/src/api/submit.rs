@@ -307,7 +307,7 @@ impl Chat {
                 ) => Err(error),
                 Err(error) => inner.resolve_unknown_commit(&loaded, &row, error, &mut told).await,
             };
-            let handle = loaded.lock_state().settle_message(row.no, landed.is_ok());
+            let handle = loaded.lock_state().settle_message(&row, landed.is_ok());
             if let Some(handle) = handle {
                 handle.settle_acceptance(landed.is_ok());
             }

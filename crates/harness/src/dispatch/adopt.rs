@@ -63,6 +63,9 @@ impl ChatInner {
                 }
             };
             apply::take_over::order_open_turns(&mut open);
+            for handle in loaded.lock_state().take_former_arrivals(&open) {
+                handle.settle_acceptance(true);
+            }
             let carried = self.read_steered_positions(loaded, &open).await?;
             let mut taken = Vec::new();
             let mut adopted = Ok(());

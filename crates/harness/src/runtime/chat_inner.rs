@@ -18,6 +18,7 @@ use crate::Error;
 use crate::agents::agent::GraphAgent;
 use crate::agents::reply::ErrorReporter;
 use crate::runtime::blobs::Blobs;
+use crate::runtime::commit::note_lost_lease;
 use crate::runtime::deed::AuditSettings;
 use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::narrate::NarrationStyle;
@@ -317,10 +318,26 @@ impl ChatInner {
 
     /// Acquires a session and reads it, unless this process holds it already; then reads it, unless it is known.
     pub(crate) async fn ensure_acquired(&self, loaded: &LoadedSession) -> Result<(), Error> {
+        self.check_lease(loaded).await?;
         if loaded.lock_state().held_fence().is_none() {
             self.acquire_session(loaded).await?;
         }
         self.ensure_loaded(loaded).await
+    }
+
+    /// Stops working on a session that another process may have taken over unnoticed: what memory has of it is stale.
+    async fn check_lease(&self, loaded: &LoadedSession) -> Result<(), Error> {
+        if !self.journal.has_other_writers() {
+            return Ok(());
+        }
+        let Some(fence) = loaded.lock_state().held_fence() else { return Ok(()) };
+        match self.await_store_read(self.journal.check_lease(&loaded.key, fence)).await {
+            Err(Error::Store { source: singletree_durable::Error::LeaseLost { .. } }) => {
+                note_lost_lease(loaded, fence);
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     async fn acquire_session(&self, loaded: &LoadedSession) -> Result<(), Error> {

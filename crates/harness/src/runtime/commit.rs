@@ -293,15 +293,17 @@ impl ChatInner {
 
 /// Marks the state of a session as unknown; one whose lease is lost stops working on the session.
 fn note_failed_commit(loaded: &LoadedSession, error: &singletree_durable::Error) {
-    loaded.lock_state().commit_failed();
-    if let singletree_durable::Error::LeaseLost { fence, .. } = error {
-        note_lost_lease(loaded, *fence);
+    match error {
+        singletree_durable::Error::LeaseLost { fence, .. } => note_lost_lease(loaded, *fence),
+        _ => loaded.lock_state().commit_failed(),
     }
 }
 
-/// Stops working on a session that another process has taken over.
+/// Stops working on a session that another process has taken over; what is known of it is stale.
 pub(crate) fn note_lost_lease(loaded: &LoadedSession, fence: FencingToken) {
-    if let Some(running) = loaded.lock_state().lose_lease(fence) {
+    let mut state = loaded.lock_state();
+    state.commit_failed();
+    if let Some(running) = state.lose_lease(fence) {
         running.cancel.notify_one();
     }
 }

@@ -158,7 +158,7 @@ fn loaded() -> SessionState<Caller> {
 fn accept_all(state: &mut SessionState<Caller>, numbers: impl IntoIterator<Item = u64>) {
     for no in numbers {
         state.append_turn(message(no, false));
-        assert_eq!(state.settle_message(no, true), Some(caller(no)));
+        assert_eq!(state.settle_message(&row(no), true), Some(caller(no)));
     }
 }
 
@@ -187,9 +187,9 @@ fn messages_run_one_at_a_time_in_the_order_of_acceptance_once_they_are_durable()
     let mut state = loaded();
     (0..3).for_each(|no| state.append_turn(message(no, false)));
     // The second one is durable first: it does not overtake.
-    state.settle_message(1, true);
+    state.settle_message(&row(1), true);
     assert_eq!(run(&mut state), None);
-    state.settle_message(0, true);
+    state.settle_message(&row(0), true);
     assert_eq!(run(&mut state), Some(0));
     assert_eq!(run(&mut state), None, "one runs");
     state.release_turn_slot();
@@ -204,9 +204,9 @@ fn a_message_that_was_not_accepted_leaves_the_queue_and_frees_its_key() {
     let mut state = loaded();
     state.append_turn(message(0, false));
     assert_eq!(state.find_turn_by_key("key 0"), Some(caller(0)));
-    assert_eq!(state.settle_message(0, false), Some(caller(0)));
+    assert_eq!(state.settle_message(&row(0), false), Some(caller(0)));
     assert_eq!((state.find_turn_by_key("key 0"), state.count_waiting_turns()), (None, 0));
-    assert_eq!(state.settle_message(0, true), None);
+    assert_eq!(state.settle_message(&row(0), true), None);
 }
 
 // INV-1, D1
@@ -308,6 +308,27 @@ fn a_lost_lease_stops_the_running_turn_and_leaves_the_queue_to_the_other_owner()
     assert_eq!((state.batch_fence(), state.end_lease()), (FencingToken(9), true));
 }
 
+// INV-1: found by the simulation (seed 3213 with three processes). The earlier message was dropped with the lease and is
+// taken over; the later one was on its way and must not come before it.
+#[test]
+fn a_message_that_lands_under_a_lease_that_was_lost_is_taken_over_in_its_place() {
+    let mut state = loaded();
+    accept_all(&mut state, [0]);
+    (1..3).for_each(|no| state.append_turn(message(no, false)));
+    state.lose_lease(FencingToken(1));
+    assert_eq!(state.settle_message(&row(1), true), Some(caller(1)), "it is the other owner's");
+    assert_eq!(state.find_turn(&row(1).turn_id()), None);
+
+    let open = [row(0), row(1), row(2)];
+    let rows = SessionSnapshot { open: open.to_vec(), ..stored(None) };
+    let acquired = AcquiredSession { fence: FencingToken(9), snapshot: rows };
+    state.hold_session(acquired, state.change_count(), true);
+    assert_eq!(state.take_former_arrivals(&open[..2]), []);
+    assert_eq!(state.take_former_arrivals(&open), [caller(2)]);
+    assert_eq!(state.settle_message(&row(2), true), None);
+    assert!(!state.has_queued_turns());
+}
+
 // INV-3
 #[test]
 fn each_commit_that_changes_the_session_makes_earlier_reads_stale_when_it_is_sent() {
@@ -391,7 +412,7 @@ fn messages_that_steer_are_offered_taken_by_a_commit_and_returned_when_it_fails(
     accept_all(&mut state, [0]);
     for no in 1..4 {
         state.append_turn(message(no, no < 3));
-        state.settle_message(no, true);
+        state.settle_message(&row(no), true);
     }
     assert_eq!(run(&mut state), Some(0));
     let numbers = |offers: Vec<crate::apply::steer::OfferedMessage>| -> Vec<u64> {
@@ -459,7 +480,7 @@ fn memory_is_freed_only_while_no_turn_waits_or_runs() {
         fields: vec![singletree_durable::FieldRow { name: "field".into(), value }],
         counters: Counters::default(),
     });
-    assert!(state.load_snapshot(snapshot, 0, true));
+    state.hold_session(acquired(snapshot), 0, true);
     assert!(held.load(Ordering::Relaxed) > 0);
     accept_all(&mut state, [0]);
     state.free_cached_rows();

@@ -194,7 +194,9 @@ impl World {
 
     fn settle(&mut self, purpose: Purpose, is_applied: bool) {
         match purpose {
-            Purpose::Accept(no) => assert!(self.state.settle_message(no, is_applied).is_some()),
+            Purpose::Accept(no) => {
+                assert!(self.state.settle_message(&super::row(no), is_applied).is_some());
+            }
             Purpose::End if is_applied => self.release(),
             Purpose::End => {
                 // Another commit ends the turn; this one had no effect.

@@ -4,9 +4,9 @@ use std::future::ready;
 
 use futures_util::FutureExt;
 use singletree_durable::{
-    AcquiredSession, Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal,
-    JournalLayer, JournalMaintenance, JournalRead, MaintenanceLayer, MemoryStore, Result, RowMutation,
-    SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
+    AcquiredSession, Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, FencingToken,
+    Journal, JournalLayer, JournalMaintenance, JournalRead, MaintenanceLayer, MemoryStore, Result,
+    RowMutation, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
 };
 
 use super::commit_rules::{find_broken_rules, find_malformed_batch};
@@ -139,6 +139,17 @@ impl JournalLayer for SimulatedJournal {
         match &self.node {
             None => self.delay_read(self.data.acquire(key)),
             Some(node) => self.delay_read(Box::pin(node.acquire_session(&self.store, key))),
+        }
+    }
+
+    fn check_session_lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: FencingToken,
+    ) -> BoxFuture<'a, Result<()>> {
+        match &self.node {
+            None => Box::pin(ready(Ok(()))),
+            Some(node) => Box::pin(node.check_lease(&self.store, (key, fence))),
         }
     }
 

@@ -18,6 +18,9 @@ use crate::fault::FaultKind;
 /// How many heartbeats a lease has.
 const BEATS: u32 = 5;
 
+/// The part of a lease, as a divisor, in which nothing is answered from memory any more before it was renewed.
+const MARGIN: u32 = 4;
+
 /// How often a session is asked for while this process is replaced among the owners.
 const ATTEMPTS: u32 = 3;
 
@@ -40,6 +43,10 @@ pub enum LeaseFault {
     LivingOwnerReplaced,
     /// The turns of a dead process are left.
     DeadOwnerKept,
+    /// A process answers from memory although its lease may have ended.
+    OverdueLeaseTrusted,
+    /// A process whose lease has ended goes on as the same owner.
+    EndedLeaseRenewed,
 }
 
 impl LeaseFault {
@@ -50,6 +57,8 @@ impl LeaseFault {
         ("fence-not-checked", Self::FenceNotChecked),
         ("living-owner-replaced", Self::LivingOwnerReplaced),
         ("dead-owner-kept", Self::DeadOwnerKept),
+        ("overdue-lease-trusted", Self::OverdueLeaseTrusted),
+        ("ended-lease-renewed", Self::EndedLeaseRenewed),
     ];
 }
 
@@ -122,7 +131,9 @@ impl NodeTable {
     fn renew(&mut self, incarnation: Incarnation, now: Duration) -> bool {
         let store_now = now + self.clock_ahead;
         let lease = self.lease;
-        let Some(row) = self.rows.get_mut(&incarnation).filter(|row| row.alive_until > store_now) else {
+        let revives = self.planted == Some(LeaseFault::EndedLeaseRenewed);
+        let may_renew = |row: &&mut NodeRow| revives || row.alive_until > store_now;
+        let Some(row) = self.rows.get_mut(&incarnation).filter(may_renew) else {
             return false;
         };
         (row.beat, row.alive_until) = (row.beat + 1, store_now + lease);
@@ -191,14 +202,18 @@ struct NodeState {
     /// The sessions that are held, with their fences, and how often each was acquired and not released.
     held: BTreeMap<SessionKey, (FencingToken, u64)>,
     seen: SeenBeats,
+    /// When the last renewal that succeeded was sent.
+    renewed: Duration,
 }
 
 impl SimulatedNode {
     /// Registers a process; none in a store that one process at a time has.
     pub(super) fn register(store: &SimulatedStore) -> Option<Self> {
-        let incarnation = store.lock_nodes()?.register(store.0.executor.now());
+        let renewed = store.0.executor.now();
+        let incarnation = store.lock_nodes()?.register(renewed);
         let data = store.data().open_beside();
-        let node = NodeState { incarnation, data, held: BTreeMap::new(), seen: SeenBeats::default() };
+        let (held, seen) = (BTreeMap::new(), SeenBeats::default());
+        let node = NodeState { incarnation, data, held, seen, renewed };
         Some(Self(Arc::new(Mutex::new(node))))
     }
 
@@ -220,7 +235,8 @@ impl SimulatedNode {
         let Some(mut table) = store.lock_nodes() else { return };
         let mut node = self.lock();
         table.rows.remove(&node.incarnation);
-        node.incarnation = table.register(store.0.executor.now());
+        node.renewed = store.0.executor.now();
+        node.incarnation = table.register(node.renewed);
         node.data = node.data.open_beside();
         node.held.clear();
         drop((table, node));
@@ -236,18 +252,47 @@ impl SimulatedNode {
             if store.0.swarm.is_due(FaultKind::HeartbeatLost) {
                 continue;
             }
-            store.0.executor.sleep_for(store.draw_micros(50, 20_000)).await;
-            let now = store.0.executor.now();
-            let is_renewed = {
-                let Some(mut table) = store.lock_nodes() else { return };
-                let mut node = self.lock();
-                let is_renewed = table.renew(node.incarnation, now);
-                node.seen.look(&table, now);
-                is_renewed
-            };
-            if !is_renewed {
-                self.replace(&store);
+            self.renew(&store).await;
+        }
+    }
+
+    /// Renews the lease; where it has ended, goes on as another owner.
+    async fn renew(&self, store: &SimulatedStore) {
+        let sent = store.0.executor.now();
+        store.0.executor.sleep_for(store.draw_micros(50, 20_000)).await;
+        let now = store.0.executor.now();
+        let is_renewed = {
+            let Some(mut table) = store.lock_nodes() else { return };
+            let mut node = self.lock();
+            let is_renewed = table.renew(node.incarnation, now);
+            if is_renewed {
+                node.renewed = sent;
             }
+            node.seen.look(&table, now);
+            is_renewed
+        };
+        if !is_renewed {
+            self.replace(store);
+        }
+    }
+
+    /// Checks that a session is held. Close to the end of the lease, or behind it, the lease is renewed first.
+    pub(super) async fn check_lease(
+        &self,
+        store: &SimulatedStore,
+        (key, fence): (&SessionKey, FencingToken),
+    ) -> Result<()> {
+        let Some((lease, planted)) = store.lock_nodes().map(|table| (table.lease, table.planted)) else {
+            return Ok(());
+        };
+        let age = store.0.executor.now().saturating_sub(self.lock().renewed);
+        if age >= lease - lease / MARGIN && planted != Some(LeaseFault::OverdueLeaseTrusted) {
+            store.0.coverage.note("a lease was renewed before an answer from memory");
+            self.renew(store).await;
+        }
+        match self.lock().held.get(key) {
+            Some((held, _)) if *held == fence => Ok(()),
+            _ => Err(Error::LeaseLost { key: key.clone(), fence }),
         }
     }
 
