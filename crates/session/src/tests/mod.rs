@@ -3,6 +3,7 @@
 mod effects;
 mod inputs;
 mod random;
+mod reads;
 mod sessions;
 mod store_model;
 mod turns;

@@ -1,12 +1,14 @@
 //! Who owns a session: living owners keep it, dead ones lose it, and a commit on its way is never missed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use singletree_durable::{
     AuditRow, Batch, Counters, Error, FencingToken, Journal, JournalMaintenance, RowMutation, SessionHead,
     SessionId, SessionKey, TenantId, Timestamp,
 };
-use singletree_env::Env;
+use singletree_env::{Env, MonotonicClock};
 use singletree_store_postgres::{PostgresOptions, PostgresStore};
 
 use crate::server::{Server, open};
@@ -150,6 +152,46 @@ async fn an_owner_whose_lease_has_ended_acquires_anew() {
     assert!(again > held);
     store.apply(head_batch("s", again, 2)).await.unwrap();
     assert_eq!(version(&store, "s").await, Some(2));
+}
+
+/// A monotonic clock that tells what it was set to.
+#[derive(Debug, Default)]
+struct SetClock(AtomicU64);
+
+impl MonotonicClock for SetClock {
+    fn elapsed_since_origin(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+// INV-1: a process that stood still renews its lease before it answers from memory, and learns that it has lost it.
+#[tokio::test]
+async fn a_lease_of_which_little_is_left_is_renewed_before_memory_is_trusted() {
+    let Some(server) = Server::start("a_lease_of_which_little_is_left_is_renewed").await else { return };
+    let admin = server.database("overdue").await;
+    let beat =
+        async || admin.query_one("SELECT beat FROM singletree.node", &[]).await.unwrap().get::<_, i64>(0);
+    let clock = Arc::new(SetClock::default());
+    let env = Env { monotonic: clock.clone(), ..Env::from_system() };
+    let options = PostgresOptions::new(server.url("overdue"), env).lease(Duration::from_secs(60));
+    let store = options.connections(4).open().await.unwrap();
+    let held = fence(&store, "s").await;
+    clock.0.store(44, Ordering::SeqCst);
+    store.check_lease(&key("s"), held).await.unwrap();
+    assert_eq!(beat().await, 0, "nothing is asked");
+    clock.0.store(45, Ordering::SeqCst);
+    let s = key("s");
+    let (one, two) = tokio::join!(store.check_lease(&s, held), store.check_lease(&s, held));
+    assert!(one.is_ok() && two.is_ok());
+    assert_eq!(beat().await, 1, "one of both renews");
+
+    admin.batch_execute("UPDATE singletree.node SET alive_until = now()").await.unwrap();
+    store.check_lease(&key("s"), held).await.unwrap();
+    clock.0.store(90, Ordering::SeqCst);
+    let lost = store.check_lease(&key("s"), held).await;
+    assert!(matches!(lost, Err(Error::LeaseLost { .. })), "{lost:?}");
+    let again = fence(&store, "s").await;
+    store.check_lease(&key("s"), again).await.unwrap();
 }
 
 // D25, INV-12: of a session that is deleted, or never came, no name stays.

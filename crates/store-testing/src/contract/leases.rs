@@ -68,6 +68,11 @@ pub(super) async fn check_lease_taken(bench: &dyn StoreFactory) -> Verdict {
     for version in [2, 3] {
         let late = stores.journal.apply(batch_under(former, &s, head_put(version + 10))).await;
         ensure_lease_lost("a batch of the former owner", &late)?;
+        if stores.journal.has_other_writers() {
+            let checked = stores.journal.check_lease(&s, former).await;
+            ensure_lease_lost("the lease that was taken", &checked)?;
+        }
+        other.journal.check_lease(&s, fence).await?;
         other.journal.apply(batch_under(fence, &s, head_put(version))).await?;
     }
     let found = read_session(&other, &s).await?.map(|session| session.head.version);
