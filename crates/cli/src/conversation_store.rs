@@ -55,6 +55,16 @@ impl ConversationStore {
         matches!(self, Self::Postgres(_))
     }
 
+    /// Sets the address at which other servers of the same database reach this one. A file has one server.
+    pub(crate) async fn set_address(&self, address: String) -> CommandResult<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(store) => {
+                store.set_address(address).await.map_err(|source| Error::Open { source })
+            }
+        }
+    }
+
     /// Records names in the list of erased data beside a file, which a restored backup is compared with. A PostgreSQL
     /// database has no such list: its backups are not made or restored here.
     pub(crate) async fn list_erased(&self, names: Vec<ErasedName>, at: Timestamp) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Builds a server from agents, a database and the settings for serving.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, ServingSett
 use singletree::controller::{ControllerBuilder, ControllerParts};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
+use singletree::env::Env;
 use singletree::harness::{BlobLimits, Blobs, ChatBuilder, NoticeSettings, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree_server::{
     AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerBuilder, ServerLimits,
-    Telemetry, TenantQuotas, TokenPolicy, Webhook,
+    Telemetry, TenantQuotas, TokenPolicy, Webhook, note_session_owners, spawn_for_requests,
 };
 
 use crate::args::{Serve, Switch};
@@ -38,6 +40,8 @@ pub(crate) struct ConfiguredServer {
     pub(crate) server: Server,
     /// Where it is to listen.
     pub(crate) listen: String,
+    /// Where other servers of the same database reach it, if that is said.
+    address: Option<String>,
     /// Where its listener for administration is to listen.
     pub(crate) admin: String,
     /// How many descriptors the process may open, where that is limited.
@@ -124,7 +128,9 @@ impl ConfiguredServer {
             .watcher(telemetry.turn_watcher());
         let chat = narrate_chat(chat, &narration, &serving);
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
-        let chat = chat.open(telemetry.measure_store(documents.clone()))?;
+        let env = Env::from_system();
+        let env = Env { spawner: spawn_for_requests(env.spawner.clone()), ..env };
+        let chat = chat.env(env).open(note_session_owners(telemetry.measure_store(documents.clone())))?;
         let server = Server::builder(chat.clone(), documents)
             .campaigns(campaigns.with_chat(chat))
             .listed_agents(listed)
@@ -140,11 +146,17 @@ impl ConfiguredServer {
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
+        let server = match store.is_shared() {
+            true => server.peer_transport(Arc::new(HttpClient::new(peer_limits())?)),
+            false => server,
+        };
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
+        let address = args.address.clone().or(serving.address);
         let listen = args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self {
             server,
             listen,
+            address,
             admin: serving.admin.unwrap_or_else(|| ADMIN.to_owned()),
             descriptor_limit,
             redactor,
@@ -156,11 +168,34 @@ impl ConfiguredServer {
         })
     }
 
+    /// Registers where other servers of the same database reach this one, which listens here. An address of all
+    /// interfaces is none that others reach: then it has to be said.
+    pub(crate) async fn register_address(&self, listens: SocketAddr) -> Result<()> {
+        let bound = (!listens.ip().is_unspecified()).then(|| format!("http://{listens}"));
+        match self.address.clone().or(bound) {
+            Some(address) => self.store.set_address(address).await,
+            None => Ok(()),
+        }
+    }
+
     /// Closes the database, after the server has ended.
     pub(crate) async fn close_database(self) {
         let Self { server, store, .. } = self;
         drop(server);
         store.close().await;
+    }
+}
+
+/// The limits of requests to other servers of the same database: an answer may take as long as a turn, and a stream is never
+/// silent for long.
+fn peer_limits() -> HttpLimits {
+    let (connect, head) = (Duration::from_secs(2), Duration::from_hours(24));
+    HttpLimits {
+        connect,
+        head,
+        idle: Duration::from_mins(10),
+        body_bytes: u64::MAX,
+        ..HttpLimits::standard()
     }
 }
 

@@ -18,6 +18,9 @@ use crate::spot::LocatedValue;
 pub struct ServingSettings {
     /// Where to listen: a host and a port.
     pub listen: Option<String>,
+    /// Where other servers of the same database reach this one, if not at the address where it listens: a scheme and a
+    /// host.
+    pub address: Option<String>,
     /// The address of the additional listener for health, keys and the audit: a host and a port; otherwise a free port
     /// of this machine.
     pub admin: Option<String>,
@@ -117,6 +120,7 @@ fn read_server_section(
 ) -> Option<LocatedValue<String>> {
     let listen = read_socket_address(&mut section, "listen");
     serving.listen = listen.as_ref().map(|listen| listen.value.clone());
+    serving.address = read_server_url(&mut section);
     serving.admin = read_socket_address(&mut section, "admin").map(|address| address.value);
     serving.metrics = read_socket_address(&mut section, "metrics").map(|address| address.value);
     for origin in section.read_text_list("origins").unwrap_or_default() {
@@ -257,6 +261,16 @@ fn read_socket_address(section: &mut TableReader<'_>, key: &'static str) -> Opti
     }
     let what = format!("`{}` must be a host and a port as in \"127.0.0.1:8787\"", section.qualified_key(key));
     section.mistakes().add_mistake(text.at, MistakeKind::Value, what);
+    None
+}
+
+/// Reads the address at which other servers reach this one.
+fn read_server_url(section: &mut TableReader<'_>) -> Option<String> {
+    let address = section.read_text("address")?;
+    let Err(why) = check_origin(&address.value) else { return Some(address.value) };
+    let what = format!("`{}` {why}", section.qualified_key("address"));
+    let hint = "write it as other servers reach this one: \"https://10.0.0.5:8787\"".to_owned();
+    section.mistakes().add_with_hint(address.at, MistakeKind::Value, what, hint);
     None
 }
 

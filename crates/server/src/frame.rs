@@ -21,6 +21,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
+use crate::forward;
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -227,7 +228,11 @@ pub(crate) async fn handle_request(
     let answer = match admitted {
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
-            match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+            let peers = frame.shared.peers.as_ref();
+            match AssertUnwindSafe(forward::run_or_forward(peers, request, (next, &noted.asked.request_id)))
+                .catch_unwind()
+                .await
+            {
                 Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {
                         let allow = answer.headers().get(ALLOW).cloned();

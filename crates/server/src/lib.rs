@@ -24,6 +24,7 @@ mod docs;
 mod door;
 mod error;
 mod fold;
+mod forward;
 mod frame;
 mod named_wait;
 mod patient;
@@ -60,6 +61,7 @@ mod ui_stream;
 
 pub use caller::{Caller, Scope, parse_tenant_name};
 pub use error::{Error, Result};
+pub use forward::{note_session_owners, spawn_for_requests};
 pub use keys::{AccessPolicy, Keyring, NewKey, RevocationLog, TokenPolicy, erase_tenant, tenants_with_keys};
 pub use narration::{NarrationLimits, NarrationLog};
 pub use notify::Webhook;

@@ -49,6 +49,8 @@ pub(crate) struct ServerState {
     pub(crate) is_store_shared: bool,
     /// Fetches from addresses that callers name; without it, nothing is fetched.
     pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// Reaches the other servers of the same database; without it, no request is sent on.
+    pub(crate) peers: Option<Arc<dyn Transport>>,
     /// The states that devices report while their requests are answered.
     pub(crate) environments: Arc<Environments>,
     /// The narration of the sessions.

@@ -67,9 +67,9 @@ impl PostgresStoreInner {
         let sql = "INSERT INTO singletree.node (incarnation, name, address, schema_version, alive_until) \
             VALUES (nextval('singletree.fence'), $1, $2, 1, now() + $3 * interval '1 millisecond') \
             RETURNING incarnation";
-        let lease = self.lease_millis();
+        let (lease, address) = (self.lease_millis(), self.lock_address().clone());
         let parameters =
-            [bind(&self.name, Type::TEXT), bind(&self.address, Type::TEXT), bind(&lease, Type::FLOAT8)];
+            [bind(&self.name, Type::TEXT), bind(&address, Type::TEXT), bind(&lease, Type::FLOAT8)];
         let sent = self.env.monotonic.elapsed_since_origin();
         let rows = self.database.run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
@@ -80,6 +80,16 @@ impl PostgresStoreInner {
         drop(self.database.run_statement(old, &[], DOING).await);
         drop(self.database.run_statement("SELECT singletree.forget_leases()", &[], DOING).await);
         Ok(())
+    }
+
+    /// Writes the address of this process into its row.
+    pub(crate) async fn write_address(&self) -> Result<()> {
+        const DOING: &str = "register its address";
+        let (owner, address) = (self.owner(), self.lock_address().clone());
+        let sql = "UPDATE singletree.node SET address = $2 WHERE incarnation = $1";
+        let parameters = [bind(&owner, Type::INT8), bind(&address, Type::TEXT)];
+        let written = self.database.run_statement(sql, &parameters, DOING).await;
+        written.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 
     fn lease_millis(&self) -> f64 {

@@ -35,7 +35,8 @@ pub(crate) struct PostgresStoreInner {
     pub(crate) env: Env,
     pub(crate) log_epoch: String,
     pub(crate) name: String,
-    pub(crate) address: Option<String>,
+    /// Where other processes reach this one. The lock is held for a moment.
+    address: Mutex<Option<String>>,
     pub(crate) lease: Duration,
     /// The number of this handle among the owners. It changes when its lease had ended.
     owner: AtomicI64,
@@ -63,7 +64,7 @@ impl PostgresStore {
             env,
             log_epoch,
             name: node,
-            address,
+            address: Mutex::new(address),
             lease,
             owner: AtomicI64::new(0),
             held: Mutex::default(),
@@ -87,7 +88,7 @@ impl PostgresStore {
             env,
             log_epoch,
             name: node,
-            address,
+            address: Mutex::new(address),
             lease,
             owner: AtomicI64::new(0),
             held: Mutex::default(),
@@ -116,6 +117,19 @@ impl PostgresStore {
             Ok(())
         });
         closing.map(drop)
+    }
+
+    /// Sets the address at which other processes reach this one, for a process that learns it after it has opened its
+    /// store ([`PostgresOptions::address`]).
+    ///
+    /// # Errors
+    /// `store_unavailable`, `store_closed`. The address is registered at the latest when the lease is taken anew.
+    ///
+    /// # Cancellation
+    /// A dropped call has set the address or has not.
+    pub async fn set_address(&self, address: impl Into<String>) -> Result<()> {
+        *self.inner.lock_address() = Some(address.into());
+        self.inner.write_address().await
     }
 
     /// Returns the sessions of this store as the sessions specification sees them: whole records.
@@ -147,6 +161,10 @@ impl PostgresStoreInner {
 
     pub(crate) fn lock_renewed(&self) -> MutexGuard<'_, Duration> {
         self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_address(&self) -> MutexGuard<'_, Option<String>> {
+        self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lock_held(&self) -> MutexGuard<'_, HeldSessions> {

@@ -13,6 +13,9 @@ pub(crate) struct Serve {
     /// Where to listen; by default as the file says, else 127.0.0.1:8787. Port 0 is a free one.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
+    /// Where other servers of the same database reach this one; by default as the file says, else where it listens.
+    #[arg(long, value_name = "URL")]
+    pub(crate) address: Option<String>,
     /// Ask everybody for a key; where others than this machine reach the server, it is a must.
     #[arg(long)]
     pub(crate) auth: bool,

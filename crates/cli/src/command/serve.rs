@@ -107,6 +107,7 @@ async fn serve_until_signal(
     let listeners = handover.ports.open_listeners(served).await?;
     let at = listeners.main.local_addr().map_err(|source| Error::Input { source })?;
     let admin = listeners.admin.local_addr().map_err(|source| Error::Input { source })?;
+    served.register_address(at).await?;
     let sign = OperatorFile::write_beside_database(place, (at, admin), &served.server.operator_key())?;
     if is_first {
         print_start_banner(served, place, at)?;

@@ -28,6 +28,19 @@ fn say(server: &Serving, text: &str) -> Value {
     server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": text }))
 }
 
+/// Sends a message, and returns the lines of the stream of its turn.
+fn stream_message(server: &Serving, text: &str) -> impl Iterator<Item = String> + use<> {
+    let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+    let body = json!({ "content": text }).to_string();
+    let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
+    let head = "POST /v1/sessions/s/messages HTTP/1.1";
+    let request = format!(
+        "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    (&stream).write_all(request.as_bytes()).unwrap();
+    BufReader::new(stream).lines().map(Result::unwrap)
+}
+
 #[test]
 fn a_conversation_in_postgresql_is_whole_after_a_kill() {
     let Some(postgres) = PostgresServer::start("a_conversation_in_postgresql_is_whole_after_a_kill") else {
@@ -73,31 +86,55 @@ fn a_turn_of_a_killed_server_is_finished_once_by_the_other_one() {
     let Some(postgres) = PostgresServer::start(test) else { return };
     let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("two"));
     let (one, two) = (serve_slow_agent(&home, &url), serve_slow_agent(&other, &url));
-    let stream = TcpStream::connect(one.url.trim_start_matches("http://")).unwrap();
-    let body = json!({ "content": "Hello." }).to_string();
-    let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
-    let head = "POST /v1/sessions/s/messages HTTP/1.1";
-    let request = format!(
-        "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
-    (&stream).write_all(request.as_bytes()).unwrap();
-    let mut told = BufReader::new(stream).lines();
-    assert!(told.any(|line| line.unwrap().contains("delta")), "the turn runs");
-    // The session is the first server's: the other one refuses to change it, and can read it.
+    let mut told = stream_message(&one, "Hello.");
+    assert!(told.any(|line| line.contains("delta")), "the turn runs");
+    // The session is the first server's.
     let (code, listed) = home.json(&["nodes", "--store", &url]);
     let nodes = listed["nodes"].as_array().unwrap_or_else(|| panic!("{listed}"));
     let held: Vec<_> = nodes.iter().map(|node| (&node["alive"], &node["sessions"])).collect();
     assert_eq!((code, held), (0, vec![(&json!(true), &json!(1)), (&json!(true), &json!(0))]), "{listed}");
+    one.stop();
+    // Until its lease has ended, nobody else may have it.
     let refused = say(&two, "Me too.");
     assert_eq!(refused["error"]["category"], "session_moving", "{refused}");
     assert!(refused["error"]["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{refused}");
-    one.stop();
     let has_reply = || read_texts(&two, "s").iter().any(|(role, _)| role == "assistant");
     assert!((0..REFUSALS_MAX).any(|_| has_reply()), "{:?}", read_texts(&two, "s"));
     let expected = [("user", "Hello.".to_owned()), ("assistant", REPLY.repeat(20))];
     assert_eq!(read_texts(&two, "s"), expected.map(|(role, text)| (role.to_owned(), text)));
     assert_eq!(say(&two, "And now?")["status"], "completed");
     assert_eq!(read_texts(&two, "s").len(), 4);
+}
+
+// A client need not know which of two servers has its conversation.
+#[test]
+fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
+    let test = "a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("forward"));
+    let (one, two) = (serve_slow_agent(&home, &url), Serving::start(&other, &["--store", &url]));
+    assert_eq!(say(&one, "Hello.")["status"], "completed");
+    let answered = say(&two, "And you?");
+    assert_eq!(answered["status"], "completed", "{answered}");
+    // The agent of the owner has answered, and the other server has not become the owner.
+    let expected = ["Hello.", &REPLY.repeat(20), "And you?", &REPLY.repeat(20)];
+    for server in [&one, &two] {
+        let texts: Vec<String> = read_texts(server, "s").into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, expected);
+    }
+    let (code, listed) = home.json(&["nodes", "--store", &url]);
+    let held = listed["nodes"].as_array().unwrap().iter().map(|node| node["sessions"].as_u64().unwrap());
+    assert_eq!((code, held.sum::<u64>()), (0, 1), "{listed}");
+    let addresses: Vec<_> =
+        listed["nodes"].as_array().unwrap().iter().filter_map(|node| node["address"].as_str()).collect();
+    assert!(addresses.contains(&one.url.as_str()) && addresses.contains(&two.url.as_str()), "{listed}");
+    // A stream through the other server has the pieces of the answer as they come.
+    let streamed: Vec<String> =
+        stream_message(&two, "Once more.").take_while(|line| !line.contains("turn.completed")).collect();
+    let deltas = streamed.iter().filter(|line| line.contains("delta")).count();
+    assert!(deltas > 10, "{streamed:?}");
+    one.stop();
+    two.stop();
 }
 
 #[test]

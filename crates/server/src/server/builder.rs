@@ -43,6 +43,7 @@ pub struct ServerBuilder {
     access: AccessPolicy,
     telemetry: Telemetry,
     fetch: Option<Arc<dyn Transport>>,
+    peers: Option<Arc<dyn Transport>>,
     is_store_shared: bool,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
@@ -70,6 +71,7 @@ impl ServerBuilder {
             access: AccessPolicy::default(),
             telemetry: Telemetry::without_log(),
             fetch: None,
+            peers: None,
             is_store_shared: false,
             environments: Arc::default(),
             webhooks: Vec::new(),
@@ -177,6 +179,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the client with which requests for a session that another server of the same database owns are sent on to that
+    /// server, at the address under which it is registered as an owner. The credentials of the caller go with them. The chat
+    /// needs a store that notes the owners ([`note_session_owners`](crate::note_session_owners)). Without a client, such
+    /// requests are refused with `session_moving`. A request is kept in memory for that, up to 2 MiB of body.
+    #[must_use]
+    pub fn peer_transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.peers = Some(transport);
+        self
+    }
+
     /// Sets the client that fetches addresses that callers name, such as pictures. It must call public addresses only.
     /// Without one nothing is fetched.
     #[must_use]
@@ -281,6 +293,7 @@ impl ServerBuilder {
             store_health: StoreHealth::default(),
             system: self.system,
             fetch: self.fetch,
+            peers: self.peers,
             is_store_shared: self.is_store_shared,
             environments: self.environments,
             endpoints,

@@ -1,0 +1,202 @@
+//! Requests for a session that another server owns: they are sent on to that server, and its answer is passed on as it
+//! arrives.
+//!
+//! A request is tried here first. Where it comes to a session whose owner lives and can be reached, nothing has happened to
+//! the session yet; the same request is sent to the owner, with the credentials of its caller, which the owner checks
+//! itself. A request that was sent on is never sent on again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, ORIGIN, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::StreamExt;
+use futures_util::stream::once;
+use singletree_durable::{
+    AcquiredSession, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result,
+    SessionKey,
+};
+use singletree_env::Spawner;
+use singletree_http::{HttpRequest, Method, Transport};
+
+use crate::request_id;
+
+/// Marks a request that another server has sent on.
+const FORWARDED: &str = "singletree-forwarded";
+
+/// The most bytes of a body that are kept for sending it on. A larger one, such as that of a blob, stays here.
+const KEPT_BYTES: usize = 2 << 20;
+
+/// Headers that are of one connection, or that this server has answered for.
+const OF_ONE_CONNECTION: [HeaderName; 10] = [
+    ACCEPT_ENCODING,
+    CONNECTION,
+    CONTENT_LENGTH,
+    EXPECT,
+    HOST,
+    ORIGIN,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// The address of the owner of a session that a request has come to.
+type OwnerFound = Arc<Mutex<Option<String>>>;
+
+tokio::task_local! {
+    static OWNER_FOUND: OwnerFound;
+}
+
+fn lock_owner(found: &OwnerFound) -> MutexGuard<'_, Option<String>> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes the owners of sessions that requests come to, for [`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport): give the returned store to
+/// the chat. A store of one process has no other owners.
+pub fn note_session_owners<S: Journal + JournalMaintenance>(
+    store: S,
+) -> impl Journal + JournalMaintenance + use<S> {
+    OwnerNotingStore(store)
+}
+
+#[derive(Debug)]
+struct OwnerNotingStore<S>(S);
+
+impl<S: Journal + JournalMaintenance> JournalLayer for OwnerNotingStore<S> {
+    type Journal = S;
+
+    fn inner_journal(&self) -> &S {
+        &self.0
+    }
+
+    fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        Box::pin(async move {
+            let acquired = self.0.acquire(key).await;
+            if let Err(Error::HeldElsewhere { address: Some(address), .. }) = &acquired {
+                // Work that belongs to no request has nobody to tell it to.
+                OWNER_FOUND.try_with(|found| *lock_owner(found) = Some(address.clone())).unwrap_or_default();
+            }
+            acquired
+        })
+    }
+}
+
+impl<S: Journal + JournalMaintenance> MaintenanceLayer for OwnerNotingStore<S> {
+    type Maintenance = S;
+
+    fn inner_maintenance(&self) -> &S {
+        &self.0
+    }
+}
+
+/// Makes tasks that are started for a request belong to it, so that the owners that they come to are noted: give the
+/// returned spawner to the chat.
+#[must_use]
+pub fn spawn_for_requests(spawner: Arc<dyn Spawner>) -> Arc<dyn Spawner> {
+    Arc::new(RequestSpawner(spawner))
+}
+
+#[derive(Debug)]
+struct RequestSpawner(Arc<dyn Spawner>);
+
+impl Spawner for RequestSpawner {
+    fn spawn_task(&self, task: singletree_env::BoxFuture<'static, ()>) {
+        let task = match OWNER_FOUND.try_with(Arc::clone) {
+            Ok(found) => Box::pin(OWNER_FOUND.scope(found, task)),
+            Err(_) => task,
+        };
+        self.0.spawn_task(task);
+    }
+}
+
+/// Runs a request; one for a session of another server is sent there, where that is possible.
+pub(crate) async fn run_or_forward(
+    peers: Option<&Arc<dyn Transport>>,
+    request: Request,
+    (next, request_id): (Next, &str),
+) -> Response {
+    let Some(peers) = peers.filter(|_| !request.headers().contains_key(FORWARDED)) else {
+        return next.run(request).await;
+    };
+    let (request, kept) = keep_request(request).await;
+    let Some(kept) = kept else { return next.run(request).await };
+    let found = OwnerFound::default();
+    let answer = OWNER_FOUND.scope(found.clone(), next.run(request)).await;
+    let owner = lock_owner(&found).take();
+    let Some(owner) = owner else { return answer };
+    // An owner that cannot be reached may be dying: the answer from here says when to try again.
+    send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await.unwrap_or(answer)
+}
+
+/// Keeps a copy of a request, unless its body is too large or breaks off.
+async fn keep_request(request: Request) -> (Request, Option<HttpRequest>) {
+    let (parts, body) = request.into_parts();
+    let (mut kept, mut pieces) = (Vec::new(), body.into_data_stream());
+    while let Some(piece) = pieces.next().await {
+        match piece {
+            Ok(piece) if kept.len() + piece.len() <= KEPT_BYTES => kept.extend_from_slice(&piece),
+            piece => {
+                let read = once(async move { Ok(Bytes::from(kept)) });
+                let body = Body::from_stream(read.chain(once(async move { piece })).chain(pieces));
+                return (Request::from_parts(parts, body), None);
+            }
+        }
+    }
+    let kept = Bytes::from(kept);
+    let copy = copy_head(&parts, kept.clone());
+    (Request::from_parts(parts, Body::from(kept)), copy)
+}
+
+/// Copies a request; none of a method that no route of a session has.
+fn copy_head(parts: &Parts, body: Bytes) -> Option<HttpRequest> {
+    let method = match parts.method.as_str() {
+        "GET" => Method::Get,
+        "POST" => Method::Post,
+        "PUT" => Method::Put,
+        "DELETE" => Method::Delete,
+        _ => return None,
+    };
+    let is_passed = |name: &HeaderName| {
+        !OF_ONE_CONNECTION.contains(name)
+            && name.as_str() != request_id::HEADER
+            && !["proxy-", "sec-"].iter().any(|prefix| name.as_str().starts_with(prefix))
+    };
+    let headers = parts.headers.iter().filter(|(name, _)| is_passed(name));
+    let headers =
+        headers.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())));
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    Some(HttpRequest { method, url: path.to_owned(), headers: headers.collect(), body })
+}
+
+async fn send_to_owner(
+    peers: &dyn Transport,
+    owner: &str,
+    (mut kept, request_id): (HttpRequest, &str),
+) -> Option<Response> {
+    kept.url.insert_str(0, owner.trim_end_matches('/'));
+    kept.headers.push((FORWARDED.to_owned(), "1".to_owned()));
+    kept.headers.push((request_id::HEADER.to_owned(), request_id.to_owned()));
+    let answer = peers.send(kept).await.ok()?;
+    let mut response = Response::new(Body::from_stream(answer.body));
+    *response.status_mut() = StatusCode::from_u16(answer.status).ok()?;
+    for (name, value) in answer.headers {
+        let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) else {
+            continue;
+        };
+        if name == CONTENT_LENGTH || !OF_ONE_CONNECTION.contains(&name) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests;
