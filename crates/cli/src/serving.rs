@@ -128,9 +128,7 @@ impl ConfiguredServer {
             .watcher(telemetry.turn_watcher());
         let chat = narrate_chat(chat, &narration, &serving);
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
-        let env = Env::from_system();
-        let env = Env { spawner: spawn_for_requests(env.spawner.clone()), ..env };
-        let chat = chat.env(env).open(note_session_owners(telemetry.measure_store(documents.clone())))?;
+        let chat = open_chat(chat, &telemetry, documents.clone())?;
         let server = Server::builder(chat.clone(), documents)
             .campaigns(campaigns.with_chat(chat))
             .listed_agents(listed)
@@ -146,17 +144,12 @@ impl ConfiguredServer {
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
-        let server = match store.is_shared() {
-            true => server.peer_transport(Arc::new(HttpClient::new(peer_limits())?)),
-            false => server,
-        };
+        let server = if store.is_shared() { reach_peers(server)? } else { server };
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
-        let address = args.address.clone().or(serving.address);
-        let listen = args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self {
             server,
-            listen,
-            address,
+            listen: args.listen.clone().or(serving.listen).unwrap_or_else(|| LISTEN.to_owned()),
+            address: args.address.clone().or(serving.address),
             admin: serving.admin.unwrap_or_else(|| ADMIN.to_owned()),
             descriptor_limit,
             redactor,
@@ -186,17 +179,19 @@ impl ConfiguredServer {
     }
 }
 
-/// The limits of requests to other servers of the same database: an answer may take as long as a turn, and a stream is never
-/// silent for long.
-fn peer_limits() -> HttpLimits {
+/// Opens a chat whose commits are measured, and which tells each request the owner of a session that is not its own.
+fn open_chat(chat: ChatBuilder, telemetry: &Telemetry, store: Arc<ConversationStore>) -> Result<Chat> {
+    let env = Env::from_system();
+    let chat = chat.env(Env { spawner: spawn_for_requests(env.spawner.clone()), ..env });
+    Ok(chat.open(note_session_owners(telemetry.measure_store(store)))?)
+}
+
+/// Lets a server send requests to the other servers of its database. An answer may take as long as a turn, and a stream is
+/// never silent for long.
+fn reach_peers(server: ServerBuilder) -> Result<ServerBuilder> {
     let (connect, head) = (Duration::from_secs(2), Duration::from_hours(24));
-    HttpLimits {
-        connect,
-        head,
-        idle: Duration::from_mins(10),
-        body_bytes: u64::MAX,
-        ..HttpLimits::standard()
-    }
+    let limits = HttpLimits { connect, head, idle: Duration::from_mins(10), ..HttpLimits::standard() };
+    Ok(server.peer_transport(Arc::new(HttpClient::new(HttpLimits { body_bytes: u64::MAX, ..limits })?)))
 }
 
 fn build_redact_function(redactor: &Redactor) -> Redact {

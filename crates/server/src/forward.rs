@@ -16,7 +16,7 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
 use singletree_durable::{
@@ -26,10 +26,13 @@ use singletree_durable::{
 use singletree_env::Spawner;
 use singletree_http::{HttpRequest, Method, Transport};
 
+use crate::problem::RequestProblem;
 use crate::request_id;
 
 /// Marks a request that another server has sent on.
 const FORWARDED: &str = "singletree-forwarded";
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The most bytes of a body that are kept for sending it on. A larger one, such as that of a blob, stays here.
 const KEPT_BYTES: usize = 2 << 20;
@@ -132,8 +135,22 @@ pub(crate) async fn run_or_forward(
     let answer = OWNER_FOUND.scope(found.clone(), next.run(request)).await;
     let owner = lock_owner(&found).take();
     let Some(owner) = owner else { return answer };
-    // An owner that cannot be reached may be dying: the answer from here says when to try again.
-    send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await.unwrap_or(answer)
+    let repeats_safely =
+        kept.method != Method::Post || kept.headers.iter().any(|(name, _)| name == IDEMPOTENCY_KEY);
+    match send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await {
+        Ok(forwarded) => forwarded,
+        // The owner may have died: the answer from here says when to try again.
+        Err(singletree_http::Error::Unreachable { .. }) => answer,
+        Err(_) if repeats_safely => answer,
+        Err(_) => broken_off_problem().into_response(),
+    }
+}
+
+/// The problem of a message that may have reached its owner, or not.
+fn broken_off_problem() -> RequestProblem {
+    let why = "the server that owns the session broke off: it may have accepted this";
+    RequestProblem::from_chat_category("chat_accept_unknown", why)
+        .with_hint("look whether it stands in the session before you send it again; with an Idempotency-Key it may be sent again at once")
 }
 
 /// Keeps a copy of a request, unless its body is too large or breaks off.
@@ -180,13 +197,13 @@ async fn send_to_owner(
     peers: &dyn Transport,
     owner: &str,
     (mut kept, request_id): (HttpRequest, &str),
-) -> Option<Response> {
+) -> singletree_http::Result<Response> {
     kept.url.insert_str(0, owner.trim_end_matches('/'));
     kept.headers.push((FORWARDED.to_owned(), "1".to_owned()));
     kept.headers.push((request_id::HEADER.to_owned(), request_id.to_owned()));
-    let answer = peers.send(kept).await.ok()?;
+    let answer = peers.send(kept).await?;
     let mut response = Response::new(Body::from_stream(answer.body));
-    *response.status_mut() = StatusCode::from_u16(answer.status).ok()?;
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for (name, value) in answer.headers {
         let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) else {
             continue;
@@ -195,7 +212,7 @@ async fn send_to_owner(
             response.headers_mut().append(name, value);
         }
     }
-    Some(response)
+    Ok(response)
 }
 
 #[cfg(test)]

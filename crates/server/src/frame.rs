@@ -21,7 +21,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
-use crate::forward;
+use crate::forward::run_or_forward;
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -228,11 +228,8 @@ pub(crate) async fn handle_request(
     let answer = match admitted {
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
-            let peers = frame.shared.peers.as_ref();
-            match AssertUnwindSafe(forward::run_or_forward(peers, request, (next, &noted.asked.request_id)))
-                .catch_unwind()
-                .await
-            {
+            let (peers, id) = (frame.shared.peers.as_ref(), &noted.asked.request_id);
+            match AssertUnwindSafe(run_or_forward(peers, request, (next, id))).catch_unwind().await {
                 Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {
                         let allow = answer.headers().get(ALLOW).cloned();
@@ -248,9 +245,7 @@ pub(crate) async fn handle_request(
                 },
                 Err(payload) => {
                     panicked = Some(panic_message(payload.as_ref()));
-                    let hint = format!("the server's log says more, under the id {}", noted.asked.request_id);
-                    let kind = RequestProblemKind::Failed;
-                    Err((RequestProblem::from_kind(kind, kind.default_message()).with_hint(hint), None))
+                    Err((panic_problem(id), None))
                 }
             }
         }
@@ -313,6 +308,12 @@ fn set_default_headers(headers: &mut HeaderMap, id: &str, negotiates: bool) {
     for (name, value) in usual {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
+}
+
+fn panic_problem(request_id: &str) -> RequestProblem {
+    let hint = format!("the server's log says more, under the id {request_id}");
+    let kind = RequestProblemKind::Failed;
+    RequestProblem::from_kind(kind, kind.default_message()).with_hint(hint)
 }
 
 /// Returns the message of a panic.

@@ -155,6 +155,14 @@ impl RequestProblem {
         self.reply.as_deref().unwrap_or(&self.message)
     }
 
+    /// Makes a problem of a category of the harness.
+    pub(crate) fn from_chat_category(category: &str, message: impl Into<String>) -> Self {
+        let bucket = singletree_harness::BucketTable::default()
+            .look_up_category(category, singletree_harness::HarnessSurface::Chat)
+            .bucket;
+        Self::new(category_status(category, bucket), category, bucket, message)
+    }
+
     /// Makes a problem of an error of the harness.
     pub(crate) fn from_chat_error(error: &singletree_harness::Error) -> Self {
         match error {
@@ -162,10 +170,6 @@ impl RequestProblem {
             singletree_harness::Error::Refused(errored) => return Self::from_errored_turn(errored),
             _ => {}
         }
-        let category = error.category();
-        let bucket = singletree_harness::BucketTable::default()
-            .look_up_category(category, singletree_harness::HarnessSurface::Chat)
-            .bucket;
         let names = match error {
             singletree_harness::Error::EventsExpired { oldest } => Some(Box::new(ConversationIds {
                 oldest_event: Some(oldest.clone()),
@@ -173,7 +177,7 @@ impl RequestProblem {
             })),
             _ => None,
         };
-        Self { names, ..Self::new(category_status(category, bucket), category, bucket, error.to_string()) }
+        Self { names, ..Self::from_chat_category(error.category(), error.to_string()) }
     }
 }
 

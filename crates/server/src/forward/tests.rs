@@ -1,3 +1,5 @@
+//! Tests of sending requests on, with another server that is played.
+
 use axum::Router;
 use axum::body::to_bytes;
 use axum::http::{Method as HttpMethod, StatusCode};
@@ -40,7 +42,14 @@ impl MaintenanceLayer for AwayStore {
 #[derive(Debug)]
 struct Owner {
     asked: Mutex<Vec<HttpRequest>>,
-    is_away: bool,
+    fails: Option<Failure>,
+}
+
+/// How the other server fails.
+#[derive(Debug, Clone, Copy)]
+enum Failure {
+    Unreachable,
+    Broken,
 }
 
 impl Transport for Owner {
@@ -48,9 +57,13 @@ impl Transport for Owner {
         let body = request.body.clone();
         self.asked.lock().unwrap().push(request);
         Box::pin(async move {
-            if self.is_away {
-                let source = "connection refused".into();
-                return Err(singletree_http::Error::Unreachable { host: "owner".to_owned(), source });
+            let (host, source) = ("owner".to_owned(), "connection reset".into());
+            match self.fails {
+                Some(Failure::Unreachable) => {
+                    return Err(singletree_http::Error::Unreachable { host, source });
+                }
+                Some(Failure::Broken) => return Err(singletree_http::Error::Broken { host, source }),
+                None => {}
             }
             let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
             let headers = vec![header("content-type", "text/event-stream"), header("connection", "close")];
@@ -116,14 +129,14 @@ async fn ask(owner: &Arc<Owner>, path: &str, body: &str, headers: &[(&str, &str)
     }
 }
 
-fn owner(is_away: bool) -> Arc<Owner> {
-    Arc::new(Owner { asked: Mutex::default(), is_away })
+fn owner(fails: Option<Failure>) -> Arc<Owner> {
+    Arc::new(Owner { asked: Mutex::default(), fails })
 }
 
 #[tokio::test]
 async fn a_request_for_a_session_of_another_server_is_answered_by_it() {
     for path in ["/away?x=1", "/away/task"] {
-        let owner = owner(false);
+        let owner = owner(None);
         let sent = [
             ("authorization", "Bearer key"),
             ("host", "edge"),
@@ -153,7 +166,7 @@ async fn a_request_for_a_session_of_another_server_is_answered_by_it() {
 
 #[tokio::test]
 async fn what_is_not_another_servers_is_answered_here() {
-    let owner = owner(false);
+    let owner = owner(None);
     let told = ask(&owner, "/here", "what is said", &[]).await;
     assert_eq!((told.status, told.text.as_str()), (200, "here: 12 bytes"));
     // One hop, whatever the other server thinks.
@@ -168,8 +181,18 @@ async fn what_is_not_another_servers_is_answered_here() {
 
 #[tokio::test]
 async fn where_the_owner_cannot_be_reached_the_refusal_from_here_is_told() {
-    let owner = owner(true);
+    let owner = owner(Some(Failure::Unreachable));
     let told = ask(&owner, "/away", "what is said", &[]).await;
     assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"));
     assert_eq!(owner.asked.lock().unwrap().len(), 1);
+}
+
+// INV-2: the refusal from here would say that it may be sent again.
+#[tokio::test]
+async fn a_message_that_its_owner_may_have_accepted_is_not_told_as_refused() {
+    let owner = owner(Some(Failure::Broken));
+    let told = ask(&owner, "/away", "what is said", &[]).await;
+    assert_eq!((told.status, told.text.as_str()), (503, ""), "the problem is rendered by the request layer");
+    let keyed = ask(&owner, "/away", "what is said", &[("idempotency-key", "k")]).await;
+    assert_eq!((keyed.status, keyed.text.as_str()), (409, "here: 12 bytes"));
 }
