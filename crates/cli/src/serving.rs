@@ -110,8 +110,7 @@ impl ConfiguredServer {
             ..
         } = cast;
         let asks = args.auth || serving.key_required;
-        let mut bounds = resolve_server_limits(&serving);
-        bounds.connections = limit_connections(bounds.connections, descriptor_limit);
+        let bounds = resolve_server_limits(&serving, descriptor_limit);
         let (documents, clean) = (Arc::new(store.clone()), build_redact_function(&redactor));
         let narration = build_narration_log(args.narration, &serving, &redactor)?;
         let campaigns = begin_controller(documents.clone(), resources, campaigns).redacting(clean.clone());
@@ -345,13 +344,13 @@ pub(crate) fn size_or_default(bytes: Option<u64>, usual: usize) -> usize {
     bytes.map_or(usual, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn resolve_server_limits(serving: &ServingSettings) -> ServerLimits {
+fn resolve_server_limits(serving: &ServingSettings, descriptors: Option<u64>) -> ServerLimits {
     let usual = ServerLimits::default();
     let time = |said: Option<Duration>, usual: Duration| said.unwrap_or(usual);
     ServerLimits {
         body_bytes: size_or_default(serving.body_bytes, usual.body_bytes),
         header_bytes: size_or_default(serving.header_bytes, usual.header_bytes),
-        connections: size_or_default(serving.connections, usual.connections),
+        connections: limit_connections(size_or_default(serving.connections, usual.connections), descriptors),
         request_time: time(serving.request_time, usual.request_time),
         write_time: time(serving.write_time, usual.write_time),
         heartbeat: time(serving.heartbeat, usual.heartbeat),
