@@ -137,6 +137,33 @@ fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
     two.stop();
 }
 
+// The owner of a session checks the key of a request that was sent on, and a key that is taken back counts nowhere.
+#[test]
+fn a_key_is_good_at_two_servers_until_one_of_them_takes_it_back() {
+    let test = "a_key_is_good_at_two_servers_until_one_of_them_takes_it_back";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("keys"));
+    let start = |home| Serving::start(home, &["--auth", "--store", &url]);
+    let (one, two) = (start(&home), start(&other));
+    let (code, made) = home.json(&["keys", "create", "--name", "shared", "--store", &url]);
+    assert_eq!(code, 0, "{made}");
+    let key = made["secret"].as_str().unwrap_or_else(|| panic!("{made}"));
+    let say = |server: &Serving, key: &str| {
+        server.ask_with_key(key, "/v1/sessions/s/messages", &json!({ "content": "what time is it?" }))
+    };
+    for server in [&one, &two] {
+        let answered = say(server, key);
+        assert_eq!(answered["status"], "completed", "{answered}");
+        let refused = say(server, "another");
+        assert_eq!(refused["error"]["category"], "server_unauthorized", "{refused}");
+    }
+    assert_eq!(home.run(&["keys", "revoke", made["key"]["id"].as_str().unwrap(), "--store", &url]).code, 0);
+    let is_refused = |server: &Serving| say(server, key)["error"]["category"] == "server_key_revoked";
+    for server in [&two, &one] {
+        assert!((0..REFUSALS_MAX).any(|_| is_refused(server)), "{}", say(server, key));
+    }
+}
+
 #[test]
 fn a_command_beside_a_server_over_postgresql_goes_through_it() {
     let Some(postgres) = PostgresServer::start("a_command_beside_a_server_over_postgresql_goes_through_it")

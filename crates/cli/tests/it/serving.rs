@@ -51,6 +51,11 @@ impl Serving {
         ask_with(&self.url, "POST", path, (&format!("x-subject: {subject}\r\n"), body))
     }
 
+    /// As [`ask`](Self::ask), with a key.
+    pub(crate) fn ask_with_key(&self, key: &str, path: &str, body: &Value) -> Value {
+        ask_with(&self.url, "POST", path, (&format!("authorization: Bearer {key}\r\n"), body))
+    }
+
     pub(crate) fn stop(mut self) {
         if let Some(child) = self.child.take() {
             kill(child);

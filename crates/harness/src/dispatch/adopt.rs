@@ -217,23 +217,29 @@ impl ChatInner {
     }
 
     async fn leave_turns_of_session(&self, loaded: Arc<LoadedSession>) {
-        // A message on its way to the store is a turn of this process as soon as it lands.
         let arriving = loaded.lock_state().uncommitted_messages();
+        self.clear_turn_owners(&loaded).await;
+        // A message on its way to the store is a turn of this process as soon as it lands, which may be known late.
         for handle in arriving {
-            handle.wait_for_acceptance().await;
+            if handle.wait_for_acceptance().await {
+                self.clear_turn_owners(&loaded).await;
+            }
         }
+    }
+
+    async fn clear_turn_owners(&self, loaded: &Arc<LoadedSession>) {
         let open = self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await;
         let mut open = open.unwrap_or_default();
         apply::take_over::order_open_turns(&mut open);
         let Some(fence) = loaded.lock_state().held_fence() else { return };
         for row in open.into_iter().take(2).filter(|row| row.fence == fence) {
-            let left = self.commit_decision(&loaded, |_, writing| {
+            let left = self.commit_decision(loaded, |_, writing| {
                 apply::take_over::clear_turn_owner(writing, row);
                 Ok::<_, Error>(())
             });
             if let Ok(((), commit)) = left {
                 // The turn may have ended just now.
-                drop(self.await_commit(&loaded, commit).await);
+                drop(self.await_commit(loaded, commit).await);
             }
         }
     }
