@@ -30,10 +30,14 @@ fn say(server: &Serving, text: &str) -> Value {
 
 /// Sends a message, and returns the lines of the stream of its turn.
 fn stream_message(server: &Serving, text: &str) -> impl Iterator<Item = String> + use<> {
+    stream_lines(server, "/v1/sessions/s/messages", &json!({ "content": text }))
+}
+
+fn stream_lines(server: &Serving, path: &str, body: &Value) -> impl Iterator<Item = String> + use<> {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
-    let body = json!({ "content": text }).to_string();
+    let body = body.to_string();
     let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
-    let head = "POST /v1/sessions/s/messages HTTP/1.1";
+    let head = format!("POST {path} HTTP/1.1");
     let request = format!(
         "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
@@ -133,6 +137,13 @@ fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
         stream_message(&two, "Once more.").take_while(|line| !line.contains("turn.completed")).collect();
     let deltas = streamed.iter().filter(|line| line.contains("delta")).count();
     assert!(deltas > 10, "{streamed:?}");
+    // A protocol whose stream begins before the message is accepted.
+    let message = json!({ "id": "m", "role": "user", "content": "And again." });
+    let run = json!({ "threadId": "s", "runId": "r", "protocolVersion": "1.0", "messages": [message],
+        "tools": [], "context": [], "state": {}, "forwardedProps": {} });
+    let ran = stream_lines(&two, "/v1/agui", &run)
+        .find(|line| line.contains("RUN_FINISHED") || line.contains("RUN_ERROR"));
+    assert!(ran.as_ref().is_some_and(|line| line.contains("RUN_FINISHED")), "{ran:?}");
     one.stop();
     two.stop();
 }

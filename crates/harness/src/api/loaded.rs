@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::Result;
 use crate::api::chat::Chat;
 use crate::api::chat_session::Session;
 use crate::runtime::chat_inner::ChatInner;
@@ -44,6 +45,22 @@ impl ChatInner {
 }
 
 impl Session {
+    /// Makes this process the owner of the session, as the next message would do it, and takes over turns that a former owner
+    /// has left. For callers that want to know beforehand whether another process owns it; nothing else is done.
+    ///
+    /// # Errors
+    /// `session_moving` where another process that lives owns the session; `harness_session_id_unresolved`,
+    /// `chat_session_reserved`, `chat_sessions_full`, `chat_shutting_down`; `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has acquired the session or has not.
+    pub async fn acquire(&self) -> Result<()> {
+        let key = self.chat.session_key(&self.id)?;
+        self.chat.check_not_reserved(&self.id)?;
+        let loaded = self.chat.inner.session_in_memory(&key)?;
+        self.chat.inner.ensure_session_ready(&loaded).await.map(drop)
+    }
+
     /// Takes the session out of memory where nothing of it runs, waits or is listened to; the next call reads it again.
     /// For components that know that a session is not used for a while; a chat makes room by itself otherwise.
     pub fn unload(&self) {

@@ -189,6 +189,7 @@ const CALLS: &[(&str, Call)] = calls! {
     "submit": |it| it.chat.session("s").submit(user("x"), SendOptions::new().key("k").listen());
     "submit": |it| it.chat.session("t").submit(user("x"), SendOptions::new());
     "steer": |it| it.chat.session("s").steer(user("x"), SendOptions::new());
+    "acquire": |it| it.chat.session("s").acquire();
     "sweep": |it| it.chat.sweep();
     "shutdown": |it| it.chat.shutdown(LONG);
     "answer": |it| it.chat.answer(at("s", "ok"), approve(true));

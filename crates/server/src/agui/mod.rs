@@ -66,7 +66,7 @@ async fn start_run(
     headers: HeaderMap,
     JsonPayload(input): JsonPayload<RunAgentInput>,
 ) -> Result<Response, RequestProblem> {
-    stream_run_response(shared, caller, (None, read_disconnect_policy(&headers)?), input)
+    stream_run_response(shared, caller, (None, read_disconnect_policy(&headers)?), input).await
 }
 
 async fn start_agent_run(
@@ -76,11 +76,11 @@ async fn start_agent_run(
     headers: HeaderMap,
     JsonPayload(input): JsonPayload<RunAgentInput>,
 ) -> Result<Response, RequestProblem> {
-    stream_run_response(shared, caller, (Some(agent), read_disconnect_policy(&headers)?), input)
+    stream_run_response(shared, caller, (Some(agent), read_disconnect_policy(&headers)?), input).await
 }
 
 /// Answers with the stream of a run. An error in the request itself is the response instead of a stream.
-fn stream_run_response(
+async fn stream_run_response(
     shared: Arc<ServerState>,
     caller: Caller,
     (agent, on_disconnect): (Option<String>, Option<OnDisconnect>),
@@ -92,6 +92,11 @@ fn stream_run_response(
     }
     // Once the stream has begun, the response has no status left to report this.
     shared.quotas.check_turn_quota(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
+    if shared.is_store_shared && (asked.user.is_some() || !asked.answers.is_empty()) {
+        // A session of another server is noticed before the stream begins, so that the request is sent on; all else is told
+        // by the run.
+        drop(shared.chat_of_caller(&caller).session(&asked.thread).acquire().await);
+    }
     let frames = run::stream_run_frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream_response(&shared, frames))
 }
