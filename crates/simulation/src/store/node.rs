@@ -290,10 +290,17 @@ impl SimulatedNode {
             store.0.coverage.note("a lease was renewed before an answer from memory");
             self.renew(store).await;
         }
-        match self.lock().held.get(key) {
-            Some((held, _)) if *held == fence => Ok(()),
-            _ => Err(Error::LeaseLost { key: key.clone(), fence }),
+        if self.lock().held.get(key).is_none_or(|(held, _)| *held != fence) {
+            return Err(Error::LeaseLost { key: key.clone(), fence });
         }
+        let owner = store.lock_nodes().and_then(|table| table.sessions.get(key).copied());
+        if owner.is_some_and(|lease| lease.owner != Some(self.lock().incarnation)) {
+            store.note_violation(format!(
+                "lease in {}/{}: a process answers from memory, and another one has taken the session",
+                key.tenant, key.session
+            ));
+        }
+        Ok(())
     }
 
     /// Ends this process among the owners: its sessions are free.
