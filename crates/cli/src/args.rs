@@ -475,6 +475,15 @@ impl Sessions {
     }
 }
 
+/// Parses the address of a server: a scheme, a host, perhaps a port.
+fn parse_server_url(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', '@', ' ']) => Ok(text.to_owned()),
+        _ => Err("write a scheme and a host, as in https://10.0.0.5:8787".to_owned()),
+    }
+}
+
 fn parse_session_id(text: &str) -> Result<String, String> {
     SessionId::parse(text).map(|parsed| parsed.to_string()).map_err(|error| error.to_string())
 }

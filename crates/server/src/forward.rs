@@ -138,6 +138,8 @@ pub(crate) async fn run_or_forward(
     let repeats_safely =
         kept.method != Method::Post || kept.headers.iter().any(|(name, _)| name == IDEMPOTENCY_KEY);
     match send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await {
+        // The servers do not know the same callers; the one from here was admitted.
+        Ok(forwarded) if forwarded.status() == StatusCode::UNAUTHORIZED => answer,
         Ok(forwarded) => forwarded,
         // The owner may have died: the answer from here says when to try again.
         Err(singletree_http::Error::Unreachable { .. }) => answer,

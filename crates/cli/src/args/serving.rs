@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 
-use super::{Common, Db, parse_session_id};
+use super::{Common, Db, parse_server_url, parse_session_id};
 use crate::who::Who;
 
 /// `singletree serve`.
@@ -14,7 +14,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
     /// Where other servers of the same database reach this one; by default as the file says, else where it listens.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_server_url)]
     pub(crate) address: Option<String>,
     /// Ask everybody for a key; where others than this machine reach the server, it is a must.
     #[arg(long)]

@@ -239,4 +239,8 @@ fn an_address_of_another_kind_is_refused_and_its_password_is_told_nowhere() {
     assert!(code == 2 && backup.contains("pg_dump"), "{backup}");
     let (code, unset) = refuse(&["keys", "list", "--store-env", "NO_SUCH_VARIABLE"]);
     assert!(code == 2 && unset.contains("--store-env"), "{unset}");
+    for address in ["10.0.0.5:8787", "https://", "https://ann:s3cret@10.0.0.5", "https://10.0.0.5/path"] {
+        let ran = home.run(&["serve", "--address", address]);
+        assert!(ran.code == 2 && ran.err.contains("a scheme and a host"), "{ran:?}");
+    }
 }

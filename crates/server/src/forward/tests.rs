@@ -50,6 +50,8 @@ struct Owner {
 enum Failure {
     Unreachable,
     Broken,
+    /// It does not know the caller.
+    Unauthorized,
 }
 
 impl Transport for Owner {
@@ -63,12 +65,13 @@ impl Transport for Owner {
                     return Err(singletree_http::Error::Unreachable { host, source });
                 }
                 Some(Failure::Broken) => return Err(singletree_http::Error::Broken { host, source }),
-                None => {}
+                Some(Failure::Unauthorized) | None => {}
             }
+            let status = if self.fails.is_some() { 401 } else { 201 };
             let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
             let headers = vec![header("content-type", "text/event-stream"), header("connection", "close")];
             let body: Vec<_> = body.chunks(4).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-            Ok(HttpResponse { status: 201, headers, body: Box::pin(stream::iter(body)) })
+            Ok(HttpResponse { status, headers, body: Box::pin(stream::iter(body)) })
         })
     }
 }
@@ -180,11 +183,13 @@ async fn what_is_not_another_servers_is_answered_here() {
 }
 
 #[tokio::test]
-async fn where_the_owner_cannot_be_reached_the_refusal_from_here_is_told() {
-    let owner = owner(Some(Failure::Unreachable));
-    let told = ask(&owner, "/away", "what is said", &[]).await;
-    assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"));
-    assert_eq!(owner.asked.lock().unwrap().len(), 1);
+async fn where_the_owner_cannot_be_reached_or_refuses_the_caller_the_refusal_from_here_is_told() {
+    for fails in [Failure::Unreachable, Failure::Unauthorized] {
+        let owner = owner(Some(fails));
+        let told = ask(&owner, "/away", "what is said", &[]).await;
+        assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"), "{fails:?}");
+        assert_eq!(owner.asked.lock().unwrap().len(), 1);
+    }
 }
 
 // INV-2: the refusal from here would say that it may be sent again.
