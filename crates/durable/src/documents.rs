@@ -126,7 +126,8 @@ pub struct TenantBlobTotals {
 /// # Contract
 /// - **Atomic.** `change` makes all changes or none. All expectations are checked first, against the documents stored
 ///   before the call; one that does not hold is [`Error::Refused`](crate::Error::Refused).
-/// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
+/// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal). Changes that
+///   are on their way at once land in any order.
 /// - **Gone with its session.** A batch that deletes a session, whether the session exists or not, removes the
 ///   documents that belong to it and its uses of blobs, in the same transaction; a blob is removed with its last use. A
 ///   session that [inherits](crate::RowMutation::Inherit) from another session uses, from the same transaction on, the blobs of

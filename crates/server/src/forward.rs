@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, ORIGIN, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, ORIGIN, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -20,8 +20,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
 use singletree_durable::{
-    AcquiredSession, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result,
-    SessionKey,
+    AcquiredSession, BoxFuture, Error, FencingToken, Journal, JournalLayer, JournalMaintenance,
+    MaintenanceLayer, Result, SessionKey,
 };
 use singletree_env::Spawner;
 use singletree_http::{HttpRequest, Method, Transport};
@@ -51,15 +51,35 @@ const OF_ONE_CONNECTION: [HeaderName; 10] = [
     UPGRADE,
 ];
 
-/// The address of the owner of a session that a request has come to.
-type OwnerFound = Arc<Mutex<Option<String>>>;
+/// Who owns the session that a request has come to.
+#[derive(Debug)]
+enum SessionOwner {
+    ThisServer,
+    /// The server at this address.
+    Other(String),
+}
+
+/// None until the request has come to a session. Of several, one that is this server's decides: sessions of others that its
+/// work comes to, such as those of a tool of its turn, are not its own.
+type OwnerFound = Arc<Mutex<Option<SessionOwner>>>;
 
 tokio::task_local! {
     static OWNER_FOUND: OwnerFound;
 }
 
-fn lock_owner(found: &OwnerFound) -> MutexGuard<'_, Option<String>> {
+fn lock_owner(found: &OwnerFound) -> MutexGuard<'_, Option<SessionOwner>> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes an owner for the request that this task belongs to. Other work has nobody to tell it to.
+fn note_owner(owner: SessionOwner) {
+    let note = |found: &OwnerFound| {
+        let mut found = lock_owner(found);
+        if found.is_none() || matches!(owner, SessionOwner::ThisServer) {
+            *found = Some(owner);
+        }
+    };
+    OWNER_FOUND.try_with(note).unwrap_or_default();
 }
 
 /// Notes the owners of sessions that requests come to, for [`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport): give the returned store to
@@ -83,11 +103,26 @@ impl<S: Journal + JournalMaintenance> JournalLayer for OwnerNotingStore<S> {
     fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
         Box::pin(async move {
             let acquired = self.0.acquire(key).await;
-            if let Err(Error::HeldElsewhere { address: Some(address), .. }) = &acquired {
-                // Work that belongs to no request has nobody to tell it to.
-                OWNER_FOUND.try_with(|found| *lock_owner(found) = Some(address.clone())).unwrap_or_default();
+            match &acquired {
+                Ok(_) => note_owner(SessionOwner::ThisServer),
+                Err(Error::HeldElsewhere { address: Some(address), .. }) => {
+                    note_owner(SessionOwner::Other(address.clone()));
+                }
+                Err(_) => {}
             }
             acquired
+        })
+    }
+
+    fn check_session_lease<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: FencingToken,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.0.check_lease(key, fence).await?;
+            note_owner(SessionOwner::ThisServer);
+            Ok(())
         })
     }
 }
@@ -134,7 +169,11 @@ pub(crate) async fn run_or_forward(
     let found = OwnerFound::default();
     let answer = OWNER_FOUND.scope(found.clone(), next.run(request)).await;
     let owner = lock_owner(&found).take();
-    let Some(owner) = owner else { return answer };
+    let Some(SessionOwner::Other(owner)) = owner else { return answer };
+    // The request has been done, and the session was that of other work. A stream that has begun has done nothing yet.
+    if answer.status().is_success() && !is_event_stream(&answer) {
+        return answer;
+    }
     let repeats_safely =
         kept.method != Method::Post || kept.headers.iter().any(|(name, _)| name == IDEMPOTENCY_KEY);
     match send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await {
@@ -146,6 +185,11 @@ pub(crate) async fn run_or_forward(
         Err(_) if repeats_safely => answer,
         Err(_) => broken_off_problem().into_response(),
     }
+}
+
+fn is_event_stream(answer: &Response) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"))
 }
 
 /// The problem of a message that may have reached its owner, or not.

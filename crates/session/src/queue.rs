@@ -287,7 +287,7 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Takes those messages out of the queue that were on their way to the store under a former lease, and are open turns
     /// there: they are taken over with the others, in the order of acceptance (INV-1). Returns their handles.
-    pub fn take_former_arrivals(&mut self, open: &[TurnRow]) -> Vec<H> {
+    pub fn take_messages_of_former_lease(&mut self, open: &[TurnRow]) -> Vec<H> {
         let fence = self.held_fence();
         let queue = std::mem::take(&mut self.queue);
         let (former, kept): (VecDeque<QueuedTurn<H>>, _) = queue.into_iter().partition(|queued| {

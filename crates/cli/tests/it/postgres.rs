@@ -144,6 +144,8 @@ fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
     let ran = stream_lines(&two, "/v1/agui", &run)
         .find(|line| line.contains("RUN_FINISHED") || line.contains("RUN_ERROR"));
     assert!(ran.as_ref().is_some_and(|line| line.contains("RUN_FINISHED")), "{ran:?}");
+    let texts = read_texts(&one, "s");
+    assert_eq!(texts.iter().filter(|(_, text)| text == "And again.").count(), 1, "{texts:?}");
     one.stop();
     two.stop();
 }

@@ -63,7 +63,7 @@ impl ChatInner {
                 }
             };
             apply::take_over::order_open_turns(&mut open);
-            for handle in loaded.lock_state().take_former_arrivals(&open) {
+            for handle in loaded.lock_state().take_messages_of_former_lease(&open) {
                 handle.settle_acceptance(true);
             }
             let carried = self.read_steered_positions(loaded, &open).await?;

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 
 use super::*;
 
-/// A store of which every session is another server's.
+/// A store of which the session `s` is another server's.
 #[derive(Debug)]
 struct AwayStore(MemoryStore);
 
@@ -24,6 +24,9 @@ impl JournalLayer for AwayStore {
     }
 
     fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        if key.session.as_str() != "s" {
+            return self.0.acquire(key);
+        }
         let address = Some("http://owner:8787/".to_owned());
         let held = Error::HeldElsewhere { key: key.clone(), node: "owner".to_owned(), address };
         Box::pin(std::future::ready(Err(held)))
@@ -79,17 +82,28 @@ impl Transport for Owner {
 /// A server of which each request to `/away` comes to a session of another one, in its own task or in one of its own.
 fn router(owner: &Arc<Owner>) -> Router {
     let peers: Arc<dyn Transport> = owner.clone();
-    let store = Arc::new(note_session_owners(AwayStore(MemoryStore::new())));
+    let earlier = MemoryStore::new();
+    let store = Arc::new(note_session_owners(AwayStore(earlier.clone())));
     let spawner = spawn_for_requests(Arc::new(TokioSpawner));
     let here = move |request: Request| async move {
         let path = request.uri().path().to_owned();
         let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
-        let acquiring = async move {
-            let key = SessionKey::new(TenantId::single(), SessionId::parse("s").unwrap());
-            store.acquire(&key).await.map(|_| ())
-        };
+        let key = |session: &str| SessionKey::new(TenantId::single(), SessionId::parse(session).unwrap());
+        let (own, other) = (key("own"), key("s"));
+        // Held since an earlier request.
+        let fence = earlier.acquire(&own).await.unwrap().fence;
+        let beside = store.clone();
+        let acquiring = async move { beside.acquire(&other).await.map(|_| ()) };
         let acquired = match path.as_str() {
-            "/away" => acquiring.await,
+            "/away" | "/done" => acquiring.await,
+            "/acquired/away" => {
+                store.acquire(&own).await.unwrap();
+                acquiring.await
+            }
+            "/held/away" => {
+                store.check_lease(&own, fence).await.unwrap();
+                acquiring.await
+            }
             "/away/task" => {
                 let (told, heard) = tokio::sync::oneshot::channel();
                 spawner.spawn_task(Box::pin(async move { drop(told.send(acquiring.await)) }));
@@ -97,7 +111,7 @@ fn router(owner: &Arc<Owner>) -> Router {
             }
             _ => Ok(()),
         };
-        let status = if acquired.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
+        let status = if acquired.is_ok() || path == "/done" { StatusCode::OK } else { StatusCode::CONFLICT };
         (status, format!("here: {} bytes", body.len()))
     };
     Router::new().fallback(here).layer(from_fn(move |request: Request, next: Next| {
@@ -175,6 +189,13 @@ async fn what_is_not_another_servers_is_answered_here() {
     // One hop, whatever the other server thinks.
     let told = ask(&owner, "/away", "what is said", &[(FORWARDED, "1")]).await;
     assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"));
+    // Another session that the work comes to later is not that of the request; nor is one without which it was done.
+    for path in ["/acquired/away", "/held/away"] {
+        let told = ask(&owner, path, "what is said", &[]).await;
+        assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"), "{path}");
+    }
+    let told = ask(&owner, "/done", "what is said", &[]).await;
+    assert_eq!((told.status, told.text.as_str()), (200, "here: 12 bytes"));
     // A large body is not kept, and arrives here whole.
     let large = "x".repeat(KEPT_BYTES + 1);
     let told = ask(&owner, "/away", &large, &[]).await;

@@ -182,7 +182,8 @@ impl ServerBuilder {
     /// Sets the client with which requests for a session that another server of the same database owns are sent on to that
     /// server, at the address under which it is registered as an owner. The credentials of the caller go with them. The chat
     /// needs a store that notes the owners ([`note_session_owners`](crate::note_session_owners)). Without a client, such
-    /// requests are refused with `session_moving`. A request is kept in memory for that, up to 2 MiB of body.
+    /// requests are refused with `session_moving`. The body of a request, up to 2 MiB, is kept in memory for that until it is
+    /// answered.
     #[must_use]
     pub fn peer_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.peers = Some(transport);

@@ -324,8 +324,8 @@ fn a_message_that_lands_under_a_lease_that_was_lost_is_taken_over_in_its_place()
     let rows = SessionSnapshot { open: open.to_vec(), ..stored(None) };
     let acquired = AcquiredSession { fence: FencingToken(9), snapshot: rows };
     state.hold_session(acquired, state.change_count(), true);
-    assert_eq!(state.take_former_arrivals(&open[..2]), []);
-    assert_eq!(state.take_former_arrivals(&open), [caller(2)]);
+    assert_eq!(state.take_messages_of_former_lease(&open[..2]), []);
+    assert_eq!(state.take_messages_of_former_lease(&open), [caller(2)]);
     assert_eq!(state.settle_message(&row(2), true), None);
     assert!(!state.has_queued_turns());
 }
