@@ -180,6 +180,7 @@ impl SimulatedProcess {
     /// Stops it in an orderly way, within a grace.
     pub(crate) async fn shut_down(&self, world: &SimulatedWorld, grace: Duration) {
         let (answer, answered) = oneshot::channel();
+        self.journal.note_stop();
         let chat = self.chat.clone();
         let stopping = async move {
             let has_ended = chat.shutdown(grace).await;

@@ -4,6 +4,7 @@ mod commit_rules;
 mod handle;
 mod landing;
 mod node;
+mod turn_ends;
 mod weather;
 mod write;
 

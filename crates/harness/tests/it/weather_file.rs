@@ -82,8 +82,9 @@ async fn a_disk_that_fills_up_under_a_chat_loses_no_turn() {
     for (no, id) in &accepted {
         match chat.turn(id).await.unwrap().outcome().await.as_ref() {
             ChatTurnOutcome::Completed(_) => expected.extend([format!("u:{}", text(*no)), "a:hello".into()]),
-            ChatTurnOutcome::Errored(errored) => assert_eq!(errored.error_category, "session_save_failed"),
-            suspended @ ChatTurnOutcome::Suspended(_) => panic!("{suspended:?}"),
+            other => {
+                panic!("turn {no} has run, and its end is recorded when there is room again (D38): {other:?}")
+            }
         }
     }
     expected.extend(["u:after".to_owned(), "a:hello".to_owned()]);

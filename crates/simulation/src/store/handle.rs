@@ -1,6 +1,7 @@
 //! A process's handle to the simulated store.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use singletree_durable::{
@@ -10,6 +11,7 @@ use singletree_durable::{
 };
 
 use super::commit_rules::{find_broken_rules, find_malformed_batch};
+use super::turn_ends::{TurnEnds, UnrecordedEnds};
 use super::{SimulatedNode, SimulatedStore};
 use crate::fault::FaultKind;
 use crate::plant::{BatchRequirements, PassedBatch};
@@ -23,6 +25,7 @@ pub(crate) struct SimulatedJournal {
     data: MemoryStore,
     /// The process among the owners of sessions, when several share the store.
     node: Option<SimulatedNode>,
+    unrecorded: Arc<UnrecordedEnds>,
 }
 
 impl SimulatedJournal {
@@ -31,12 +34,17 @@ impl SimulatedJournal {
         data: MemoryStore,
         node: Option<SimulatedNode>,
     ) -> Self {
-        Self { store, slot, data, node }
+        Self { store, slot, data, node, unrecorded: Arc::default() }
     }
 
     /// Returns the heartbeat of the process, when several share the store.
     pub(crate) fn heartbeat(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         self.node.clone().map(|node| node.keep_alive(self.store.clone()))
+    }
+
+    /// Notes that the process begins to stop.
+    pub(crate) fn note_stop(&self) {
+        self.unrecorded.note_stop();
     }
 
     /// Ends the process among the owners of sessions.
@@ -109,7 +117,9 @@ impl JournalLayer for SimulatedJournal {
         self.store.0.executor.trace_event(format_args!("apply {label} {batch:?}"));
         let (landings, planting) = (self.store.0.landings.clone(), self.store.0.planting.clone());
         let store = self.store.clone();
-        self.store.enqueue_write(self.slot, Some(session), label, move || {
+        let (ends, unrecorded) = (Arc::new(TurnEnds::of_batch(&batch)), self.unrecorded.clone());
+        let landing_ends = (ends.clone(), unrecorded.clone());
+        let written = self.store.enqueue_write(self.slot, Some(session), label, move || {
             let batch = store.plant_in_fence(batch);
             let kept = landings.is_kept().then(|| batch.clone());
             let requirements = BatchRequirements::of_batch(&batch);
@@ -118,13 +128,17 @@ impl JournalLayer for SimulatedJournal {
                 let answer = apply_at_once(&copy, store.plant_in_fence(intended));
                 Some((copy, answer))
             });
-            let missing = find_broken_rules(&batch, &data);
+            let mut broken = find_broken_rules(&batch, &data);
             let answer = apply_at_once(&data, batch);
             if let Some((copy, expected)) = &without_fault {
                 planting.compare_with_intended((&data, &answer), (copy, expected));
             }
             // One that is refused does no harm: the commit before it failed, and the program has the old numbers.
-            missing.into_iter().filter(|_| answer.is_ok()).for_each(|missing| store.note_violation(missing));
+            if answer.is_ok() {
+                let (ends, unrecorded) = landing_ends;
+                broken.extend(unrecorded.find_replaced_ends(&ends));
+                broken.into_iter().for_each(|broken| store.note_violation(broken));
+            }
             if let Some(why) = find_malformed_batch(&requirements, &answer) {
                 store.note_violation(why);
             }
@@ -132,6 +146,11 @@ impl JournalLayer for SimulatedJournal {
                 landings.note_landing(batch, &answer);
             }
             Box::pin(ready(answer))
+        });
+        Box::pin(async move {
+            let answer = written.await;
+            unrecorded.note_answer(&ends, &answer);
+            answer
         })
     }
 

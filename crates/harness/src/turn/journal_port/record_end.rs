@@ -10,7 +10,7 @@ use crate::runtime::commit::DoubtReport;
 
 impl JournalPort {
     /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
-    /// when the store works again, as long as this process lives (D38); after the second failure, waiting callers are
+    /// when the store works or has space again, as long as this process lives (D38); after the second failure, waiting callers are
     /// told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. The end of a
     /// turn that has not run, or not here, is tried once: the turn keeps its place in the queue.
     pub(super) async fn commit_turn_end<T>(
@@ -29,7 +29,7 @@ impl JournalPort {
                 }
                 Err(error) => error,
             };
-            if !is_run || !error.is_transient() || self.inner.is_closing() {
+            if !is_run || !error.may_commit_later() || self.inner.is_closing() {
                 break Err(error);
             }
             failures += 1;
