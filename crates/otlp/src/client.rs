@@ -8,9 +8,9 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use singletree_env::{RandomSource, Timer};
+use singletree_env::{BoxFuture, RandomSource, Timer};
 use singletree_http::{HttpRequest, HttpResponse, Method, Secret, Transport, read_body, retry_after};
-use singletree_telemetry::TraceSpan;
+use singletree_telemetry::{SpanReceipt, SpanReceiver, SpanRefusal, TraceSpan};
 
 use crate::encode::{ExportResource, span_to_wire, wrap_spans};
 use crate::error::{Error, Result};
@@ -173,6 +173,20 @@ impl OtlpClient {
         let body = read_body(response.body, self.limits.answer_bytes, &self.endpoint).await;
         let answer = body.ok().and_then(|body| ExportTraceServiceResponse::decode(body).ok());
         SentRequest::Taken(answer.unwrap_or_default())
+    }
+}
+
+impl SpanReceiver for OtlpClient {
+    fn send_spans<'a>(
+        &'a self,
+        spans: &'a [TraceSpan],
+    ) -> BoxFuture<'a, std::result::Result<SpanReceipt, SpanRefusal>> {
+        Box::pin(async move {
+            match Self::send_spans(self, spans).await {
+                Ok(summary) => Ok(SpanReceipt { rejected: summary.rejected, message: summary.message }),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why an export failed.
 
+use singletree_telemetry::SpanRefusal;
+
 /// The result of an export.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -28,6 +30,20 @@ pub enum Error {
         /// A description of the problem.
         problem: String,
     },
+}
+
+/// Statuses by which a receiver refuses the content of a request: malformed, too large, of no use.
+const CONTENT: [u16; 3] = [400, 413, 422];
+
+impl From<Error> for SpanRefusal {
+    fn from(error: Error) -> Self {
+        let problem = error.to_string();
+        match error {
+            Error::Unavailable { .. } => Self::Unavailable { problem, wait: None },
+            Error::Refused { status } if CONTENT.contains(&status) => Self::Content { problem },
+            Error::Refused { .. } | Error::Destination { .. } => Self::Destination { problem },
+        }
+    }
 }
 
 impl Error {

@@ -114,6 +114,8 @@ pub struct BatchBuilder {
     pub mailbox: SignalMailbox,
     /// The change of the session's state, made once the batch has landed.
     pub landed: LandedChange,
+    /// How many bytes of records for telemetry the turn has in this process, those of this batch among them.
+    pub telemetry_bytes: u64,
     /// The messages that the turn that runs was handed.
     pub offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
@@ -141,6 +143,7 @@ impl BatchBuilder {
         Self {
             batch,
             counters,
+            telemetry_bytes: 0,
             now,
             events,
             mailbox,

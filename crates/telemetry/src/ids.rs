@@ -65,6 +65,17 @@ impl TraceId {
         parse_uuid(invocation_id).is_some()
     }
 
+    /// Tells whether the trace is in a share of all traces, from 0, none, to 1, all: the last 56 bits of its id decide
+    /// (W3C Trace Context, level 2). The ids of invocations are random there, and a trace of a larger share is in it
+    /// whenever it is in a smaller one.
+    #[must_use]
+    pub fn is_in_share(self, share: f64) -> bool {
+        let mut low = [0; 8];
+        low[1..].copy_from_slice(&self.0[9..]);
+        let place = u64::from_be_bytes(low) as f64 / (1_u64 << 56) as f64;
+        place < share
+    }
+
     /// Derives the id of the trace of a detached unit (§4.4).
     pub(crate) fn of_detached_unit(self, place: &IdParts<'_>) -> Self {
         Self(first_bytes(&place.hash(&self.0, "detached trace")))

@@ -45,6 +45,7 @@ mod langfuse;
 mod measure;
 mod open_spans;
 mod payload;
+mod receiver;
 mod record;
 mod render;
 mod settings;
@@ -61,6 +62,7 @@ pub use langfuse::{
 };
 pub use measure::{CallMeasurement, MetricInstrument, measure_calls};
 pub use payload::PayloadCap;
+pub use receiver::{SpanReceipt, SpanReceiver, SpanRefusal};
 pub use record::{RecordedPiece, RecorderLimits, StoredTurn, StoredTurnEnding, TurnPiece, TurnRecorder};
 pub use render::render_spans;
 pub use settings::{LlmSpanScope, SpanProfile, SpanSettings};

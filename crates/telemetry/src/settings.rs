@@ -161,6 +161,12 @@ impl SpanSettings {
         self
     }
 
+    /// Returns the id of the trace that the spans of an invocation are in.
+    #[must_use]
+    pub fn trace_of(&self, identity: &Identity) -> TraceId {
+        self.context_around(identity).0
+    }
+
     pub(crate) fn detaches_subgraph(&self, graph_name: Option<&str>, node_name: &str) -> bool {
         graph_name.into_iter().chain([node_name]).any(|name| self.detached_subgraphs.contains(name))
     }

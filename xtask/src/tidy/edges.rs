@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["http", "protocol"]),
     ("session", &["graph", "durable", "llm"]),
     ("harness", &["session", "engine", "durable", "llm", "narration", "telemetry"]),
+    ("export", &["harness", "telemetry", "durable"]),
     ("draw", &["harness", "engine", "durable", "narration", "telemetry"]),
     ("campaign", &["durable", "llm"]),
     ("audit", &["harness", "durable", "llm"]),

@@ -65,6 +65,7 @@ pub struct ChatBuilder {
     notices: NoticeSettings,
     auditing: AuditSettings,
     records_telemetry: bool,
+    unsent_kept: Option<Duration>,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -181,6 +182,15 @@ impl ChatBuilder {
         self
     }
 
+    /// Has a note written with the end of each turn that its trace is to be exported ([`UnsentTurn`](crate::UnsentTurn)),
+    /// which is kept for so long at most; none otherwise. Whoever exports reads the notes and removes them
+    /// ([`Chat::wait_for_unsent_turns`]). The store must be one that keeps documents.
+    #[must_use]
+    pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
+        self.unsent_kept = Some(kept);
+        self
+    }
+
     /// Sets who looks on as turns end; nobody otherwise.
     #[must_use]
     pub fn watcher(mut self, watcher: Arc<dyn TurnWatcher>) -> Self {
@@ -222,6 +232,7 @@ impl ChatBuilder {
             notices: self.notices,
             auditing: self.auditing,
             records_telemetry: self.records_telemetry,
+            unsent_kept: self.unsent_kept,
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
@@ -292,6 +303,7 @@ impl Chat {
             notices: NoticeSettings::new(),
             auditing: AuditSettings::default(),
             records_telemetry: true,
+            unsent_kept: None,
             watcher: None,
         }
     }

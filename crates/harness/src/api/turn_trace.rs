@@ -1,13 +1,13 @@
 //! The trace of a turn, read from the records that its commits stored (spec: observability §4).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use singletree_durable::{SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
 use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TelemetryRecord, TurnId};
 use singletree_telemetry::{
-    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceSpan, TurnPiece, render_spans,
+    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceId, TraceSpan, TurnPiece, render_spans,
 };
 
 use crate::api::chat::Chat;
@@ -42,6 +42,12 @@ pub struct TurnTrace {
 }
 
 impl TurnTrace {
+    /// Returns the id of the trace that the spans of the turn are in, but for those of detached units.
+    #[must_use]
+    pub fn trace_id(&self, settings: &SpanSettings) -> TraceId {
+        settings.trace_of(&self.stored.identity)
+    }
+
     /// Renders the spans of the turn, in the order in which they ended.
     ///
     /// Payloads are left out whatever the settings say: records hold none. So are the messages of errors and the metadata
@@ -84,6 +90,22 @@ fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
 }
 
 impl Chat {
+    /// Waits until turns have ended of which notes were written that their traces are to be exported, and that
+    /// [`Chat::take_unsent_tenants`] has not told of.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn wait_for_unsent_turns(&self) {
+        self.inner.unsent_turns.wait_for_notes().await;
+    }
+
+    /// Returns the tenants with turns that have ended since the last call, of which this process wrote notes that their
+    /// traces are to be exported ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)).
+    #[must_use]
+    pub fn take_unsent_tenants(&self) -> BTreeSet<TenantId> {
+        self.inner.unsent_turns.take_tenants()
+    }
+
     /// Reads the records of a turn that its spans are rendered from, also while it runs: then those of its commits so far.
     ///
     /// # Errors

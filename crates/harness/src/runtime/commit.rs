@@ -31,6 +31,8 @@ pub(crate) struct PendingCommit {
     notices: Vec<Arc<Notice>>,
     /// The early signals that it removes: they are kept if it does not land.
     removed_signals: Vec<EarlySignalRow>,
+    /// Whether it notes that the trace of a turn is to be exported.
+    has_unsent_turn: bool,
     session_change: Option<SessionChange>,
     /// The turns that it ends; empty without a watcher.
     ended: Vec<EndedTurn>,
@@ -99,6 +101,9 @@ impl ChatInner {
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
         let deeds = self.auditing.documents_for_batch(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);
+        let unsent = self.unsent_turns.documents_for_batch(&writing);
+        let has_unsent_turn = !unsent.is_empty();
+        writing.batch.puts.extend(unsent);
         let ended = if self.watcher.is_some() { EndedTurn::find_in_batch(&writing) } else { Vec::new() };
         let removed_signals = state.early_signals_removed_by(&writing.batch);
         let changes_state = state.begin_commit(&writing.batch, writing.counters, self.keeps_mail);
@@ -112,6 +117,7 @@ impl ChatInner {
             events,
             notices,
             removed_signals,
+            has_unsent_turn,
             session_change,
             ended,
             trace,
@@ -164,6 +170,9 @@ impl ChatInner {
             loaded.feed.publish_event(event);
         }
         self.noticing.publish_notices(commit.notices);
+        if commit.has_unsent_turn {
+            self.unsent_turns.report_new_notes(&loaded.key.tenant);
+        }
         for (handle, outcome) in ended {
             handle.publish_outcome(outcome);
         }

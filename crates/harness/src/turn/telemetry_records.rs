@@ -33,6 +33,7 @@ impl TelemetryRecords {
         turning: &mut TurnState,
     ) -> Option<RecordedPiece> {
         let (turn, at) = (turning.row.no, writing.now);
+        writing.telemetry_bytes = self.recorder.recorded_bytes();
         if writing.carries_telemetry(turn) {
             let piece = self.recorder.take_piece(at, turning.row.status.is_ended())?;
             writing.add_telemetry(turn, &piece.json);

@@ -114,6 +114,12 @@ impl TurnRecorder {
         }
     }
 
+    /// Returns how many bytes the records have that were made so far.
+    #[must_use]
+    pub fn recorded_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Returns the records that are not stored for good yet, for a commit at this time with an event. Without `all` there
     /// is a piece only once a node, an inner run or a call has ended: beginnings alone wait for a later commit.
     #[must_use]

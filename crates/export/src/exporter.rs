@@ -1,0 +1,360 @@
+//! The loop of an export: notes are read, their turns rendered and sent, and the notes removed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{DocumentStore, Error as StoreError, TenantId, Timestamp};
+use singletree_env::Env;
+use singletree_harness::{Chat, Error, UnsentTurn};
+use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSpan};
+
+use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, trim_backlog};
+use crate::claim::ExportClaims;
+use crate::counts::{ExportCounters, ExportCounts, ExportProblem, SkipReason};
+use crate::limits::{ExportLimits, TraceSampling};
+use crate::sending::{RenderedTurns, send_turns};
+
+/// How many tenants are listed at once.
+const TENANTS: u64 = 256;
+/// How many spans are held before they are sent, apart from those of the turn that goes beyond it.
+const SPANS: usize = 1024;
+/// How long to wait before a store that failed is asked again.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+/// How long to wait before the turns of a tenant that another process exports are looked at again.
+const CLAIM_RETRY: Duration = Duration::from_secs(5);
+
+/// Hears of problems.
+pub type OnExportProblem = Arc<dyn Fn(&ExportProblem) + Send + Sync>;
+
+/// Exports the traces of the turns of all tenants that a chat serves, in processes that share a database one tenant at a
+/// time.
+///
+/// The chat must be one that notes its unsent turns
+/// ([`ChatBuilder::note_unsent_turns`](singletree_harness::ChatBuilder::note_unsent_turns)).
+pub struct TraceExporter {
+    chat: Chat,
+    documents: Arc<dyn DocumentStore>,
+    receiver: Arc<dyn SpanReceiver>,
+    env: Env,
+    spans: SpanSettings,
+    sampling: TraceSampling,
+    limits: ExportLimits,
+    /// Where other processes have the same database.
+    claims: Option<ExportClaims>,
+    on_problem: OnExportProblem,
+    counters: Arc<ExportCounters>,
+}
+
+/// How much of a tenant's backlog a pass has exported.
+enum TenantPass {
+    /// Nothing is left.
+    Empty,
+    /// There may be more.
+    More,
+    /// Another process exports it.
+    ClaimedElsewhere,
+    /// The receiver or the store takes nothing for so long.
+    Interrupted(Duration),
+}
+
+impl TraceExporter {
+    /// Makes an exporter of the turns of a chat, with the documents of the same store.
+    #[must_use]
+    pub fn new(
+        chat: Chat,
+        documents: Arc<dyn DocumentStore>,
+        receiver: Arc<dyn SpanReceiver>,
+        env: Env,
+    ) -> Self {
+        Self {
+            chat,
+            documents,
+            receiver,
+            env,
+            spans: SpanSettings::new(),
+            sampling: TraceSampling::new(),
+            limits: ExportLimits::default(),
+            claims: None,
+            on_problem: Arc::new(|_| {}),
+            counters: Arc::default(),
+        }
+    }
+
+    /// Sets how spans are rendered.
+    #[must_use]
+    pub fn spans(mut self, spans: SpanSettings) -> Self {
+        self.spans = spans;
+        self
+    }
+
+    /// Sets which invocations are exported.
+    #[must_use]
+    pub fn sampling(mut self, sampling: TraceSampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// Sets the bounds.
+    #[must_use]
+    pub fn limits(mut self, limits: ExportLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Says that other processes export from the same database.
+    #[must_use]
+    pub fn shared_store(mut self) -> Self {
+        self.claims = Some(ExportClaims::new(self.env.ids.generate_uuid()));
+        self
+    }
+
+    /// Sets who hears of problems. It must return at once.
+    #[must_use]
+    pub fn on_problem(mut self, on_problem: OnExportProblem) -> Self {
+        self.on_problem = on_problem;
+        self
+    }
+
+    /// Returns what was done so far.
+    #[must_use]
+    pub fn counts(&self) -> ExportCounts {
+        self.counters.snapshot()
+    }
+
+    /// Exports until `shutdown` is ready: first the turns that earlier processes have left, then each soon after its end.
+    ///
+    /// # Cancellation
+    /// When the future is dropped, or `shutdown` is ready, the request under way ends; the turns that no receiver has taken
+    /// are left to the next process.
+    pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
+        let exporting = async {
+            let mut due = BTreeSet::new();
+            let mut searched: Option<Timestamp> = None;
+            loop {
+                let now = self.env.clock.now();
+                let is_search_due =
+                    searched.is_none_or(|at| now.duration_since(at) >= self.limits.look_again);
+                let pause = match self.run_pass(&mut due, is_search_due).await {
+                    Ok(pause) => {
+                        searched = if is_search_due { Some(now) } else { searched };
+                        pause
+                    }
+                    Err(_) => Some(STORE_RETRY),
+                };
+                match pause {
+                    Some(pause) => self.env.timer.sleep_for(pause).await,
+                    None => self.wait_for_turns().await,
+                }
+                due.extend(self.chat.take_unsent_tenants());
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown => {}
+            () = exporting => {}
+        }
+    }
+
+    /// Waits until turns have ended, or the store is to be looked at again.
+    async fn wait_for_turns(&self) {
+        tokio::select! {
+            biased;
+            () = self.chat.wait_for_unsent_turns() => {}
+            () = self.env.timer.sleep_for(self.limits.look_again) => return,
+        }
+        self.env.timer.sleep_for(self.limits.gather).await;
+    }
+
+    /// Exports what is due, page by page of each tenant in turn. Returns how long to wait before the next attempt, or
+    /// nothing when all is done.
+    async fn run_pass(
+        &self,
+        due: &mut BTreeSet<TenantId>,
+        is_search_due: bool,
+    ) -> Result<Option<Duration>, StoreError> {
+        if is_search_due {
+            due.extend(self.find_tenants().await?);
+        }
+        let mut claimed = false;
+        let mut round: Vec<TenantId> = due.iter().cloned().collect();
+        while !round.is_empty() {
+            let mut next = Vec::new();
+            for tenant in round {
+                match self.export_page(&tenant).await? {
+                    TenantPass::Empty => drop(due.remove(&tenant)),
+                    TenantPass::More => next.push(tenant),
+                    TenantPass::ClaimedElsewhere => claimed = true,
+                    TenantPass::Interrupted(wait) => {
+                        if is_search_due {
+                            self.trim_backlogs(due).await?;
+                        }
+                        return Ok(Some(wait));
+                    }
+                }
+            }
+            round = next;
+        }
+        Ok(claimed.then_some(CLAIM_RETRY))
+    }
+
+    async fn find_tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        let mut found: Vec<TenantId> = Vec::new();
+        loop {
+            let page = self.chat.tenants(found.last(), TENANTS).await.map_err(store_error)?;
+            if page.is_empty() {
+                return Ok(found);
+            }
+            found.extend(page);
+        }
+    }
+
+    /// Exports the first page of a tenant's backlog.
+    async fn export_page(&self, tenant: &TenantId) -> Result<TenantPass, StoreError> {
+        let documents = self.documents.as_ref();
+        let page = read_page(documents, tenant, None).await?;
+        if page.is_empty() {
+            return Ok(TenantPass::Empty);
+        }
+        if let Some(claims) = &self.claims
+            && !claims.claim_tenant(documents, tenant, self.env.clock.now()).await?
+        {
+            return Ok(TenantPass::ClaimedElsewhere);
+        }
+        let is_last = (page.len() as u64) < PAGE;
+        let interrupted = self.export_notes(tenant, page).await?;
+        let ended = interrupted.is_some() || is_last;
+        if let Some(claims) = self.claims.as_ref().filter(|_| ended) {
+            claims.release_tenant(documents, tenant).await;
+        }
+        Ok(match interrupted {
+            Some(wait) => TenantPass::Interrupted(wait),
+            None if is_last => TenantPass::Empty,
+            None => TenantPass::More,
+        })
+    }
+
+    /// Exports the turns of notes. Returns how long to wait where the receiver takes nothing.
+    async fn export_notes(
+        &self,
+        tenant: &TenantId,
+        notes: Vec<BacklogNote>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let chat = self.chat.of(tenant.clone());
+        let (mut rendered, mut done) = (RenderedTurns::default(), Vec::new());
+        let (mut aged, mut unreadable) = (0, 0);
+        for note in notes {
+            if note.is_too_old(&self.limits, self.env.clock.now()) {
+                aged += 1;
+                done.push(note.key);
+                continue;
+            }
+            match self.render_turn(&chat, note.turn.as_ref()).await? {
+                RenderResult::Spans(spans) => rendered.add_turn(note.key, spans),
+                RenderResult::NotWanted => done.push(note.key),
+                RenderResult::Unreadable => {
+                    unreadable += 1;
+                    done.push(note.key);
+                }
+            }
+            if rendered.span_count() >= SPANS
+                && let Some(wait) = self.send_rendered(tenant, std::mem::take(&mut rendered)).await?
+            {
+                return Ok(Some(wait));
+            }
+        }
+        remove_notes(self.documents.as_ref(), done).await?;
+        self.note_skipped(tenant, aged, SkipReason::Age);
+        self.note_skipped(tenant, unreadable, SkipReason::Unreadable);
+        self.send_rendered(tenant, rendered).await
+    }
+
+    async fn render_turn(&self, chat: &Chat, turn: Option<&UnsentTurn>) -> Result<RenderResult, StoreError> {
+        let Some(turn) = turn else { return Ok(RenderResult::Unreadable) };
+        let trace = match chat.turn_trace(&turn.turn).await {
+            Ok(trace) => trace,
+            // Its session was deleted meanwhile.
+            Err(Error::TurnUnknown { .. }) => return Ok(RenderResult::NotWanted),
+            Err(Error::Store { source: StoreError::Corrupt { .. } }) => return Ok(RenderResult::Unreadable),
+            Err(error) => return Err(store_error(error)),
+        };
+        if !self.sampling.includes(&trace.agent, trace.trace_id(&self.spans)) {
+            return Ok(RenderResult::NotWanted);
+        }
+        Ok(RenderResult::Spans(trace.render_spans(&self.spans)))
+    }
+
+    /// Sends turns, and removes the notes of those that are done. Returns how long to wait where the receiver takes nothing.
+    async fn send_rendered(
+        &self,
+        tenant: &TenantId,
+        rendered: RenderedTurns,
+    ) -> Result<Option<Duration>, StoreError> {
+        let report = send_turns(self.receiver.as_ref(), &rendered).await;
+        self.counters.count_sent(report.taken.len(), report.taken_spans, report.rejected_spans);
+        if report.rejected_spans > 0 {
+            let (spans, message) = (report.rejected_spans, report.message);
+            (self.on_problem)(&ExportProblem::Rejected { spans, message });
+        }
+        let refused = report.refused.len() as u64;
+        if let Some(refusal) = &report.refusal {
+            self.report_not_taken(refusal, false);
+        }
+        let done = report.taken.into_iter().chain(report.refused).collect();
+        remove_notes(self.documents.as_ref(), done).await?;
+        self.note_skipped(tenant, refused, SkipReason::Refused);
+        Ok(report.not_taken.map(|refusal| {
+            self.counters.count_failed_attempt();
+            let is_refused = matches!(refusal, SpanRefusal::Destination { .. });
+            self.report_not_taken(&refusal, is_refused);
+            let asked = match refusal {
+                SpanRefusal::Unavailable { wait, .. } => wait.unwrap_or(self.limits.retry),
+                _ => self.limits.retry_refused,
+            };
+            asked.min(self.limits.longest_wait)
+        }))
+    }
+
+    fn report_not_taken(&self, refusal: &SpanRefusal, is_refused: bool) {
+        (self.on_problem)(&ExportProblem::NotTaken { problem: refusal.problem().to_owned(), is_refused });
+    }
+
+    fn note_skipped(&self, tenant: &TenantId, turns: u64, reason: SkipReason) {
+        if turns > 0 {
+            self.counters.count_skipped(turns);
+            (self.on_problem)(&ExportProblem::Skipped { tenant: tenant.clone(), turns, reason });
+        }
+    }
+
+    /// Gives up the oldest turns of tenants that have more than the bound.
+    async fn trim_backlogs(&self, tenants: &BTreeSet<TenantId>) -> Result<(), StoreError> {
+        for tenant in tenants {
+            let removed = trim_backlog(self.documents.as_ref(), tenant, self.limits.max_bytes).await?;
+            self.note_skipped(tenant, removed, SkipReason::Bytes);
+        }
+        Ok(())
+    }
+}
+
+/// What was made of a note.
+enum RenderResult {
+    Spans(Vec<TraceSpan>),
+    /// Nothing is to be sent.
+    NotWanted,
+    Unreadable,
+}
+
+/// Returns the store's error behind an error of the chat's.
+fn store_error(error: Error) -> StoreError {
+    match error {
+        Error::Store { source } => source,
+        error => StoreError::Unavailable { doing: "export", source: error.into() },
+    }
+}
+
+impl fmt::Debug for TraceExporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceExporter").field("receiver", &self.receiver).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,116 @@
+//! Which ended turns are still to be exported as traces.
+//!
+//! Where telemetry is exported, the commit that ends a turn also writes a note that says so, as a document of the session.
+//! Whoever exports removes it once a receiver has taken the turn's spans. So no crash comes between a turn and its export,
+//! what is not sent yet survives any restart, and a session that is deleted takes its notes with it. A note names the turn
+//! and holds none of its records: these are read from the log.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use singletree_durable::{DocumentKey, JsonDocument, RowMutation, StoredDocument, TenantId, Timestamp};
+use singletree_session::{BatchBuilder, TurnId, TurnRowExt};
+use tokio::sync::Notify;
+
+use crate::Result;
+use crate::error::store_corrupt_error;
+
+/// An ended turn whose spans no receiver has taken yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsentTurn {
+    /// The turn.
+    pub turn: TurnId,
+    /// When it ended.
+    pub at: Timestamp,
+    /// How many bytes its records have, as far as the process that ended it knows.
+    pub bytes: u64,
+}
+
+impl UnsentTurn {
+    /// The kind of the documents that these notes are. Their ids are in the order of the ends of turns.
+    pub const KIND: &'static str = "unsent_turn";
+
+    /// Returns the name of its document.
+    #[must_use]
+    pub fn document_key(&self, tenant: TenantId) -> DocumentKey {
+        DocumentKey::new(tenant, Self::KIND, self.document_id())
+    }
+
+    /// Reads its document.
+    ///
+    /// # Errors
+    /// `store_corrupt`.
+    pub fn from_document(document: &StoredDocument) -> Result<Self> {
+        let what = || format!("the document {} {}", document.key.kind, document.key.id);
+        document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))
+    }
+
+    fn document_id(&self) -> String {
+        let digest = Sha256::digest(self.turn.to_string());
+        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{:016}-{digits}", self.at.as_millis().max(0))
+    }
+}
+
+/// The notes of one chat: whether they are written, and the tenants that have new ones.
+#[derive(Debug, Default)]
+pub(crate) struct UnsentTurnNotes {
+    /// How long a note is kept; none where nothing is exported.
+    kept: Option<Duration>,
+    /// Guards the tenants with notes since they were last asked for; held for a change only.
+    tenants: Mutex<BTreeSet<TenantId>>,
+    written: Notify,
+}
+
+impl UnsentTurnNotes {
+    pub(crate) fn new(kept: Option<Duration>) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
+    /// Returns the notes of the turns that a batch ends.
+    pub(crate) fn documents_for_batch(&self, writing: &BatchBuilder) -> Vec<RowMutation> {
+        let Some(kept) = self.kept else { return Vec::new() };
+        let note = |put: &RowMutation| match put {
+            RowMutation::Turn(row) if row.status.is_ended() => {
+                let at = row.ended_at.unwrap_or(writing.now);
+                let note = UnsentTurn { turn: row.turn_id(), at, bytes: writing.telemetry_bytes };
+                Some(RowMutation::Document {
+                    kind: UnsentTurn::KIND.to_owned(),
+                    id: note.document_id(),
+                    body: JsonDocument::from_serializable(&note).ok()?,
+                    expires_at: Some(at.saturating_add(kept)),
+                    outlives: false,
+                })
+            }
+            _ => None,
+        };
+        writing.batch.puts.iter().filter_map(note).collect()
+    }
+
+    /// Tells who exports that a tenant has new notes, once they are stored.
+    pub(crate) fn report_new_notes(&self, tenant: &TenantId) {
+        if self.kept.is_some() {
+            self.lock_tenants().insert(tenant.clone());
+            self.written.notify_one();
+        }
+    }
+
+    /// Returns the tenants that have notes since this was last called.
+    pub(crate) fn take_tenants(&self) -> BTreeSet<TenantId> {
+        std::mem::take(&mut *self.lock_tenants())
+    }
+
+    /// Waits until a tenant has new notes.
+    pub(crate) async fn wait_for_notes(&self) {
+        while self.lock_tenants().is_empty() {
+            self.written.notified().await;
+        }
+    }
+
+    fn lock_tenants(&self) -> MutexGuard<'_, BTreeSet<TenantId>> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
