@@ -8,6 +8,7 @@ mod outbox;
 mod picture;
 mod serving;
 mod simulation;
+mod telemetry;
 mod turn_operation;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 pub(crate) use simulation::Sim;
+pub(crate) use telemetry::Telemetry;
 pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.
     Doctor(Doctor),
+    /// Show what waits to be exported as traces, or send what was before.
+    #[command(subcommand)]
+    Telemetry(Telemetry),
     /// List the processes that share a PostgreSQL database. Works beside them.
     Nodes(Nodes),
     /// Serve the agents over HTTP, until it is interrupted.
@@ -450,6 +455,7 @@ impl Command {
             Self::Turn(it) => it.wants_json(),
             Self::Doctor(it) => it.common.json,
             Self::Nodes(it) => it.common.json,
+            Self::Telemetry(it) => it.common_options().json,
             Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.keyring_options().common.json,
             Self::Backup(it) => it.common.json,

@@ -122,6 +122,9 @@ pub(crate) enum Error {
     /// Campaigns cannot be served.
     #[error(transparent)]
     Campaigns(#[from] singletree::controller::Error),
+    /// Traces cannot be sent.
+    #[error(transparent)]
+    Export(#[from] singletree::export::Error),
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -153,6 +156,7 @@ impl Error {
                 source.as_ref().map_or("http_broken_off", |source| source.category())
             }
             Self::Campaigns(error) => error.category(),
+            Self::Export(error) => error.category(),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -183,6 +187,7 @@ impl Error {
             | Self::Client(_)
             | Self::TurnLost { .. }
             | Self::Campaigns(_)
+            | Self::Export(_)
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }

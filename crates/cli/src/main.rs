@@ -30,6 +30,7 @@ mod ask;
 mod follow;
 mod hint;
 mod prompt;
+mod traces;
 mod turn_view;
 
 mod command;

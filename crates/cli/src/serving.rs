@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::DatabaseLocation;
 use crate::system::{ServerUsage, limit_connections, raise_descriptor_limit};
+use crate::traces::{build_trace_exporter, note_unsent_turns};
 use crate::who::AgentSelection;
 
 /// Where a server listens of which nothing is said.
@@ -104,6 +105,7 @@ impl ConfiguredServer {
             serving,
             retention,
             notify,
+            traces,
             redactor,
             environments,
             about,
@@ -125,9 +127,12 @@ impl ConfiguredServer {
             .notices(build_notice_settings(&notify)?)
             .audit(bounds.audit_kept)
             .watcher(telemetry.turn_watcher());
-        let chat = narrate_chat(chat, &narration, &serving);
+        let chat = note_unsent_turns(narrate_chat(chat, &narration, &serving), traces.as_ref());
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
         let chat = open_chat(chat, &telemetry, documents.clone())?;
+        let exporter = traces.map(|traces| {
+            build_trace_exporter(&traces, chat.clone(), (documents.clone(), store.is_shared()), &redactor)
+        });
         let server = Server::builder(chat.clone(), documents)
             .campaigns(campaigns.with_chat(chat))
             .listed_agents(listed)
@@ -143,6 +148,7 @@ impl ConfiguredServer {
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
+        let server = exporter.transpose()?.into_iter().fold(server, ServerBuilder::trace_exporter);
         let server = if store.is_shared() { reach_peers(server)? } else { server };
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         Ok(Self {

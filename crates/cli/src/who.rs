@@ -9,7 +9,7 @@ use singletree::agent::demo::{self, DemoParts};
 use singletree::agent::{AgentProfile, AgentResources, Artifacts, DocumentPins, ToolDocuments};
 use singletree::config::{
     AgentDependencies, BareModel, CampaignSettings, Config, InspectionDepth, NotifySettings, OnUnoffered,
-    ServingSettings, Surroundings,
+    ServingSettings, Surroundings, TelemetrySettings,
 };
 use singletree::controller::demo::DemoCampaignModel;
 use singletree::env::{Env, SystemClock};
@@ -98,6 +98,8 @@ pub(crate) struct AgentSelection {
     pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
     pub(crate) notify: Vec<NotifySettings>,
+    /// Where the traces of turns are sent; nowhere where there is none.
+    pub(crate) traces: Option<TelemetrySettings>,
     /// Removes the agents' keys from printed text.
     pub(crate) redactor: Redactor,
     /// Where the states of devices are that talk to them.
@@ -153,7 +155,7 @@ impl AgentSelection {
         }];
         let (limits, serving, redactor) =
             (Limits::default(), ServingSettings::default(), Redactor::default());
-        let (notify, environments) = (Vec::new(), Arc::default());
+        let (notify, traces, environments) = (Vec::new(), None, Arc::default());
         let (about, again) = (None, String::new());
         Ok(Self {
             agents: vec![agent],
@@ -164,6 +166,7 @@ impl AgentSelection {
             serving,
             retention: None,
             notify,
+            traces,
             redactor,
             environments,
             about,
@@ -217,7 +220,7 @@ impl AgentSelection {
         let redactor = config.redactor();
         let (agents, resources) = (built.agents, built.resources);
         let (listed, limits) = (built.listed, built.limits);
-        let notify = config.notify_settings().to_vec();
+        let (notify, traces) = (config.notify_settings().to_vec(), config.telemetry_settings().cloned());
         let campaigns = config.campaign_settings();
         Ok(Self {
             agents,
@@ -228,6 +231,7 @@ impl AgentSelection {
             serving,
             retention: config.retention(),
             notify,
+            traces,
             redactor,
             environments,
             about: Some(about),

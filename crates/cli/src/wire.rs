@@ -22,6 +22,7 @@ use crate::narration_screen::{PIECES_MAX, TerminalNarration};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 use crate::serving::{build_notice_settings, resolve_blob_limits, size_or_default};
+use crate::traces::note_unsent_turns;
 use crate::who::{AgentSelection, Who};
 
 /// How long running turns may take to end before the process does; the next process finishes the others.
@@ -101,6 +102,7 @@ impl Workspace {
             limits,
             serving,
             notify,
+            traces,
             redactor,
             about,
             again,
@@ -119,6 +121,7 @@ impl Workspace {
             .narration(Arc::new(narration.clone()))
             .narrate_in(serving.narration_language.unwrap_or_default())
             .narrate_as(serving.narration_verbosity.unwrap_or_default());
+        let builder = note_unsent_turns(builder, traces.as_ref());
         let known = redactor.clone();
         let parts = begin_controller(Arc::new(store.clone()), resources, campaigns)
             .narration(Arc::new(narration.clone()))

@@ -103,6 +103,9 @@ impl<'a> ConfigChecker<'a> {
         if let Some(name) = &self.file.default_agent {
             self.check_known_name("default_agent", name, agents());
         }
+        for (name, _) in self.file.telemetry.iter().flat_map(|telemetry| &telemetry.agent_shares) {
+            self.check_known_name("telemetry.shares", name, agents());
+        }
         if let Some(approval) = &self.file.approval {
             let all: Vec<ToolSelector<'_>> = selector::selector_names(&self.file.servers)
                 .filter_map(|name| ToolSelector::from_name(name, &self.file.servers).ok())

@@ -19,6 +19,7 @@ use crate::resolve::{ReadyBackend, ReadyModel, ResolvedResources, read_bounded_t
 use crate::serving::ServingSettings;
 use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
+use crate::telemetry::TelemetrySettings;
 
 /// How large a file may be, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -214,6 +215,12 @@ impl Config {
         &self.resolved.notify
     }
 
+    /// Returns where the traces of turns are sent; none: nowhere.
+    #[must_use]
+    pub fn telemetry_settings(&self) -> Option<&TelemetrySettings> {
+        self.resolved.telemetry.as_ref()
+    }
+
     /// Returns a redactor that removes the secrets of this configuration from a text.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
@@ -225,6 +232,8 @@ impl Config {
         let secrets = settings.filter(|(_, _, secret)| *secret).map(|(_, value, _)| value.clone());
         let signing =
             self.resolved.notify.iter().flat_map(|it| [&it.secret].into_iter().chain(&it.old_secret));
-        Redactor::new(keys.chain(secrets).chain(signing.cloned()).collect::<Vec<Secret>>())
+        let headers =
+            self.resolved.telemetry.iter().flat_map(|it| &it.headers).map(|(_, value)| value.clone());
+        Redactor::new(keys.chain(secrets).chain(signing.cloned()).chain(headers).collect::<Vec<Secret>>())
     }
 }

@@ -19,6 +19,7 @@ use crate::section::TableReader;
 use crate::server::McpServerTable;
 use crate::serving::{self, ServingSettings};
 use crate::spot::LocatedValue;
+use crate::telemetry::TelemetryTable;
 use crate::tool::ToolSettings;
 
 /// How large a file may be, in bytes.
@@ -41,6 +42,7 @@ pub(crate) struct ConfigFile {
     pub(crate) replies: Option<RepliesTable>,
     pub(crate) retention: Option<Retention>,
     pub(crate) notify: Vec<NotifyTable>,
+    pub(crate) telemetry: Option<TelemetryTable>,
     pub(crate) campaigns: CampaignsTable,
     pub(crate) default_agent: Option<LocatedValue<String>>,
 }
@@ -84,6 +86,7 @@ fn read_root_table(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Mistake
         replies: section.open_section("replies").map(RepliesTable::from_section),
         retention: section.open_section("retention").map(retention::read_retention),
         notify: section.open_named_sections("notify").into_iter().map(NotifyTable::from_section).collect(),
+        telemetry: section.open_section("telemetry").map(TelemetryTable::from_section),
         campaigns: section.open_section("campaigns").map(CampaignsTable::from_section).unwrap_or_default(),
         default_agent: section.read_text("default_agent"),
     };

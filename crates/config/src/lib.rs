@@ -60,6 +60,7 @@ mod model;
 mod notify;
 mod server;
 mod serving;
+mod telemetry;
 mod tool;
 
 mod campaigns;
@@ -86,4 +87,5 @@ pub use report::{ConfigMistake, ConfigReport, MistakeKind};
 pub use sample::SAMPLE;
 pub use serving::{ServingSettings, TokenSettings};
 pub use surroundings::Surroundings;
+pub use telemetry::TelemetrySettings;
 pub use unoffered::{OnUnoffered, UnofferedTools};

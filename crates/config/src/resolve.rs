@@ -13,11 +13,11 @@ use crate::model::{HttpModel, ModelBackend, ModelTable};
 use crate::notify::NotifySettings;
 use crate::prompt::RenderedPrompt;
 use crate::report::{MistakeCollector, MistakeKind};
-use crate::secret_source::SecretSource;
 use crate::selector::ToolSelector;
-use crate::server::{ServerSetting, ServerTransport};
+use crate::server::ServerTransport;
 use crate::spot::LocatedValue;
 use crate::surroundings::Surroundings;
+use crate::telemetry::TelemetrySettings;
 
 /// How large a script may be, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -52,6 +52,7 @@ pub(crate) struct ResolvedResources {
     pub(crate) models: Vec<ReadyModel>,
     pub(crate) servers: Vec<ReadyServer>,
     pub(crate) notify: Vec<NotifySettings>,
+    pub(crate) telemetry: Option<TelemetrySettings>,
     /// Rendered prompts, by the names of their agents.
     pub(crate) prompts: BTreeMap<String, RenderedPrompt>,
 }
@@ -96,7 +97,7 @@ pub(crate) fn resolve_resources(
                 ServerTransport::Unknown => continue,
             };
             let ready = settings.iter().filter_map(|(name, it)| {
-                let (value, secret) = resolve_setting(it, around, faults)?;
+                let (value, secret) = it.resolve(around, faults)?;
                 Some((name.clone(), value, secret))
             });
             let settings = ready.collect();
@@ -105,21 +106,9 @@ pub(crate) fn resolve_resources(
             resolved.servers.push(ReadyServer { index, settings, inherited });
         }
     }
+    resolved.telemetry = file.telemetry.as_ref().and_then(|it| it.resolve_settings(around, faults));
     resolved.notify = file.notify.iter().filter_map(|it| it.resolve_settings(around, faults)).collect();
     resolved
-}
-
-fn resolve_setting(
-    setting: &ServerSetting,
-    around: &Surroundings<'_>,
-    faults: &MistakeCollector,
-) -> Option<(Secret, bool)> {
-    match setting {
-        ServerSetting::Plain(text) => Some((Secret::new(text.as_str()), false)),
-        ServerSetting::Secret(source) => {
-            SecretSource::fetch_secret(source, around, faults).map(|fetch| (fetch, true))
-        }
-    }
 }
 
 fn load_script(

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use singletree_http::Secret;
 use singletree_tools::Effect;
 
 use crate::approval::{EFFECTS, parse_effect};
-use crate::report::MistakeKind;
+use crate::report::{MistakeCollector, MistakeKind};
 use crate::secret_source::SecretSource;
 use crate::section::{TableReader, printable_name};
 use crate::spot::LocatedValue;
 use crate::suggest::did_you_mean;
+use crate::surroundings::Surroundings;
 
 /// An MCP server, as the file has it.
 #[derive(Debug, Clone)]
@@ -48,6 +50,20 @@ pub(crate) enum ServerTransport {
 pub(crate) enum ServerSetting {
     Plain(String),
     Secret(SecretSource),
+}
+
+impl ServerSetting {
+    /// Returns the value, and whether it is a secret. A secret that cannot be fetched is a mistake.
+    pub(crate) fn resolve(
+        &self,
+        around: &Surroundings<'_>,
+        faults: &MistakeCollector,
+    ) -> Option<(Secret, bool)> {
+        match self {
+            Self::Plain(text) => Some((Secret::new(text.as_str()), false)),
+            Self::Secret(source) => source.fetch_secret(around, faults).map(|fetched| (fetched, true)),
+        }
+    }
 }
 
 /// Words in the names of settings that are secret.
@@ -163,7 +179,10 @@ fn read_tool_effects(section: TableReader<'_>) -> Vec<(LocatedValue<String>, Eff
 
 /// Variables and headers: texts, or where a secret comes from. A value whose name marks it as secret may not stand in
 /// the file.
-fn read_settings(section: &mut TableReader<'_>, key: &'static str) -> Vec<(String, ServerSetting)> {
+pub(crate) fn read_settings(
+    section: &mut TableReader<'_>,
+    key: &'static str,
+) -> Vec<(String, ServerSetting)> {
     let Some(inner) = section.open_section(key) else { return Vec::new() };
     let mut settings = Vec::new();
     for (name, value) in inner.ordered_entries() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use singletree_durable::{DocumentStore, Error as StoreError, TenantId, Timestamp};
 use singletree_env::Env;
-use singletree_harness::{Chat, Error, UnsentTurn};
+use singletree_harness::{Chat, Error, TurnId, UnsentTurn};
 use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSpan};
 
 use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, trim_backlog};
@@ -19,7 +19,7 @@ use crate::sending::{RenderedTurns, send_turns};
 /// How many tenants are listed at once.
 const TENANTS: u64 = 256;
 /// How many spans are held before they are sent, apart from those of the turn that goes beyond it.
-const SPANS: usize = 1024;
+pub(crate) const SPANS: usize = 1024;
 /// How long to wait before a store that failed is asked again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How long to wait before the turns of a tenant that another process exports are looked at again.
@@ -27,6 +27,9 @@ const CLAIM_RETRY: Duration = Duration::from_secs(5);
 
 /// Hears of problems.
 pub type OnExportProblem = Arc<dyn Fn(&ExportProblem) + Send + Sync>;
+
+/// Removes secrets from a text.
+pub type RedactText = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// Exports the traces of the turns of all tenants that a chat serves, in processes that share a database one tenant at a
 /// time.
@@ -44,6 +47,7 @@ pub struct TraceExporter {
     /// Where other processes have the same database.
     claims: Option<ExportClaims>,
     on_problem: OnExportProblem,
+    redact: Option<RedactText>,
     counters: Arc<ExportCounters>,
 }
 
@@ -78,6 +82,7 @@ impl TraceExporter {
             limits: ExportLimits::default(),
             claims: None,
             on_problem: Arc::new(|_| {}),
+            redact: None,
             counters: Arc::default(),
         }
     }
@@ -114,6 +119,13 @@ impl TraceExporter {
     #[must_use]
     pub fn on_problem(mut self, on_problem: OnExportProblem) -> Self {
         self.on_problem = on_problem;
+        self
+    }
+
+    /// Sets what removes secrets from the texts of spans (INV-16).
+    #[must_use]
+    pub fn redacting(mut self, redact: RedactText) -> Self {
+        self.redact = Some(redact);
         self
     }
 
@@ -272,17 +284,42 @@ impl TraceExporter {
 
     async fn render_turn(&self, chat: &Chat, turn: Option<&UnsentTurn>) -> Result<RenderResult, StoreError> {
         let Some(turn) = turn else { return Ok(RenderResult::Unreadable) };
-        let trace = match chat.turn_trace(&turn.turn).await {
+        match self.render_wanted_turn(chat, &turn.turn).await {
+            Ok(Some(spans)) => Ok(RenderResult::Spans(spans)),
+            Ok(None) => Ok(RenderResult::NotWanted),
+            Err(Error::Store { source: StoreError::Corrupt { .. } }) => Ok(RenderResult::Unreadable),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+
+    /// Reads and renders a turn; nothing of one that is not there any more, or that the sampling leaves out.
+    pub(crate) async fn render_wanted_turn(
+        &self,
+        chat: &Chat,
+        turn: &TurnId,
+    ) -> Result<Option<Vec<TraceSpan>>, Error> {
+        let trace = match chat.turn_trace(turn).await {
             Ok(trace) => trace,
             // Its session was deleted meanwhile.
-            Err(Error::TurnUnknown { .. }) => return Ok(RenderResult::NotWanted),
-            Err(Error::Store { source: StoreError::Corrupt { .. } }) => return Ok(RenderResult::Unreadable),
-            Err(error) => return Err(store_error(error)),
+            Err(Error::TurnUnknown { .. }) => return Ok(None),
+            Err(error) => return Err(error),
         };
         if !self.sampling.includes(&trace.agent, trace.trace_id(&self.spans)) {
-            return Ok(RenderResult::NotWanted);
+            return Ok(None);
         }
-        Ok(RenderResult::Spans(trace.render_spans(&self.spans)))
+        let mut spans = trace.render_spans(&self.spans);
+        if let Some(redact) = &self.redact {
+            spans.iter_mut().for_each(|span| span.map_texts(redact.as_ref()));
+        }
+        Ok(Some(spans))
+    }
+
+    pub(crate) fn chat(&self) -> &Chat {
+        &self.chat
+    }
+
+    pub(crate) fn receiver(&self) -> &dyn SpanReceiver {
+        self.receiver.as_ref()
     }
 
     /// Sends turns, and removes the notes of those that are done. Returns how long to wait where the receiver takes nothing.

@@ -11,19 +11,25 @@
 //! notes are in the store. After a crash a turn may be sent twice, with the same ids. A turn is never slower since its trace
 //! is exported: that happens after its end, and by reads of the log.
 //!
+//! A *backfill* sends turns of a time that is over once more ([`TraceExporter::backfill`]).
+//!
 //! # Bounds
 //!
 //! Turns that a receiver takes for none of [`ExportLimits`]' time and bytes are given up, the oldest first, and counted
 //! ([`ExportCounts`]). Their records stay with their sessions.
 
+mod backfill;
 mod backlog;
 mod claim;
 mod counts;
+mod error;
 mod exporter;
 mod limits;
 mod sending;
 
+pub use backfill::{BackfillRange, BackfillReport};
 pub use backlog::TenantBacklog;
 pub use counts::{ExportCounts, ExportProblem, SkipReason};
-pub use exporter::{OnExportProblem, TraceExporter};
+pub use error::{Error, Result};
+pub use exporter::{OnExportProblem, RedactText, TraceExporter};
 pub use limits::{ExportLimits, TraceSampling};

@@ -8,6 +8,7 @@ use singletree_agent::AgentProfile;
 use singletree_controller::Controller;
 use singletree_durable::{DocumentStore, TenantId, Timestamp};
 use singletree_engine::{Clock, IdGenerator};
+use singletree_export::TraceExporter;
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
 use singletree_llm::Timer;
@@ -57,6 +58,8 @@ pub(crate) struct ServerState {
     pub(crate) narration: NarrationLog,
     /// The webhooks of the tenants.
     pub(crate) endpoints: Vec<WebhookEndpoint>,
+    /// Exports the traces of turns; without it, they are not exported.
+    pub(crate) trace_exporter: Option<TraceExporter>,
     /// Pauses in time.
     pub(crate) pace: Arc<dyn Timer>,
     /// The permits for blobs in memory.

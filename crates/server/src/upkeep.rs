@@ -1,5 +1,5 @@
-//! The background work of a server: takes over the turns of earlier processes, runs campaigns, and deletes expired
-//! documents.
+//! The background work of a server: takes over the turns of earlier processes, runs campaigns, exports traces, and deletes
+//! expired documents.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -19,7 +19,8 @@ const EXPIRED_EVERY: Duration = Duration::from_mins(10);
 /// The maximum number of documents in one deletion, so that other commits do not wait for long.
 const EXPIRED: u64 = 1000;
 
-/// Takes over the turns of earlier processes, then runs campaigns, and deletes expired documents from time to time.
+/// Takes over the turns of earlier processes, then runs campaigns, exports traces, and deletes expired documents from time
+/// to time.
 pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
     // Requests are answered meanwhile: they take over the sessions that they need.
     while shared.chat.sweep().await.is_err() {
@@ -27,7 +28,7 @@ pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
     }
     shared.ready.store(true, Ordering::Release);
     let of_others = async { tokio::join!(take_over_turns(shared), heed_revocations(shared)) };
-    tokio::join!(expire_documents(shared), run_campaigns(shared), of_others).0
+    tokio::join!(expire_documents(shared), run_campaigns(shared), export_traces(shared), of_others).0
 }
 
 /// Takes over the turns of other servers over the same database that have died, where there may be some.
@@ -57,6 +58,14 @@ async fn heed_revocations(shared: &ServerState) -> Infallible {
 async fn run_campaigns(shared: &ServerState) -> Infallible {
     if let Some(controller) = &shared.campaigns {
         controller.run(pending()).await;
+    }
+    pending().await
+}
+
+/// Exports the traces of turns, until the future is dropped: what is left then, the next process exports.
+async fn export_traces(shared: &ServerState) -> Infallible {
+    if let Some(exporter) = &shared.trace_exporter {
+        exporter.run(pending()).await;
     }
     pending().await
 }

@@ -78,12 +78,16 @@ pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;
 pub use singletree_env as env;
+#[cfg(feature = "export")]
+pub use singletree_export as export;
 pub use singletree_harness as harness;
 pub use singletree_http as http;
 pub use singletree_llm as llm;
 #[cfg(feature = "mcp")]
 pub use singletree_mcp as mcp;
 pub use singletree_narration as narration;
+#[cfg(feature = "export")]
+pub use singletree_otlp as otlp;
 #[cfg(feature = "prompts")]
 pub use singletree_prompts as prompts;
 #[cfg(feature = "providers")]

@@ -54,6 +54,15 @@ impl AttributeValue {
         }
     }
 
+    /// Changes each text, as to leave out secrets.
+    pub(crate) fn map_texts(&mut self, change: &dyn Fn(&str) -> String) {
+        match self {
+            Self::Text(text) => *text = change(text),
+            Self::List(items) => items.iter_mut().for_each(|item| item.map_texts(change)),
+            Self::Int(_) | Self::Double(_) | Self::Bool(_) => {}
+        }
+    }
+
     /// Returns the text, where it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

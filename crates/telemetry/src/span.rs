@@ -41,6 +41,21 @@ pub struct TraceSpan {
     pub subject: SpanSubject,
 }
 
+impl TraceSpan {
+    /// Changes each text that a receiver gets, as to leave out secrets: the name, the attributes and what is said of errors.
+    pub fn map_texts(&mut self, change: &dyn Fn(&str) -> String) {
+        self.name = change(&self.name).into();
+        self.attributes.values_mut().for_each(|value| value.map_texts(change));
+        if let SpanStatus::Error { description: Some(description) } = &mut self.status {
+            *description = change(description);
+        }
+        if let Some(exception) = &mut self.exception {
+            exception.exception_type = change(&exception.exception_type);
+            exception.message = change(&exception.message);
+        }
+    }
+}
+
 /// How a span ended (§4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SpanStatus {

@@ -70,6 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tools",
             "prompts",
             "narration",
+            "telemetry",
         ],
     ),
     (
@@ -87,6 +88,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "protocol",
             "narration",
             "telemetry",
+            "export",
         ],
     ),
 ];

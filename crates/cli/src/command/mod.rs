@@ -33,6 +33,7 @@ mod shell;
 mod simulated_agents;
 mod simulation;
 pub(crate) mod slash;
+mod telemetry;
 mod torture;
 mod torture_child;
 mod turn;
@@ -71,6 +72,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Turn(args) => turn::run_turn_command(args).await,
         Command::Doctor(args) => doctor::run_doctor_command(args).await,
         Command::Nodes(args) => nodes::run_nodes_command(args).await,
+        Command::Telemetry(args) => telemetry::run_telemetry_command(args).await,
         Command::Serve(args) => serve::run_serve_command(args).await,
         Command::Health(args) => health::run_health_command(args).await,
         Command::Shell(args) => shell::run_shell_command(args).await,

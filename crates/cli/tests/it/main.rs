@@ -44,4 +44,5 @@ mod story;
 mod sync_trace;
 mod tenants;
 mod torture;
+mod traces;
 mod unoffered;

@@ -11,3 +11,4 @@ mod replies;
 mod serving;
 mod sound;
 mod table;
+mod telemetry;

@@ -8,6 +8,7 @@ use singletree_config::{Config, Surroundings};
 pub(crate) fn env(name: &str) -> Option<String> {
     match name {
         "KEY" | "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" => Some("canary-4711".to_owned()),
+        "OTLP_AUTHORIZATION" => Some("Bearer canary-4711".to_owned()),
         "SINGLETREE_NOTIFY_SECRET" => Some("canary-4711-that-signs-notices\n".to_owned()),
         "SINGLETREE_NOTIFY_SECRET_OLD" => Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned()),
         "EMPTY" => Some(" ".to_owned()),

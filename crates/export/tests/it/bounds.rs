@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use singletree_durable::MemoryStore;
-use singletree_export::{ExportLimits, ExportProblem, SkipReason};
+use singletree_export::{BackfillRange, ExportLimits, ExportProblem, SkipReason};
+use singletree_telemetry::SpanRefusal;
 
 use crate::rig::{
     Reply, ScriptedReceiver, backlog, env, export_for, exporter, open, stored_spans, tenant, unavailable,
@@ -62,4 +63,39 @@ async fn of_a_session_that_was_deleted_nothing_is_sent() {
     export_for(&exporter, Duration::from_mins(1)).await;
     assert_eq!(receiver.spans(), stored_spans(&chat, "kept").await);
     assert!(problems.lock().unwrap().is_empty(), "{problems:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backfill_sends_the_turns_of_a_time_and_says_what_stopped_it() {
+    let (store, env) = (MemoryStore::new(), env());
+    let chat = open(store.clone(), &env);
+    let mut since = env.clock.now();
+    for no in 0..20 {
+        let tenant = tenant(["one", "two"][no % 2]);
+        chat.of(tenant).session(format!("s{no}").as_str()).send("one").await;
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        if no == 9 {
+            since = env.clock.now();
+        }
+    }
+    let until = Some(since.saturating_add(Duration::from_mins(270)));
+    let receiver = ScriptedReceiver::replying([]);
+    let (exporter, _) = exporter((&chat, &env), &store, &receiver);
+    let report = exporter.backfill(BackfillRange { since, until }).await.unwrap();
+    let mut expected = stored_spans(&chat.of(tenant("one")), "s10").await;
+    for (session, name) in [("s11", "two"), ("s12", "one"), ("s13", "two"), ("s14", "one")] {
+        expected.extend(stored_spans(&chat.of(tenant(name)), session).await);
+    }
+    assert_eq!(receiver.spans(), expected);
+    assert_eq!((report.turns, report.spans), (5, expected.len() as u64));
+    assert_eq!(backlog(&store, &tenant("one")).await, 10, "notes stay as they are");
+    for (refusal, category) in [
+        (unavailable(), "telemetry_receiver_unavailable"),
+        (SpanRefusal::Destination { problem: "401".to_owned() }, "telemetry_receiver_refused"),
+    ] {
+        let receiver = ScriptedReceiver::replying([Reply::Refuse(refusal)]);
+        let (exporter, _) = crate::rig::exporter((&chat, &env), &store, &receiver);
+        let failed = exporter.backfill(BackfillRange { since, until: None }).await.unwrap_err();
+        assert_eq!(failed.category(), category);
+    }
 }

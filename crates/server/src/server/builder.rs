@@ -26,6 +26,7 @@ use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 use singletree_engine::RuntimeTimer;
 use singletree_env::{RandomSource, SystemRandomSource};
+use singletree_export::TraceExporter;
 
 /// Collects the parts of a server.
 #[derive(Debug)]
@@ -53,6 +54,7 @@ pub struct ServerBuilder {
     descriptors: Option<u64>,
     system: Option<Arc<dyn SystemProbe>>,
     revocations: Option<Arc<dyn RevocationLog>>,
+    trace_exporter: Option<TraceExporter>,
 }
 
 impl ServerBuilder {
@@ -81,6 +83,7 @@ impl ServerBuilder {
             descriptors: None,
             system: None,
             revocations: None,
+            trace_exporter: None,
         }
     }
 
@@ -245,6 +248,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Exports the traces of turns while the server serves. Its problems are logged, and what it has done is among the
+    /// metrics. The server's chat must note its unsent turns
+    /// ([`ChatBuilder::note_unsent_turns`](singletree_harness::ChatBuilder::note_unsent_turns)).
+    #[must_use]
+    pub fn trace_exporter(mut self, exporter: TraceExporter) -> Self {
+        self.trace_exporter = Some(exporter);
+        self
+    }
+
     /// Builds the server.
     ///
     /// # Errors
@@ -272,6 +284,11 @@ impl ServerBuilder {
         let metrics = self.telemetry.metrics().clone();
         let quotas = QuotaLedger::new(quotas, self.descriptors, clock.clone(), metrics);
         let (closing, _) = watch::channel(false);
+        let (telemetry, told_at) = (self.telemetry.clone(), clock.clone());
+        let trace_exporter = self.trace_exporter.map(|exporter| {
+            exporter
+                .on_problem(Arc::new(move |problem| telemetry.log_trace_export(problem, told_at.as_ref())))
+        });
         let shared = ServerState {
             chat: self.chat,
             campaigns: self
@@ -299,6 +316,7 @@ impl ServerBuilder {
             environments: self.environments,
             endpoints,
             pace: self.pace,
+            trace_exporter,
             closing,
         };
         Ok(Server::from_state(Arc::new(shared), origins))

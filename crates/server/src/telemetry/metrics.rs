@@ -15,6 +15,7 @@ use singletree_harness::{ChatWorkload, TurnEndReport};
 use super::error_category;
 use super::line::DeliveryEnd;
 use super::system_gauges::SystemGauges;
+use super::trace_exports::TraceExportMetrics;
 use crate::system::SystemUsage;
 
 /// How many values a label from outside may have: every further value counts as `others` (INV-12).
@@ -47,6 +48,7 @@ pub(crate) struct ServerMetrics {
     store_writable: Gauge,
     pending_waits: Gauge,
     system: SystemGauges,
+    pub(super) trace_exports: TraceExportMetrics,
     sessions: Gauge,
     running: Gauge,
     waiting: Gauge,
@@ -204,6 +206,7 @@ impl Default for ServerMetrics {
             store_writable: Gauge::default(),
             pending_waits: Gauge::default(),
             system: SystemGauges::default(),
+            trace_exports: TraceExportMetrics::default(),
             sessions: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -244,6 +247,7 @@ impl ServerMetrics {
         let waits = "Sessions in memory that wait for an answer";
         to.register("pending_waits", waits, self.pending_waits.clone());
         self.system.register_gauges(to);
+        self.trace_exports.register_counters(to);
         to.register("sessions", "Sessions in memory", self.sessions.clone());
         to.register("turns_running", "Turns that run", self.running.clone());
         let waiting = "Turns that wait their place, or behind what waits for an answer";

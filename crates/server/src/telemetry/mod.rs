@@ -6,6 +6,7 @@ mod metered;
 mod metrics;
 mod routes;
 mod system_gauges;
+mod trace_exports;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use singletree_durable::{Error as StoreError, Journal, JournalMaintenance, Timestamp};
 use singletree_engine::Clock;
+use singletree_export::ExportProblem;
 use singletree_harness::{ChatTurnOutcome, TurnEndReport, TurnWatcher};
 use singletree_http::Redactor;
 
@@ -23,6 +25,7 @@ pub(crate) use routes::{build_metrics_router, build_section};
 
 use crate::system::SystemUsage;
 use metered::MeteredStore;
+use trace_exports::TraceExportLine;
 
 /// A sink for the lines of a log.
 ///
@@ -106,6 +109,13 @@ impl Telemetry {
             open,
             limit,
         });
+    }
+
+    /// Logs a problem of the export of traces. Texts of a receiver may be in it.
+    pub(crate) fn log_trace_export(&self, problem: &ExportProblem, clock: &dyn Clock) {
+        if let Some(line) = TraceExportLine::new(format_current_time(clock), problem) {
+            self.write_log_line(&line);
+        }
     }
 
     /// Logs the limit of open descriptors when the process starts.

@@ -93,6 +93,9 @@ async fn show_metrics(State(shared): State<Arc<ServerState>>) -> Result<Response
 
 fn render_metrics(shared: &ServerState) -> Response {
     let metrics = shared.telemetry.metrics();
+    if let Some(exporter) = &shared.trace_exporter {
+        metrics.trace_exports.set_from_counts(exporter.counts());
+    }
     let usage = shared.system.as_ref().map(|probe| probe.measure_usage());
     let text = metrics.render_openmetrics(shared.chat.load(), usage);
     ([(CONTENT_TYPE, TYPE)], text).into_response()

@@ -1,0 +1,80 @@
+//! Exports the traces of turns as `[telemetry]` says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree::Chat;
+use singletree::config::TelemetrySettings;
+use singletree::durable::DocumentStore;
+use singletree::env::Env;
+use singletree::export::{ExportLimits, TraceExporter, TraceSampling};
+use singletree::harness::ChatBuilder;
+use singletree::http::{HttpClient, HttpLimits, Redactor};
+use singletree::otlp::{ExportResource, OtlpClient};
+use singletree::telemetry::SpanSettings;
+
+use crate::error::Result;
+
+/// How much longer than a turn may be sent its note is kept: the exporter says that a turn is too old, and counts it.
+const NOTE_KEPT_LONGER: Duration = Duration::from_hours(24);
+
+fn export_limits(settings: &TelemetrySettings) -> ExportLimits {
+    let usual = ExportLimits::default();
+    ExportLimits {
+        max_age: settings.max_age.unwrap_or(usual.max_age),
+        max_bytes: settings.max_bytes.unwrap_or(usual.max_bytes),
+        ..usual
+    }
+}
+
+/// Has a chat note the turns whose traces are to be exported.
+pub(crate) fn note_unsent_turns(chat: ChatBuilder, settings: Option<&TelemetrySettings>) -> ChatBuilder {
+    match settings {
+        Some(settings) => chat.note_unsent_turns(export_limits(settings).max_age + NOTE_KEPT_LONGER),
+        None => chat,
+    }
+}
+
+/// Returns settings for another address: without the headers, whose secrets are the first one's.
+pub(crate) fn settings_of_endpoint(
+    settings: Option<TelemetrySettings>,
+    endpoint: String,
+) -> TelemetrySettings {
+    match settings {
+        Some(settings) => settings.with_endpoint(endpoint),
+        None => TelemetrySettings::new(endpoint),
+    }
+}
+
+/// Makes the exporter of a chat's turns, which reads the documents of the same store.
+pub(crate) fn build_trace_exporter(
+    settings: &TelemetrySettings,
+    chat: Chat,
+    (documents, is_shared): (Arc<dyn DocumentStore>, bool),
+    redactor: &Redactor,
+) -> Result<TraceExporter> {
+    let (env, known) = (Env::from_system(), redactor.clone());
+    let receiver = build_otlp_client(settings, &env)?;
+    let sampling = settings.share.into_iter().fold(TraceSampling::new(), TraceSampling::default_share);
+    let shares = settings.agent_shares.iter();
+    let exporter = TraceExporter::new(chat, documents, Arc::new(receiver), env)
+        .spans(SpanSettings::new().profile(settings.profile))
+        .sampling(shares.fold(sampling, |all, (agent, share)| all.agent_share(agent.as_str(), *share)))
+        .limits(export_limits(settings))
+        .redacting(Arc::new(move |text| known.redact(text).into_owned()));
+    Ok(if is_shared { exporter.shared_store() } else { exporter })
+}
+
+/// Makes the client of the receiver. Operators choose it, so that it may be in their own network.
+fn build_otlp_client(settings: &TelemetrySettings, env: &Env) -> Result<OtlpClient> {
+    let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
+    let resource = ExportResource::new(settings.service.as_str())
+        .attribute("service.version", env!("CARGO_PKG_VERSION"));
+    let client = OtlpClient::new(
+        transport,
+        settings.endpoint.as_str(),
+        resource,
+        (env.timer.clone(), env.rng.clone()),
+    );
+    Ok(settings.headers.iter().fold(client, |client, (name, value)| client.header(name, value.clone())))
+}

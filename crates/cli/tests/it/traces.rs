@@ -1,0 +1,168 @@
+//! Traces of turns, sent to a receiver that is away, by a server that is killed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use serde_json::json;
+
+use crate::home::{BINARY, Home};
+use crate::serving::Serving;
+
+/// A request that came to the receiver.
+struct Sent {
+    head: String,
+    body: Vec<u8>,
+    is_taken: bool,
+}
+
+/// A receiver of OTLP on this machine, which answers with a status.
+struct Collector {
+    url: String,
+    status: Arc<AtomicU16>,
+    sent: Receiver<Sent>,
+}
+
+type Spans = BTreeMap<(Vec<u8>, Vec<u8>), Span>;
+
+impl Collector {
+    fn start(status: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (tell, sent) = channel();
+        let status = Arc::new(AtomicU16::new(status));
+        let answering = status.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, tell, answering) = (stream.unwrap(), tell.clone(), answering.clone());
+                std::thread::spawn(move || {
+                    while let Some((head, body)) = read_request(&stream) {
+                        let status = answering.load(Ordering::Acquire);
+                        let answer = format!("HTTP/1.1 {status} Told\r\ncontent-length: 0\r\n\r\n");
+                        // A client that was killed hears nothing.
+                        drop((&stream).write_all(answer.as_bytes()));
+                        if tell.send(Sent { head, body, is_taken: status == 200 }).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { url, status, sent }
+    }
+
+    fn next(&self) -> Sent {
+        self.sent.recv_timeout(Duration::from_secs(30)).unwrap()
+    }
+
+    /// Waits until the spans of so many turns were taken. Two deliveries of one id must be the same.
+    fn take_turns(&self, turns: usize) -> Spans {
+        let mut spans = Spans::new();
+        let roots = |spans: &Spans| spans.values().filter(|span| span.parent_span_id.is_empty()).count();
+        while roots(&spans) < turns {
+            let sent = self.next();
+            if !sent.is_taken {
+                continue;
+            }
+            let request = ExportTraceServiceRequest::decode(sent.body.as_slice()).unwrap();
+            let scopes = request.resource_spans.into_iter().flat_map(|it| it.scope_spans);
+            for span in scopes.flat_map(|it| it.spans) {
+                let before = spans.insert((span.trace_id.clone(), span.span_id.clone()), span.clone());
+                assert!(before.is_none_or(|before| before == span), "{span:?}");
+            }
+        }
+        spans
+    }
+}
+
+fn read_request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head.push_str(&lower);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+/// Writes the file of an agent whose traces go to a receiver.
+fn write_agent(home: &Home, url: &str) {
+    let script = r#"{ "model": "script", "rules": [{ "when": { "user": ["*"] }, "then": { "reply": "I hear you." } }] }"#;
+    std::fs::write(home.path().join("script.json"), script).unwrap();
+    let text = format!(
+        "[models.main]\nwire = \"script\"\nfile = \"script.json\"\n\n[agents.helper]\ninstructions = \"Be brief.\"\n\n\
+         [telemetry]\nendpoint = \"{url}\"\nprofile = \"genai\"\nheaders = {{ x-api-key = {{ file = \"key\" }} }}\n"
+    );
+    std::fs::write(home.path().join("key"), "canary-4711").unwrap();
+    std::fs::write(home.path().join("singletree.toml"), text).unwrap();
+}
+
+fn run_here(home: &Home, args: &[&str]) -> String {
+    let ran = home.command(BINARY).current_dir(home.path()).args(args).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn no_trace_is_lost_by_a_kill_while_the_receiver_is_away() {
+    let (home, collector) = (Home::new(), Collector::start(503));
+    write_agent(&home, &collector.url);
+    let server = Serving::start_in(&home, &[]);
+    let path = "/v1/sessions/s/messages";
+    server.ask("POST", path, &json!({ "content": "canary-text one" }));
+    assert!(!collector.next().is_taken);
+    server.stop();
+    assert!(run_here(&home, &["telemetry", "status"]).starts_with("default  1 turn waits, "));
+
+    collector.status.store(200, Ordering::Release);
+    let server = Serving::start_in(&home, &[]);
+    server.ask("POST", path, &json!({ "content": "canary-text two" }));
+    let spans = collector.take_turns(2);
+    let names: Vec<_> = spans.values().map(|span| span.name.as_str()).collect();
+    assert_eq!(names.iter().filter(|name| **name == "chat script").count(), 2, "{names:?}");
+    server.stop();
+
+    // What was before can be sent again: the spans are the same.
+    let other = Collector::start(200);
+    let told = run_here(&home, &["telemetry", "backfill", "--since", "1h", "--to", &other.url]);
+    assert_eq!(told, format!("2 turns with {} spans were sent\n", spans.len()));
+    let sent = other.next();
+    assert!(sent.head.starts_with("post /v1/traces ") && !sent.head.contains("canary"), "{}", sent.head);
+    let again = run_here(&home, &["telemetry", "backfill", "--since", "1h", "--to", &other.url]);
+    assert_eq!((again, other.take_turns(2)), (told, spans));
+    let later = run_here(&home, &["telemetry", "backfill", "--since", "0s", "--to", &other.url]);
+    assert_eq!(later, "0 turns with 0 spans were sent\n");
+}
+
+// A key is in the headers alone, and no text of a conversation is sent.
+#[test]
+fn keys_and_texts_are_in_no_body_that_is_sent() {
+    let (home, collector) = (Home::new(), Collector::start(200));
+    write_agent(&home, &collector.url);
+    let server = Serving::start_in(&home, &[]);
+    server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": "canary-text" }));
+    let sent = collector.next();
+    assert!(sent.head.contains("x-api-key: canary-4711"), "{}", sent.head);
+    let body = String::from_utf8_lossy(&sent.body);
+    assert!(!body.contains("canary") && !body.contains("I hear you"), "{body}");
+    server.stop();
+}
