@@ -26,7 +26,7 @@ pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 pub(crate) use simulation::Sim;
-pub(crate) use telemetry::Telemetry;
+pub(crate) use telemetry::{PastTime, Telemetry};
 pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;

@@ -10,7 +10,7 @@ use singletree::controller::{ControllerBuilder, ControllerParts};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
 use singletree::env::Env;
-use singletree::harness::{BlobLimits, Blobs, ChatBuilder, NoticeSettings, Redact};
+use singletree::harness::{BlobLimits, Blobs, ChatBuilder, GraphAgent, NoticeSettings, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree_server::{
     AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerBuilder, ServerLimits,
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::DatabaseLocation;
 use crate::system::{ServerUsage, limit_connections, raise_descriptor_limit};
-use crate::traces::{build_trace_exporter, note_unsent_turns};
+use crate::traces::{export_traces, note_unsent_turns};
 use crate::who::AgentSelection;
 
 /// Where a server listens of which nothing is said.
@@ -115,13 +115,9 @@ impl ConfiguredServer {
         let bounds = resolve_server_limits(&serving, descriptor_limit);
         let (documents, clean) = (Arc::new(store.clone()), build_redact_function(&redactor));
         let narration = build_narration_log(args.narration, &serving, &redactor)?;
-        let campaigns = begin_controller(documents.clone(), resources, campaigns).redacting(clean.clone());
-        let campaigns = build_campaign_parts(campaigns, &narration, &serving)?;
-        let chat = agents
-            .into_iter()
-            .map(|agent| agent.redacting(clean.clone()))
-            .chain([campaigns.cycle_agent()])
-            .fold(Chat::builder(), |chat, agent| chat.agent(agent))
+        let campaigns = begin_controller(documents.clone(), resources, campaigns);
+        let campaigns = build_campaign_parts(campaigns.redacting(clean.clone()), &narration, &serving)?;
+        let chat = build_chat_with_agents(agents, campaigns.cycle_agent(), &clean)
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(resolve_blob_limits(&serving)))
             .notices(build_notice_settings(&notify)?)
@@ -130,11 +126,8 @@ impl ConfiguredServer {
         let chat = note_unsent_turns(narrate_chat(chat, &narration, &serving), traces.as_ref());
         let chat = retention.into_iter().fold(chat, |chat, retention| chat.retention(retention));
         let chat = open_chat(chat, &telemetry, documents.clone())?;
-        let exporter = traces.map(|traces| {
-            build_trace_exporter(&traces, chat.clone(), (documents.clone(), store.is_shared()), &redactor)
-        });
         let server = Server::builder(chat.clone(), documents)
-            .campaigns(campaigns.with_chat(chat))
+            .campaigns(campaigns.with_chat(chat.clone()))
             .listed_agents(listed)
             .limits(bounds)
             .redactor(redactor.clone())
@@ -148,8 +141,8 @@ impl ConfiguredServer {
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
-        let server = exporter.transpose()?.into_iter().fold(server, ServerBuilder::trace_exporter);
-        let server = if store.is_shared() { reach_peers(server)? } else { server };
+        let server = export_traces(server, traces.as_ref(), (chat, &store), &redactor)?;
+        let server = reach_peers(server, store.is_shared())?;
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         Ok(Self {
             server,
@@ -184,6 +177,12 @@ impl ConfiguredServer {
     }
 }
 
+/// Begins a chat with agents that keep secrets out of what they store.
+fn build_chat_with_agents(agents: Vec<GraphAgent>, cycle: GraphAgent, clean: &Redact) -> ChatBuilder {
+    let agents = agents.into_iter().map(|agent| agent.redacting(clean.clone()));
+    agents.chain([cycle]).fold(Chat::builder(), |chat, agent| chat.agent(agent))
+}
+
 /// Opens a chat whose commits are measured, and which tells each request the owner of a session that is not its own.
 fn open_chat(chat: ChatBuilder, telemetry: &Telemetry, store: Arc<ConversationStore>) -> Result<Chat> {
     let env = Env::from_system();
@@ -191,9 +190,12 @@ fn open_chat(chat: ChatBuilder, telemetry: &Telemetry, store: Arc<ConversationSt
     Ok(chat.open(note_session_owners(telemetry.measure_store(store)))?)
 }
 
-/// Lets a server send requests to the other servers of its database. An answer may take as long as a turn, and a stream is
+/// Lets a server send requests to the other servers of its database, where there may be some. An answer may take as long as a turn, and a stream is
 /// never silent for long.
-fn reach_peers(server: ServerBuilder) -> Result<ServerBuilder> {
+fn reach_peers(server: ServerBuilder, is_store_shared: bool) -> Result<ServerBuilder> {
+    if !is_store_shared {
+        return Ok(server);
+    }
     let (connect, head) = (Duration::from_secs(2), Duration::from_hours(24));
     let limits = HttpLimits { connect, head, idle: Duration::from_mins(10), ..HttpLimits::standard() };
     Ok(server.peer_transport(Arc::new(HttpClient::new(HttpLimits { body_bytes: u64::MAX, ..limits })?)))

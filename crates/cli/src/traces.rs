@@ -13,6 +13,9 @@ use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::otlp::{ExportResource, OtlpClient};
 use singletree::telemetry::SpanSettings;
 
+use singletree_server::ServerBuilder;
+
+use crate::conversation_store::ConversationStore;
 use crate::error::Result;
 
 /// How much longer than a turn may be sent its note is kept: the exporter says that a turn is too old, and counts it.
@@ -63,6 +66,18 @@ pub(crate) fn build_trace_exporter(
         .limits(export_limits(settings))
         .redacting(Arc::new(move |text| known.redact(text).into_owned()));
     Ok(if is_shared { exporter.shared_store() } else { exporter })
+}
+
+/// Has a server export the traces of a chat's turns, if the file says where to.
+pub(crate) fn export_traces(
+    server: ServerBuilder,
+    settings: Option<&TelemetrySettings>,
+    (chat, store): (Chat, &ConversationStore),
+    redactor: &Redactor,
+) -> Result<ServerBuilder> {
+    let Some(settings) = settings else { return Ok(server) };
+    let documents = (Arc::new(store.clone()) as Arc<dyn DocumentStore>, store.is_shared());
+    Ok(server.trace_exporter(build_trace_exporter(settings, chat, documents, redactor)?))
 }
 
 /// Makes the client of the receiver. Operators choose it, so that it may be in their own network.

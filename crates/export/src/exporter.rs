@@ -159,7 +159,7 @@ impl TraceExporter {
                     Some(pause) => self.env.timer.sleep_for(pause).await,
                     None => self.wait_for_turns().await,
                 }
-                due.extend(self.chat.take_unsent_tenants());
+                due.extend(self.chat.unsent_turns().take_tenants());
             }
         };
         tokio::select! {
@@ -171,9 +171,10 @@ impl TraceExporter {
 
     /// Waits until turns have ended, or the store is to be looked at again.
     async fn wait_for_turns(&self) {
+        let ended = self.chat.unsent_turns();
         tokio::select! {
             biased;
-            () = self.chat.wait_for_unsent_turns() => {}
+            () = ended.wait() => {}
             () = self.env.timer.sleep_for(self.limits.look_again) => return,
         }
         self.env.timer.sleep_for(self.limits.gather).await;

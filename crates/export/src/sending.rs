@@ -55,8 +55,8 @@ pub(crate) struct SendReport {
 pub(crate) async fn send_turns(receiver: &dyn SpanReceiver, rendered: &RenderedTurns) -> SendReport {
     let mut report = SendReport::default();
     // The next part is the last one: turns are sent in their order.
-    let mut parts = vec![0..rendered.turns.len()];
-    while let Some(part) = parts.pop() {
+    let (mut parts, mut next) = (Vec::new(), Some(0..rendered.turns.len()));
+    while let Some(part) = next.take().or_else(|| parts.pop()) {
         let spans = rendered.spans_of(&part);
         if spans.is_empty() {
             report.taken.extend(rendered.notes_of(part));

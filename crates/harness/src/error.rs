@@ -321,11 +321,6 @@ impl Error {
         self.is_transient() || matches!(self, Self::Store { source: durable::Error::Unavailable { .. } })
     }
 
-    /// Tells whether the same commit may succeed later, when the store works or has space again (D38).
-    pub(crate) fn may_commit_later(&self) -> bool {
-        self.is_unavailable() || matches!(self, Self::Store { source: durable::Error::Full { .. } })
-    }
-
     /// Checks whether another owner holds the session now.
     pub(crate) fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Store { source: durable::Error::LeaseLost { .. } })

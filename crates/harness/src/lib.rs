@@ -82,7 +82,7 @@ pub use runtime::noticing::{NoticeDelivery, NoticeReceiver, NoticeSettings};
 pub use runtime::pending_wait::PendingWait;
 pub use runtime::retention::{Retention, RetentionReport};
 pub use runtime::tenant_events::{LiveTenantEvent, LiveTenantEventKind, TenantEventId, TenantEvents};
-pub use runtime::unsent_turns::UnsentTurn;
+pub use runtime::unsent_turns::{UnsentTurn, UnsentTurns};
 pub use runtime::watcher::{ChatWorkload, TurnEndReport, TurnWatcher};
 pub use singletree_session::{
     AnswerEnd, BucketTable, Budget, COMMAND, ChatEvent, ChatEventId, ChatEventKind, ChatTurnOutcome,

@@ -1,7 +1,8 @@
 //! `singletree telemetry`.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
 
@@ -20,11 +21,11 @@ pub(crate) enum Telemetry {
     /// Spans that a receiver has already have the same ids. Headers, profile and sampling are those of [telemetry].
     Backfill {
         /// Turns that ended at this time or later: as in 2026-11-28T09:00:00Z, or a span before now, as in 2h.
-        #[arg(long, value_name = "TIME", value_parser = parse_time)]
-        since: SystemTime,
+        #[arg(long, value_name = "TIME")]
+        since: PastTime,
         /// Turns that ended at this time or earlier; by default all until now.
-        #[arg(long, value_name = "TIME", value_parser = parse_time)]
-        until: Option<SystemTime>,
+        #[arg(long, value_name = "TIME")]
+        until: Option<PastTime>,
         /// Where to, in place of the endpoint of [telemetry], and without its headers.
         #[arg(long, value_name = "URL")]
         to: Option<String>,
@@ -45,13 +46,20 @@ impl Telemetry {
     }
 }
 
-/// Reads a time, or a span before now.
-fn parse_time(text: &str) -> Result<SystemTime, String> {
-    if let Ok(time) = humantime::parse_rfc3339_weak(text) {
-        return Ok(time);
+/// A time, or a span before now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PastTime {
+    At(SystemTime),
+    Before(Duration),
+}
+
+impl FromStr for PastTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let at = humantime::parse_rfc3339_weak(text).map(Self::At);
+        at.or_else(|_| humantime::parse_duration(text).map(Self::Before)).map_err(|_| {
+            "write a time, as in 2026-11-28T09:00:00Z, or a span before now, as in 2h".to_owned()
+        })
     }
-    let span = humantime::parse_duration(text);
-    let before = span.ok().and_then(|span| SystemTime::now().checked_sub(span));
-    before
-        .ok_or_else(|| "write a time, as in 2026-11-28T09:00:00Z, or a span before now, as in 2h".to_owned())
 }

@@ -8,10 +8,11 @@ use serde::Serialize;
 use singletree::Chat;
 use singletree::config::TelemetrySettings;
 use singletree::durable::{TenantId, Timestamp};
+use singletree::env::{Clock, SystemClock};
 use singletree::export::{BackfillRange, BackfillReport, TenantBacklog};
 use singletree::http::Redactor;
 
-use crate::args::Telemetry;
+use crate::args::{PastTime, Telemetry};
 use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
@@ -47,9 +48,13 @@ pub(crate) async fn run_telemetry_command(args: Telemetry) -> Result<u8> {
     }
 }
 
-fn to_timestamp(time: SystemTime) -> Timestamp {
-    let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+fn to_timestamp(time: PastTime) -> Timestamp {
+    let whole = |millis: u128| i64::try_from(millis).unwrap_or(i64::MAX);
+    let millis = match time {
+        PastTime::At(at) => whole(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis()),
+        PastTime::Before(span) => SystemClock.now().as_millis().saturating_sub(whole(span.as_millis())),
+    };
+    Timestamp::from_millis(millis)
 }
 
 /// Finds where a backfill sends to: the address of the command line, else that of the file.

@@ -184,7 +184,7 @@ impl ChatBuilder {
 
     /// Has a note written with the end of each turn that its trace is to be exported ([`UnsentTurn`](crate::UnsentTurn)),
     /// which is kept for so long at most; none otherwise. Whoever exports reads the notes and removes them
-    /// ([`Chat::wait_for_unsent_turns`]). The store must be one that keeps documents.
+    /// ([`Chat::unsent_turns`]). The store must be one that keeps documents.
     #[must_use]
     pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
         self.unsent_kept = Some(kept);

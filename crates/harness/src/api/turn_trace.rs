@@ -1,9 +1,9 @@
 //! The trace of a turn, read from the records that its commits stored (spec: observability §4).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use singletree_durable::{SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
 use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TelemetryRecord, TurnId};
 use singletree_telemetry::{
@@ -11,6 +11,7 @@ use singletree_telemetry::{
 };
 
 use crate::api::chat::Chat;
+use crate::runtime::unsent_turns::UnsentTurns;
 use crate::{Error, Result};
 
 /// How many events are read at once.
@@ -90,20 +91,12 @@ fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
 }
 
 impl Chat {
-    /// Waits until turns have ended of which notes were written that their traces are to be exported, and that
-    /// [`Chat::take_unsent_tenants`] has not told of.
-    ///
-    /// # Cancellation
-    /// Dropping the future changes nothing.
-    pub async fn wait_for_unsent_turns(&self) {
-        self.inner.unsent_turns.wait_for_notes().await;
-    }
-
-    /// Returns the tenants with turns that have ended since the last call, of which this process wrote notes that their
-    /// traces are to be exported ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)).
+    /// Returns who tells of ended turns whose traces are to be exported
+    /// ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)). There is one for the chat: what one
+    /// handle has taken, no other is told.
     #[must_use]
-    pub fn take_unsent_tenants(&self) -> BTreeSet<TenantId> {
-        self.inner.unsent_turns.take_tenants()
+    pub fn unsent_turns(&self) -> UnsentTurns {
+        self.inner.unsent_turns.clone()
     }
 
     /// Reads the records of a turn that its spans are rendered from, also while it runs: then those of its commits so far.

@@ -27,7 +27,7 @@ use crate::runtime::noticing::{NoticePublisher, NoticeSettings};
 use crate::runtime::retention::{Retention, RetentionWorker};
 use crate::runtime::tasks::BackgroundTasks;
 use crate::runtime::tenant_events::TenantEventHub;
-use crate::runtime::unsent_turns::UnsentTurnNotes;
+use crate::runtime::unsent_turns::UnsentTurns;
 use crate::runtime::watcher::TurnWatcher;
 
 /// The shared state of all sessions of one chat.
@@ -55,7 +55,7 @@ pub(crate) struct ChatInner {
     pub(crate) start_id: OnceLock<String>,
     pub(crate) auditing: AuditSettings,
     pub(crate) records_telemetry: bool,
-    pub(crate) unsent_turns: UnsentTurnNotes,
+    pub(crate) unsent_turns: UnsentTurns,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
@@ -152,7 +152,7 @@ impl ChatInner {
             start_id: OnceLock::new(),
             auditing: parts.auditing,
             records_telemetry: parts.records_telemetry,
-            unsent_turns: UnsentTurnNotes::new(parts.unsent_kept),
+            unsent_turns: UnsentTurns::new(parts.unsent_kept),
             watcher: parts.watcher,
             tasks: BackgroundTasks::new(parts.env.spawner.clone()),
             env: parts.env,

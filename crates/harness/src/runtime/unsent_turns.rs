@@ -6,12 +6,12 @@
 //! and holds none of its records: these are read from the log.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use singletree_durable::{DocumentKey, JsonDocument, RowMutation, StoredDocument, TenantId, Timestamp};
+use singletree_durable::{JsonDocument, RowMutation, StoredDocument, TenantId, Timestamp};
 use singletree_session::{BatchBuilder, TurnId, TurnRowExt};
 use tokio::sync::Notify;
 
@@ -33,12 +33,6 @@ impl UnsentTurn {
     /// The kind of the documents that these notes are. Their ids are in the order of the ends of turns.
     pub const KIND: &'static str = "unsent_turn";
 
-    /// Returns the name of its document.
-    #[must_use]
-    pub fn document_key(&self, tenant: TenantId) -> DocumentKey {
-        DocumentKey::new(tenant, Self::KIND, self.document_id())
-    }
-
     /// Reads its document.
     ///
     /// # Errors
@@ -55,19 +49,42 @@ impl UnsentTurn {
     }
 }
 
-/// The notes of one chat: whether they are written, and the tenants that have new ones.
-#[derive(Debug, Default)]
-pub(crate) struct UnsentTurnNotes {
+/// Tells of ended turns whose traces are to be exported, in this process. A clone tells of the same.
+#[derive(Debug, Clone)]
+pub struct UnsentTurns {
     /// How long a note is kept; none where nothing is exported.
     kept: Option<Duration>,
-    /// Guards the tenants with notes since they were last asked for; held for a change only.
+    new: Arc<NewNotes>,
+}
+
+/// The tenants that have new notes.
+#[derive(Debug, Default)]
+struct NewNotes {
+    /// Held for a change only.
     tenants: Mutex<BTreeSet<TenantId>>,
     written: Notify,
 }
 
-impl UnsentTurnNotes {
+impl UnsentTurns {
     pub(crate) fn new(kept: Option<Duration>) -> Self {
-        Self { kept, ..Self::default() }
+        Self { kept, new: Arc::default() }
+    }
+
+    /// Waits until turns have ended of which [`take_tenants`](Self::take_tenants) has not told.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn wait(&self) {
+        while self.new.lock_tenants().is_empty() {
+            self.new.written.notified().await;
+        }
+    }
+
+    /// Returns the tenants of the turns that have ended since the last call. Their notes, and those of other processes, are
+    /// documents of the kind [`UnsentTurn::KIND`].
+    #[must_use]
+    pub fn take_tenants(&self) -> BTreeSet<TenantId> {
+        std::mem::take(&mut *self.new.lock_tenants())
     }
 
     /// Returns the notes of the turns that a batch ends.
@@ -90,26 +107,14 @@ impl UnsentTurnNotes {
         writing.batch.puts.iter().filter_map(note).collect()
     }
 
-    /// Tells who exports that a tenant has new notes, once they are stored.
+    /// Tells that a tenant has new notes, once they are stored.
     pub(crate) fn report_new_notes(&self, tenant: &TenantId) {
-        if self.kept.is_some() {
-            self.lock_tenants().insert(tenant.clone());
-            self.written.notify_one();
-        }
+        self.new.lock_tenants().insert(tenant.clone());
+        self.new.written.notify_one();
     }
+}
 
-    /// Returns the tenants that have notes since this was last called.
-    pub(crate) fn take_tenants(&self) -> BTreeSet<TenantId> {
-        std::mem::take(&mut *self.lock_tenants())
-    }
-
-    /// Waits until a tenant has new notes.
-    pub(crate) async fn wait_for_notes(&self) {
-        while self.lock_tenants().is_empty() {
-            self.written.notified().await;
-        }
-    }
-
+impl NewNotes {
     fn lock_tenants(&self) -> MutexGuard<'_, BTreeSet<TenantId>> {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,7 @@ impl JournalPort {
                 }
                 Err(error) => error,
             };
-            if !is_run || !error.may_commit_later() || self.inner.is_closing() {
+            if !is_run || !may_commit_later(&error) || self.inner.is_closing() {
                 break Err(error);
             }
             failures += 1;
@@ -55,4 +55,9 @@ impl JournalPort {
             running.handle.publish_outcome(unrecorded);
         }
     }
+}
+
+/// Tells whether the same commit may succeed later, when the store works or has space again (D38).
+fn may_commit_later(error: &Error) -> bool {
+    error.is_unavailable() || matches!(error, Error::Store { source: singletree_durable::Error::Full { .. } })
 }
