@@ -88,6 +88,8 @@ pub(crate) enum Variant {
     Step,
     /// As `full`, without records for telemetry.
     Unrecorded,
+    /// As `full`, with the traces of all turns exported to a receiver that takes them at once.
+    Exported,
     /// No store (w3).
     None,
 }

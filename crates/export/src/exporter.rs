@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use singletree_durable::{DocumentStore, Error as StoreError, TenantId, Timestamp};
 use singletree_env::Env;
-use singletree_harness::{Chat, Error, TurnId, UnsentTurn};
+use singletree_harness::{Chat, Error, TurnTrace, UnsentTurn};
 use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSpan};
 
 use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, trim_backlog};
@@ -285,7 +285,7 @@ impl TraceExporter {
 
     async fn render_turn(&self, chat: &Chat, turn: Option<&UnsentTurn>) -> Result<RenderResult, StoreError> {
         let Some(turn) = turn else { return Ok(RenderResult::Unreadable) };
-        match self.render_wanted_turn(chat, &turn.turn).await {
+        match self.render_if_wanted(turn.read_trace(chat).await) {
             Ok(Some(spans)) => Ok(RenderResult::Spans(spans)),
             Ok(None) => Ok(RenderResult::NotWanted),
             Err(Error::Store { source: StoreError::Corrupt { .. } }) => Ok(RenderResult::Unreadable),
@@ -293,13 +293,12 @@ impl TraceExporter {
         }
     }
 
-    /// Reads and renders a turn; nothing of one that is not there any more, or that the sampling leaves out.
-    pub(crate) async fn render_wanted_turn(
+    /// Renders a turn; nothing of one that is not there any more, or that the sampling leaves out.
+    pub(crate) fn render_if_wanted(
         &self,
-        chat: &Chat,
-        turn: &TurnId,
+        read: Result<TurnTrace, Error>,
     ) -> Result<Option<Vec<TraceSpan>>, Error> {
-        let trace = match chat.turn_trace(turn).await {
+        let trace = match read {
             Ok(trace) => trace,
             // Its session was deleted meanwhile.
             Err(Error::TurnUnknown { .. }) => return Ok(None),

@@ -418,7 +418,7 @@ fn identify_piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
 }
 
 /// Tells whether this is the first event of its turn.
-fn is_first_turn_event(row: &EventRow) -> bool {
+pub(crate) fn is_first_turn_event(row: &EventRow) -> bool {
     match row.kind.as_str() {
         event_kinds::ACCEPTED => true,
         // An early signal that was refused is an event of the turn that keeps waiting.

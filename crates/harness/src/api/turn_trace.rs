@@ -11,11 +11,14 @@ use singletree_telemetry::{
 };
 
 use crate::api::chat::Chat;
-use crate::runtime::unsent_turns::UnsentTurns;
+use crate::api::listen::is_first_turn_event;
+use crate::runtime::unsent_turns::{UnsentTurn, UnsentTurns};
 use crate::{Error, Result};
 
 /// How many events are read at once.
 const PAGE: u64 = 256;
+/// How many events are read first of a turn whose last one is known.
+const FIRST_PAGE: u64 = 8;
 
 /// The stored records of a turn, from which its spans are rendered.
 ///
@@ -90,6 +93,20 @@ fn keep_last_of_each_id(spans: &mut Vec<TraceSpan>) {
     });
 }
 
+impl UnsentTurn {
+    /// As [`Chat::turn_trace`], with fewer reads: the note says where the records of the turn are.
+    ///
+    /// # Errors
+    /// As [`Chat::turn_trace`].
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn read_trace(&self, chat: &Chat) -> Result<TurnTrace> {
+        let key = SessionKey::new(chat.served_tenant()?.clone(), self.session.clone());
+        chat.read_turn_trace(&key, &self.turn, Some((self.no, self.last_event))).await
+    }
+}
+
 impl Chat {
     /// Returns who tells of ended turns whose traces are to be exported
     /// ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)). There is one for the chat: what one
@@ -111,12 +128,32 @@ impl Chat {
         let (inner, tenant) = (&self.inner, self.served_tenant()?);
         let found = inner.journal.find_session_of_invocation(tenant, &turn.invocation);
         let key = inner.await_store_read(found).await?.ok_or_else(unknown)?;
-        let query = TurnRowQuery::Invocation(turn.invocation.clone());
-        let rows = inner.await_store_read(inner.journal.read_turns(&key, &query)).await?;
-        let of = |ordinal: u32| rows.iter().find(|row| row.ordinal == ordinal);
-        let row = of(turn.ordinal).ok_or_else(unknown)?;
+        self.read_turn_trace(&key, turn, None).await
+    }
+
+    /// Reads a turn; of one that has ended, its number and that of its last event may be known.
+    async fn read_turn_trace(
+        &self,
+        key: &SessionKey,
+        turn: &TurnId,
+        ended: Option<(u64, u64)>,
+    ) -> Result<TurnTrace> {
+        let inner = &self.inner;
+        let query = match ended {
+            // It resumes none.
+            Some((no, _)) if turn.ordinal == 0 => TurnRowQuery::No(no),
+            _ => TurnRowQuery::Invocation(turn.invocation.clone()),
+        };
+        let rows = inner.await_store_read(inner.journal.read_turns(key, &query)).await?;
+        let of = |ordinal: u32| {
+            rows.iter().find(|row| row.invocation == turn.invocation && row.ordinal == ordinal)
+        };
+        let row = of(turn.ordinal).ok_or_else(|| Error::TurnUnknown { turn: turn.to_string() })?;
         let earlier = turn.ordinal.checked_sub(1).and_then(of);
-        let pieces = self.read_telemetry_pieces(&key, row).await?;
+        let pieces = match ended {
+            Some((_, last)) => self.read_pieces_back_from(key, row, last).await?,
+            None => self.read_telemetry_pieces(key, row).await?,
+        };
         let is_partial = pieces.is_empty();
         let pieces = if is_partial { vec![piece_without_records(row)] } else { pieces };
         let identity = Identity {
@@ -136,10 +173,10 @@ impl Chat {
                 label: Some(row.agent.as_str().into()),
                 resumed: turn.ordinal > 0,
                 pieces,
-                ending: self.read_trace_ending(&key, row).await?,
+                ending: self.read_trace_ending(key, row).await?,
             },
-            seed: id_seed(&inner.epoch, &key, row.no),
-            earlier: earlier.map(|row| id_seed(&inner.epoch, &key, row.no)),
+            seed: id_seed(&inner.epoch, key, row.no),
+            earlier: earlier.map(|row| id_seed(&inner.epoch, key, row.no)),
         })
     }
 
@@ -167,6 +204,35 @@ impl Chat {
             pieces.extend(interim.into_iter().map(|it| TurnPiece { at: it.at, json: it.piece }));
         }
         Ok(pieces)
+    }
+
+    /// Reads the pieces of an ended turn backwards from its last event, with which its other events usually are. None of a
+    /// turn whose first event is not kept.
+    async fn read_pieces_back_from(
+        &self,
+        key: &SessionKey,
+        row: &TurnRow,
+        last: u64,
+    ) -> Result<Vec<TurnPiece>> {
+        let inner = &self.inner;
+        let (mut to, mut size, mut pieces) = (last.saturating_add(1), FIRST_PAGE, Vec::new());
+        loop {
+            let from = to.saturating_sub(size);
+            let mut events = inner.await_store_read(inner.journal.read_events(key, from, to - from)).await?;
+            // Where some are not kept, later ones are read in their place.
+            events.retain(|event| event.seq < to);
+            for event in events.iter().rev().filter(|event| event.turn == row.no) {
+                pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
+                if is_first_turn_event(event) {
+                    pieces.reverse();
+                    return Ok(pieces);
+                }
+            }
+            if from == 0 || events.first().is_none_or(|event| event.seq > from) {
+                return Ok(Vec::new());
+            }
+            (to, size) = (from, PAGE);
+        }
     }
 
     async fn read_trace_ending(

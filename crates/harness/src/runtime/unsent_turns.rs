@@ -11,22 +11,39 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use singletree_durable::{JsonDocument, RowMutation, StoredDocument, TenantId, Timestamp};
-use singletree_session::{BatchBuilder, TurnId, TurnRowExt};
+use singletree_durable::{JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp};
+use singletree_session::{BatchBuilder, TurnId, TurnRowExt, event_kinds};
 use tokio::sync::Notify;
 
 use crate::Result;
 use crate::error::store_corrupt_error;
 
 /// An ended turn whose spans no receiver has taken yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnsentTurn {
     /// The turn.
     pub turn: TurnId,
+    /// Its session.
+    pub session: SessionId,
     /// When it ended.
     pub at: Timestamp,
     /// How many bytes its records have, as far as the process that ended it knows.
     pub bytes: u64,
+    /// The number of the turn in the session.
+    pub(crate) no: u64,
+    /// The number of the event that ended it.
+    pub(crate) last_event: u64,
+}
+
+/// The body of a note.
+#[derive(Debug, Serialize, Deserialize)]
+struct NoteBody {
+    turn: TurnId,
+    at: Timestamp,
+    bytes: u64,
+    no: u64,
+    last_event: u64,
 }
 
 impl UnsentTurn {
@@ -39,9 +56,15 @@ impl UnsentTurn {
     /// `store_corrupt`.
     pub fn from_document(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))
+        let body: NoteBody =
+            document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))?;
+        let session = document.session.clone().ok_or_else(|| store_corrupt_error(what(), None))?;
+        let NoteBody { turn, at, bytes, no, last_event } = body;
+        Ok(Self { turn, session, at, bytes, no, last_event })
     }
+}
 
+impl NoteBody {
     fn document_id(&self) -> String {
         let digest = Sha256::digest(self.turn.to_string());
         let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -93,7 +116,9 @@ impl UnsentTurns {
         let note = |put: &RowMutation| match put {
             RowMutation::Turn(row) if row.status.is_ended() => {
                 let at = row.ended_at.unwrap_or(writing.now);
-                let note = UnsentTurn { turn: row.turn_id(), at, bytes: writing.telemetry_bytes };
+                let last_event = find_last_event(writing, row.no)?;
+                let (turn, bytes) = (row.turn_id(), writing.telemetry_bytes);
+                let note = NoteBody { turn, at, bytes, no: row.no, last_event };
                 Some(RowMutation::Document {
                     kind: UnsentTurn::KIND.to_owned(),
                     id: note.document_id(),
@@ -118,4 +143,12 @@ impl NewNotes {
     fn lock_tenants(&self) -> MutexGuard<'_, BTreeSet<TenantId>> {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the number of the event by which a batch ends a turn.
+fn find_last_event(writing: &BatchBuilder, turn: u64) -> Option<u64> {
+    writing.batch.puts.iter().find_map(|put| match put {
+        RowMutation::Event(row) if row.turn == turn && event_kinds::ends_turn(&row.kind) => Some(row.seq),
+        _ => None,
+    })
 }
