@@ -16,17 +16,23 @@ use crate::sky::Sky;
 
 fn unrecorded(outcome: &ChatTurnOutcome) -> bool {
     let ChatTurnOutcome::Errored(errored) = outcome else { return false };
-    assert_eq!((errored.error_category.as_str(), errored.retry_safe), ("session_save_failed", false));
+    let category = errored.error_category.as_str();
+    assert!(["session_save_failed", "store_full"].contains(&category) && !errored.retry_safe, "{errored:?}");
     !errored.recorded
 }
 
 // D38: who waits is told that it is not recorded; the reply is told when it is.
 #[tokio::test(start_paused = true)]
 async fn a_finished_reply_is_recorded_when_the_store_works_again() {
-    for durability in [Durability::Turn, Durability::Step] {
+    let both = [Durability::Turn, Durability::Step];
+    for (durability, is_full) in both.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
         let chat = Chat::builder().agent(agent(&plain(&log), durability)).open(sky.clone()).unwrap();
-        sky.fail(2, 10_000, FailedWriteEffect::Before);
+        if is_full {
+            sky.fill(2, 10_000);
+        } else {
+            sky.fail(2, 10_000, FailedWriteEffect::Before);
+        }
         let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
         assert!(unrecorded(turn.outcome().await.as_ref()), "{durability:?}");
         // Longer than any budget of the turn: it has ended, and only waits to be recorded.

@@ -24,6 +24,8 @@ struct Control {
     fail: std::sync::Mutex<Option<(u64, u64, FailedWriteEffect)>>,
     /// A failing write says that it does not know whether it will be there after a restart (D38).
     in_doubt: AtomicBool,
+    /// A failing write says that there is no space.
+    full: AtomicBool,
     blind: AtomicBool,
     open: watch::Sender<bool>,
     held: watch::Sender<u64>,
@@ -41,6 +43,7 @@ impl Sky {
             applies: AtomicU64::new(0),
             fail: std::sync::Mutex::default(),
             in_doubt: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             blind: AtomicBool::new(false),
             open: watch::Sender::new(true),
             held: watch::Sender::new(0),
@@ -71,7 +74,14 @@ impl Sky {
         self.fail(1, 1, FailedWriteEffect::Before);
     }
 
+    /// As [`Sky::fail`], for want of space.
+    pub(crate) fn fill(&self, from: u64, count: u64) {
+        self.control.full.store(true, Ordering::SeqCst);
+        self.fail(from, count, FailedWriteEffect::Before);
+    }
+
     pub(crate) fn clear(&self) {
+        self.control.full.store(false, Ordering::SeqCst);
         self.control.in_doubt.store(false, Ordering::SeqCst);
         *self.control.fail.lock().unwrap() = None;
         self.control.blind.store(false, Ordering::SeqCst);
@@ -159,6 +169,9 @@ impl JournalLayer for Sky {
             match fail {
                 Some(_) if control.in_doubt.load(Ordering::SeqCst) => {
                     Err(Error::CommitUnknown { doing: "write", source: "hail".into() })
+                }
+                Some(_) if control.full.load(Ordering::SeqCst) => {
+                    Err(Error::Full { doing: "write", source: "hail".into() })
                 }
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "hail".into() }),
                 None => answer,
