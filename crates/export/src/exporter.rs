@@ -226,14 +226,16 @@ impl TraceExporter {
     /// Exports the first page of a tenant's backlog.
     async fn export_page(&self, tenant: &TenantId) -> Result<TenantPass, StoreError> {
         let documents = self.documents.as_ref();
-        let page = read_page(documents, tenant, None).await?;
+        let mut page = read_page(documents, tenant, None).await?;
         if page.is_empty() {
             return Ok(TenantPass::Empty);
         }
-        if let Some(claims) = &self.claims
-            && !claims.claim_tenant(documents, tenant, self.env.clock.now()).await?
-        {
-            return Ok(TenantPass::ClaimedElsewhere);
+        if let Some(claims) = &self.claims {
+            if !claims.claim_tenant(documents, tenant, self.env.clock.now()).await? {
+                return Ok(TenantPass::ClaimedElsewhere);
+            }
+            // Another process may have sent these in the meantime.
+            page = read_page(documents, tenant, None).await?;
         }
         let is_last = (page.len() as u64) < PAGE;
         let interrupted = self.export_notes(tenant, page).await?;
@@ -288,8 +290,8 @@ impl TraceExporter {
         match self.render_if_wanted(turn.read_trace(chat).await) {
             Ok(Some(spans)) => Ok(RenderResult::Spans(spans)),
             Ok(None) => Ok(RenderResult::NotWanted),
-            Err(Error::Store { source: StoreError::Corrupt { .. } }) => Ok(RenderResult::Unreadable),
-            Err(error) => Err(store_error(error)),
+            Err(Error::Store { source }) if !is_lasting(&source) => Err(source),
+            Err(_) => Ok(RenderResult::Unreadable),
         }
     }
 
@@ -380,6 +382,11 @@ enum RenderResult {
     /// Nothing is to be sent.
     NotWanted,
     Unreadable,
+}
+
+/// Tells whether what a store has said will be the same later.
+fn is_lasting(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt { .. } | StoreError::Format { .. })
 }
 
 /// Returns the store's error behind an error of the chat's.
