@@ -97,7 +97,7 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.
     Doctor(Doctor),
-    /// Show what waits to be exported as traces, or send what was before.
+    /// Show the turns that wait to be exported as traces, or send those of before.
     #[command(subcommand)]
     Telemetry(Telemetry),
     /// List the processes that share a PostgreSQL database. Works beside them.

@@ -177,7 +177,7 @@ impl ConfiguredServer {
     }
 }
 
-/// Begins a chat with agents that keep secrets out of what they store.
+/// Begins a chat with agents that store no secrets.
 fn build_chat_with_agents(agents: Vec<GraphAgent>, cycle: GraphAgent, clean: &Redact) -> ChatBuilder {
     let agents = agents.into_iter().map(|agent| agent.redacting(clean.clone()));
     agents.chain([cycle]).fold(Chat::builder(), |chat, agent| chat.agent(agent))

@@ -33,7 +33,9 @@ fn export_limits(settings: &TelemetrySettings) -> ExportLimits {
 /// Has a chat note the turns whose traces are to be exported.
 pub(crate) fn note_unsent_turns(chat: ChatBuilder, settings: Option<&TelemetrySettings>) -> ChatBuilder {
     match settings {
-        Some(settings) => chat.note_unsent_turns(export_limits(settings).max_age + NOTE_KEPT_LONGER),
+        Some(settings) => {
+            chat.note_unsent_turns(export_limits(settings).max_age.saturating_add(NOTE_KEPT_LONGER))
+        }
         None => chat,
     }
 }

@@ -25,7 +25,7 @@ impl BackfillRange {
     }
 }
 
-/// What a backfill has sent.
+/// The counts of a backfill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackfillReport {
@@ -46,8 +46,8 @@ impl TraceExporter {
     /// It may run beside a server. Sending a turn twice is harmless: its spans have the same ids.
     ///
     /// # Errors
-    /// [`Error::category`]: those of the store; `telemetry_receiver_unavailable`, `telemetry_receiver_refused`. What was sent
-    /// before stays sent.
+    /// [`Error::category`]: those of the store; `telemetry_receiver_unavailable`, `telemetry_receiver_refused`. The turns that
+    /// were sent before it stay sent.
     ///
     /// # Cancellation
     /// Dropping the future ends the request under way.

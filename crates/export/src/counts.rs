@@ -1,4 +1,4 @@
-//! What an export has done, and its problems.
+//! The counts of an export, and its problems.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use singletree_telemetry::SpanRefusal;
 /// The result of a backfill.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a backfill ended before its end. What was sent before may be sent again.
+/// Why a backfill ended before its end. The turns that were sent before may be sent again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

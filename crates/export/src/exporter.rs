@@ -20,8 +20,6 @@ use crate::sending::{RenderedTurns, send_turns};
 const TENANTS: u64 = 256;
 /// How many spans are held before they are sent, apart from those of the turn that goes beyond it.
 pub(crate) const SPANS: usize = 1024;
-/// How long to wait before a store that failed is asked again.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How long to wait before the turns of a tenant that another process exports are looked at again.
 const CLAIM_RETRY: Duration = Duration::from_secs(5);
 
@@ -122,14 +120,14 @@ impl TraceExporter {
         self
     }
 
-    /// Sets what removes secrets from the texts of spans (INV-16).
+    /// Sets a function that removes secrets from the texts of spans (INV-16).
     #[must_use]
     pub fn redacting(mut self, redact: RedactText) -> Self {
         self.redact = Some(redact);
         self
     }
 
-    /// Returns what was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> ExportCounts {
         self.counters.snapshot()
@@ -153,7 +151,7 @@ impl TraceExporter {
                         searched = if is_search_due { Some(now) } else { searched };
                         pause
                     }
-                    Err(_) => Some(STORE_RETRY),
+                    Err(_) => Some(self.limits.retry),
                 };
                 match pause {
                     Some(pause) => self.env.timer.sleep_for(pause).await,
@@ -180,7 +178,7 @@ impl TraceExporter {
         self.env.timer.sleep_for(self.limits.gather).await;
     }
 
-    /// Exports what is due, page by page of each tenant in turn. Returns how long to wait before the next attempt, or
+    /// Exports the turns of the given tenants, page by page of each tenant in turn. Returns how long to wait before the next attempt, or
     /// nothing when all is done.
     async fn run_pass(
         &self,
@@ -351,7 +349,7 @@ impl TraceExporter {
                 SpanRefusal::Unavailable { wait, .. } => wait.unwrap_or(self.limits.retry),
                 _ => self.limits.retry_refused,
             };
-            asked.min(self.limits.longest_wait)
+            asked.max(self.limits.gather).min(self.limits.longest_wait)
         }))
     }
 
@@ -376,7 +374,7 @@ impl TraceExporter {
     }
 }
 
-/// What was made of a note.
+/// The turn of a note, rendered.
 enum RenderResult {
     Spans(Vec<TraceSpan>),
     /// Nothing is to be sent.
@@ -384,7 +382,7 @@ enum RenderResult {
     Unreadable,
 }
 
-/// Tells whether what a store has said will be the same later.
+/// Tells whether the store would answer the same later.
 fn is_lasting(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. } | StoreError::Format { .. })
 }

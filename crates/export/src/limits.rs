@@ -15,13 +15,14 @@ pub struct ExportLimits {
     pub max_bytes: u64,
     /// How long an exporter waits for more turns before it sends one.
     pub gather: Duration,
-    /// How long it waits before the next attempt when the receiver took nothing and did not say how long.
+    /// How long it waits before the next attempt when the receiver took nothing and did not say how long, and when the store
+    /// failed.
     pub retry: Duration,
     /// How long it waits before the next attempt at a receiver that refuses everything.
     pub retry_refused: Duration,
     /// How long it waits at most, whatever the receiver asks for.
     pub longest_wait: Duration,
-    /// After this time it looks for notes in the store, whatever it was told of.
+    /// It looks for notes in the store at least this often.
     pub look_again: Duration,
 }
 

@@ -35,7 +35,7 @@ impl RenderedTurns {
     }
 }
 
-/// What became of turns.
+/// The result of sending turns.
 #[derive(Debug, Default)]
 pub(crate) struct SendReport {
     /// The notes of those that were taken.
@@ -65,7 +65,7 @@ pub(crate) async fn send_turns(receiver: &dyn SpanReceiver, rendered: &RenderedT
         match receiver.send_spans(spans).await {
             Ok(receipt) => {
                 report.taken_spans += spans.len();
-                report.rejected_spans += receipt.rejected;
+                report.rejected_spans += receipt.rejected.min(spans.len() as u64);
                 report.message = receipt.message.or(report.message);
                 report.taken.extend(rendered.notes_of(part));
             }

@@ -62,7 +62,7 @@ async fn run_campaigns(shared: &ServerState) -> Infallible {
     pending().await
 }
 
-/// Exports the traces of turns, until the future is dropped: what is left then, the next process exports.
+/// Exports the traces of turns, until the future is dropped: the next process exports the others.
 async fn export_traces(shared: &ServerState) -> Infallible {
     if let Some(exporter) = &shared.trace_exporter {
         exporter.run(pending()).await;

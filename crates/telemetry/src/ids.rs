@@ -73,7 +73,7 @@ impl TraceId {
         let mut low = [0; 8];
         low[1..].copy_from_slice(&self.0[9..]);
         let place = u64::from_be_bytes(low) as f64 / (1_u64 << 56) as f64;
-        place < share
+        share >= 1.0 || place < share
     }
 
     /// Derives the id of the trace of a detached unit (§4.4).

@@ -23,7 +23,7 @@ pub trait SpanReceiver: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, std::result::Result<SpanReceipt, SpanRefusal>>;
 }
 
-/// What a receiver says of the spans that it took.
+/// The answer of a receiver that took spans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpanReceipt {
     /// How many of them it dropped. It would drop them again.
@@ -43,7 +43,7 @@ pub enum SpanRefusal {
         /// How long it asks to wait.
         wait: Option<Duration>,
     },
-    /// It refuses whatever is sent, such as for its address or credentials. Spans are accepted once an operator has
+    /// It refuses all spans, such as for its address or credentials. Spans are accepted once an operator has
     /// changed that.
     Destination {
         /// A description of the problem.

@@ -42,7 +42,7 @@ pub struct TraceSpan {
 }
 
 impl TraceSpan {
-    /// Changes each text that a receiver gets, as to leave out secrets: the name, the attributes and what is said of errors.
+    /// Changes each text that a receiver gets, as to leave out secrets: the name, the attributes and the texts of errors.
     pub fn map_texts(&mut self, change: &dyn Fn(&str) -> String) {
         self.name = change(&self.name).into();
         self.attributes.values_mut().for_each(|value| value.map_texts(change));

@@ -1,4 +1,4 @@
-//! `singletree telemetry`: what waits to be exported, and sending what was before.
+//! `singletree telemetry`: turns that wait to be exported, and sending those of before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use singletree::config::TelemetrySettings;
 use singletree::durable::{TenantId, Timestamp};
 use singletree::env::{Clock, SystemClock};
 use singletree::export::{BackfillRange, BackfillReport, TenantBacklog};
-use singletree::http::Redactor;
+use singletree::http::{Redactor, is_this_machine};
 
 use crate::args::{PastTime, Telemetry};
 use crate::conversation_store::ConversationStore;
@@ -71,7 +71,11 @@ async fn find_destination(
     let redactor = loaded.as_ref().map(|config| config.redactor()).unwrap_or_default();
     let settings = loaded.as_ref().and_then(|config| config.telemetry_settings()).cloned();
     match (to, settings) {
-        (Some(to), settings) => Ok((settings_of_endpoint(settings, to), redactor)),
+        (Some(to), settings) => {
+            is_this_machine(&to)
+                .map_err(|_| Error::Usage("--to is no address that can be called".to_owned()))?;
+            Ok((settings_of_endpoint(settings, to), redactor))
+        }
         (None, Some(settings)) => Ok((settings, redactor)),
         (None, None) => Err(Error::Usage(
             "there is no [telemetry] in a file here: say with --to where traces go".to_owned(),

@@ -48,6 +48,13 @@ impl ModelServer {
 }
 
 pub(crate) fn read(stream: &TcpStream) -> Option<Asked> {
+    let (head, body) = read_bytes(stream)?;
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    Some(Asked { head, body })
+}
+
+/// Reads a request: the first line and the headers, and the body.
+pub(crate) fn read_bytes(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -66,8 +73,7 @@ pub(crate) fn read(stream: &TcpStream) -> Option<Asked> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
-    Some(Asked { head, body })
+    Some((head, body))
 }
 
 /// Answers by a status and JSON.

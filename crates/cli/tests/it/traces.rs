@@ -1,8 +1,8 @@
 //! Traces of turns, sent to a receiver that is away, by a server that is killed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,6 +14,7 @@ use prost::Message;
 use serde_json::json;
 
 use crate::home::{BINARY, Home};
+use crate::model_server::read_bytes;
 use crate::serving::Serving;
 
 /// A request that came to the receiver.
@@ -43,11 +44,12 @@ impl Collector {
             for stream in listener.incoming() {
                 let (stream, tell, answering) = (stream.unwrap(), tell.clone(), answering.clone());
                 std::thread::spawn(move || {
-                    while let Some((head, body)) = read_request(&stream) {
+                    while let Some((head, body)) = read_bytes(&stream) {
                         let status = answering.load(Ordering::Acquire);
                         let answer = format!("HTTP/1.1 {status} Told\r\ncontent-length: 0\r\n\r\n");
                         // A client that was killed hears nothing.
                         drop((&stream).write_all(answer.as_bytes()));
+                        let head = head.to_ascii_lowercase();
                         if tell.send(Sent { head, body, is_taken: status == 200 }).is_err() {
                             return;
                         }
@@ -80,28 +82,6 @@ impl Collector {
         }
         spans
     }
-}
-
-fn read_request(stream: &TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut reader = BufReader::new(stream);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        let lower = line.to_ascii_lowercase();
-        if let Some(value) = lower.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        head.push_str(&lower);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some((head, body))
 }
 
 /// Writes the file of an agent whose traces go to a receiver.
@@ -141,7 +121,7 @@ fn no_trace_is_lost_by_a_kill_while_the_receiver_is_away() {
     assert_eq!(names.iter().filter(|name| **name == "chat script").count(), 2, "{names:?}");
     server.stop();
 
-    // What was before can be sent again: the spans are the same.
+    // Earlier turns can be sent again: the spans are the same.
     let other = Collector::start(200);
     let told = run_here(&home, &["telemetry", "backfill", "--since", "1h", "--to", &other.url]);
     assert_eq!(told, format!("2 turns with {} spans were sent\n", spans.len()));
@@ -165,4 +145,17 @@ fn keys_and_texts_are_in_no_body_that_is_sent() {
     let body = String::from_utf8_lossy(&sent.body);
     assert!(!body.contains("canary") && !body.contains("I hear you"), "{body}");
     server.stop();
+}
+
+#[test]
+fn a_backfill_that_leads_nowhere_is_refused_before_anything_is_read() {
+    let home = Home::new();
+    for args in
+        [["--since", "yesterday", "--to", "http://127.0.0.1:1"], ["--since", "1h", "--to", "not an address"]]
+    {
+        let ran = home.run(&[["telemetry", "backfill"].as_slice(), &args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+    }
+    let ran = home.run(&["telemetry", "backfill", "--since", "1h"]);
+    assert!(ran.code == 2 && ran.err.contains("say with --to where traces go"), "{}", ran.err);
 }

@@ -167,7 +167,7 @@ export async function open(browser, house, { clock = false, ...options } = {}) {
   const { SINGLETREE_WEB: files } = process.env;
   if (files) await context.route((url) => url.pathname === "/" || /\.(js|css)$/.test(url.pathname), (route) => route.fulfill({ path: join(files, new URL(route.request().url()).pathname.replace("/page/", "/").replace(/\/$/, "/index.html")) }));
   const page = await context.newPage();
-  // Other tests use the same two processors: what takes long is slow, what takes longer is stuck.
+  // Other tests use the same two processors: only a page that takes longer than this is stuck.
   page.setDefaultTimeout(120_000);
   if (clock) await page.clock.install();
   page.faults = [];

@@ -1,4 +1,4 @@
-//! What is too old or too much is given up, the oldest first, and said; what is deleted is not sent.
+//! Turns beyond the bounds are given up, the oldest first, and reported; turns of deleted sessions are not sent.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The process dies at every write, of the conversation or of the export; what is received is what is stored.
+//! The process dies at every write, of the conversation or of the export; the received spans are the stored ones.
 
 use std::sync::Arc;
 use std::time::Duration;

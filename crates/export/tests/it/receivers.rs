@@ -141,6 +141,28 @@ async fn spans_that_a_receiver_drops_are_counted_and_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_receiver_that_says_nonsense_is_neither_believed_nor_asked_without_end() {
+    let (store, env) = (MemoryStore::new(), env());
+    let at_once = SpanRefusal::Unavailable { problem: "0".to_owned(), wait: Some(Duration::ZERO) };
+    let replies =
+        std::iter::repeat_n(Reply::Refuse(at_once), 3).chain([Reply::Drop(u64::MAX), Reply::Drop(u64::MAX)]);
+    let (chat, receiver) = (open(store.clone(), &env), ScriptedReceiver::replying(replies));
+    chat.session("s").send("one").await;
+    let (exporter, _) = exporter((&chat, &env), &store, &receiver);
+    export_for(&exporter, Duration::from_millis(1_400)).await;
+    assert_eq!(
+        (receiver.requests(), exporter.counts().failed_attempts),
+        (0, 3),
+        "half a second between them"
+    );
+    export_for(&exporter, HOUR).await;
+    chat.session("s").send("two").await;
+    export_for(&exporter, HOUR).await;
+    let counts = exporter.counts();
+    assert_eq!((counts.sent_turns, counts.rejected_spans), (2, counts.sent_spans));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_share_of_the_invocations_is_exported_each_whole() {
     let (store, env) = (MemoryStore::new(), env());
     let (chat, receiver) = (open(store.clone(), &env), ScriptedReceiver::replying([]));

@@ -80,7 +80,7 @@ pub(crate) fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-/// Approves what waits in a session.
+/// Approves the pending wait of a session.
 pub(crate) async fn approve(chat: &Chat, session: &str) {
     let session = chat.session(session);
     if !session.pending().await.unwrap().is_empty() {
@@ -92,7 +92,7 @@ pub(crate) async fn approve(chat: &Chat, session: &str) {
     }
 }
 
-/// What a receiver does with one request.
+/// A receiver's reaction to one request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Take,
@@ -200,7 +200,7 @@ pub(crate) async fn backlog(store: &MemoryStore, tenant: &TenantId) -> u64 {
     TenantBacklog::read(store, tenant).await.unwrap().turns
 }
 
-/// Renders all turns of a session from the store: what an export has to send.
+/// Renders all turns of a session from the store: the spans that an export has to send.
 pub(crate) async fn stored_spans(chat: &Chat, session: &str) -> BTreeMap<(TraceId, SpanId), TraceSpan> {
     let page = chat.session(session).turns(0, 100).await.unwrap();
     let mut spans = BTreeMap::new();

@@ -109,8 +109,8 @@ impl UnsentTurn {
 
 impl Chat {
     /// Returns who tells of ended turns whose traces are to be exported
-    /// ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)). There is one for the chat: what one
-    /// handle has taken, no other is told.
+    /// ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)). All handles share one list of
+    /// tenants: each tenant is told once.
     #[must_use]
     pub fn unsent_turns(&self) -> UnsentTurns {
         self.inner.unsent_turns.clone()

@@ -2,7 +2,7 @@
 //!
 //! Where telemetry is exported, the commit that ends a turn also writes a note that says so, as a document of the session.
 //! Whoever exports removes it once a receiver has taken the turn's spans. So no crash comes between a turn and its export,
-//! what is not sent yet survives any restart, and a session that is deleted takes its notes with it. A note names the turn
+//! unsent turns survive any restart, and a session that is deleted takes its notes with it. A note names the turn
 //! and holds none of its records: these are read from the log.
 
 use std::collections::BTreeSet;

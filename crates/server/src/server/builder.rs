@@ -248,7 +248,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Exports the traces of turns while the server serves. Its problems are logged, and what it has done is among the
+    /// Exports the traces of turns while the server serves. Its problems are logged, and its counts are among the
     /// metrics. The server's chat must note its unsent turns
     /// ([`ChatBuilder::note_unsent_turns`](singletree_harness::ChatBuilder::note_unsent_turns)).
     #[must_use]

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use serde::Serialize;
 use singletree_export::{ExportCounts, ExportProblem};
 
-/// What became of turns whose traces are exported, and of their spans.
+/// Counters of turns whose traces are exported, and of their spans.
 #[derive(Debug, Default)]
 pub(super) struct TraceExportMetrics {
     turns: Family<[(&'static str, &'static str); 1], Counter>,
@@ -33,7 +33,10 @@ impl TraceExportMetrics {
         let set = |counter: &Counter, value: u64| counter.inner().store(value, Ordering::Relaxed);
         set(&self.turns.get_or_create(&[("outcome", "sent")]), counts.sent_turns);
         set(&self.turns.get_or_create(&[("outcome", "skipped")]), counts.skipped_turns);
-        set(&self.spans.get_or_create(&[("outcome", "sent")]), counts.sent_spans - counts.rejected_spans);
+        set(
+            &self.spans.get_or_create(&[("outcome", "sent")]),
+            counts.sent_spans.saturating_sub(counts.rejected_spans),
+        );
         set(&self.spans.get_or_create(&[("outcome", "rejected")]), counts.rejected_spans);
         set(&self.failures, counts.failed_attempts);
     }

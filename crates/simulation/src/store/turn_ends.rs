@@ -53,7 +53,7 @@ impl UnrecordedEnds {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    /// Notes what the store answered to a batch. Only a turn that has run completes or suspends; one that has not may
+    /// Notes the store's answer to a batch. Only a turn that has run completes or suspends; one that has not may
     /// be tried once.
     pub(super) fn note_answer(&self, ends: &TurnEnds, answer: &Result<()>) {
         let is_passing = matches!(
