@@ -30,11 +30,19 @@ fn export_limits(settings: &TelemetrySettings) -> ExportLimits {
     }
 }
 
+/// Returns which invocations are exported.
+fn trace_sampling(settings: &TelemetrySettings) -> TraceSampling {
+    let sampling = settings.share.into_iter().fold(TraceSampling::new(), TraceSampling::default_share);
+    let shares = settings.agent_shares.iter();
+    shares.fold(sampling, |all, (agent, share)| all.agent_share(agent.as_str(), *share))
+}
+
 /// Has a chat note the turns whose traces are to be exported.
 pub(crate) fn note_unsent_turns(chat: ChatBuilder, settings: Option<&TelemetrySettings>) -> ChatBuilder {
     match settings {
         Some(settings) => {
-            chat.note_unsent_turns(export_limits(settings).max_age.saturating_add(NOTE_KEPT_LONGER))
+            let kept = export_limits(settings).max_age.saturating_add(NOTE_KEPT_LONGER);
+            chat.note_unsent_turns(kept).trace_sampling(trace_sampling(settings))
         }
         None => chat,
     }
@@ -60,11 +68,9 @@ pub(crate) fn build_trace_exporter(
 ) -> Result<TraceExporter> {
     let (env, known) = (Env::from_system(), redactor.clone());
     let receiver = build_otlp_client(settings, &env)?;
-    let sampling = settings.share.into_iter().fold(TraceSampling::new(), TraceSampling::default_share);
-    let shares = settings.agent_shares.iter();
     let exporter = TraceExporter::new(chat, documents, Arc::new(receiver), env)
         .spans(SpanSettings::new().profile(settings.profile))
-        .sampling(shares.fold(sampling, |all, (agent, share)| all.agent_share(agent.as_str(), *share)))
+        .sampling(trace_sampling(settings))
         .limits(export_limits(settings))
         .redacting(Arc::new(move |text| known.redact(text).into_owned()));
     Ok(if is_shared { exporter.shared_store() } else { exporter })

@@ -66,6 +66,7 @@ pub use run::call_event::{
     LlmFailure, LlmOutput, LlmRequestRecord, LlmTokenEvent, ToolCallEvent, ToolCallFailedEvent,
     ToolExecution,
 };
+pub use run::call_tracing::{CallTracing, TracedCall};
 pub use run::calls::{ObservedCalls, ToolRun};
 pub use run::chain::Next;
 pub use run::classify::{Classification, ErrorLink, classify_error};
@@ -102,6 +103,7 @@ pub use singletree_durable::{MigrationError, StateMigrations};
 pub use singletree_env::{
     Clock, IdGenerator, MonotonicClock, RandomIds, RandomSource, Retry, RetryBackoff, RetryableError,
     RuntimeTimer, SeededRandomSource, SystemClock, SystemMonotonicClock, SystemRandomSource, Timer,
+    TraceHeaders,
 };
 pub use singletree_graph::{
     ContainerProgress, CursorFrame, CustomReducer, Deadline, DeclaredState, Descriptor, FieldContent,

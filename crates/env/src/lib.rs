@@ -6,7 +6,8 @@
 //! This crate performs no I/O and depends on no other crate of the workspace. The implementations over the operating
 //! system and tokio are behind the feature `system`, so that crates which must not depend on tokio can use the traits.
 //!
-//! It also holds two names that all crates share ([`BoxFuture`], [`BoxError`]).
+//! It also holds names that all crates share ([`BoxFuture`], [`BoxError`]), and the trace that code works in
+//! ([`TraceHeaders`]).
 
 mod boxed;
 mod bundle;
@@ -17,6 +18,7 @@ mod retry;
 mod spawner;
 mod timer;
 mod timestamp;
+mod trace_headers;
 
 mod clock;
 #[cfg(feature = "system")]
@@ -36,3 +38,4 @@ pub use system::{
 };
 pub use timer::{Elapsed, InstantTimer, Timeout, Timer};
 pub use timestamp::Timestamp;
+pub use trace_headers::{InTrace, TraceHeaders};

@@ -8,12 +8,12 @@ use std::time::Duration;
 use singletree_durable::{DocumentStore, Error as StoreError, TenantId, Timestamp};
 use singletree_env::Env;
 use singletree_harness::{Chat, Error, TurnTrace, UnsentTurn};
-use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSpan};
+use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSampling, TraceSpan};
 
 use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, trim_backlog};
 use crate::claim::ExportClaims;
 use crate::counts::{ExportCounters, ExportCounts, ExportProblem, SkipReason};
-use crate::limits::{ExportLimits, TraceSampling};
+use crate::limits::ExportLimits;
 use crate::sending::{RenderedTurns, send_turns};
 
 /// How many tenants are listed at once.
@@ -304,7 +304,7 @@ impl TraceExporter {
             Err(Error::TurnUnknown { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        if !self.sampling.includes(&trace.agent, trace.trace_id(&self.spans)) {
+        if !trace.is_in_sample(&self.sampling) {
             return Ok(None);
         }
         let mut spans = trace.render_spans(&self.spans);

@@ -32,4 +32,5 @@ pub use backlog::TenantBacklog;
 pub use counts::{ExportCounts, ExportProblem, SkipReason};
 pub use error::{Error, Result};
 pub use exporter::{OnExportProblem, RedactText, TraceExporter};
-pub use limits::{ExportLimits, TraceSampling};
+pub use limits::ExportLimits;
+pub use singletree_telemetry::TraceSampling;

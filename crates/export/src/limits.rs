@@ -1,9 +1,6 @@
-//! The bounds of an export (INV-12), and which turns are exported.
+//! The bounds of an export (INV-12).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-use singletree_telemetry::TraceId;
 
 /// The bounds of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,42 +34,5 @@ impl Default for ExportLimits {
             longest_wait: Duration::from_mins(10),
             look_again: Duration::from_mins(5),
         }
-    }
-}
-
-/// The share of invocations whose turns are exported: all, where nothing else is said.
-///
-/// An invocation is exported whole or not at all, in every process: its trace's id decides (W3C Trace Context, level 2,
-/// randomness of trace ids).
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct TraceSampling {
-    default: Option<f64>,
-    agents: BTreeMap<String, f64>,
-}
-
-impl TraceSampling {
-    /// Exports all.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the share of the agents of which nothing else is said: from 0, none, to 1, all.
-    #[must_use]
-    pub fn default_share(mut self, share: f64) -> Self {
-        self.default = Some(share);
-        self
-    }
-
-    /// Sets the share of one agent.
-    #[must_use]
-    pub fn agent_share(mut self, agent: impl Into<String>, share: f64) -> Self {
-        self.agents.insert(agent.into(), share);
-        self
-    }
-
-    pub(crate) fn includes(&self, agent: &str, trace: TraceId) -> bool {
-        let share = self.agents.get(agent).copied().or(self.default).unwrap_or(1.0);
-        trace.is_in_share(share)
     }
 }

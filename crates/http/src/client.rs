@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use singletree_env::{BoxError, BoxFuture};
+use singletree_env::{BoxError, BoxFuture, TraceHeaders};
 use url::Url;
 
 use crate::address::{self, HostAndPort};
@@ -108,7 +108,9 @@ impl HttpClient {
         if let Some(why) = self.rootless.as_deref().filter(|_| url.scheme() == "https") {
             return Err(Error::Unreachable { host: host.into(), source: why.into() });
         }
-        let sent = self.client.execute(build_reqwest_request(request, url)?);
+        let mut built = build_reqwest_request(request, url)?;
+        self.add_trace_headers(&mut built);
+        let sent = self.client.execute(built);
         let response = match tokio::time::timeout(self.limits.head, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.convert_send_error(&host, error)),
@@ -118,6 +120,18 @@ impl HttpClient {
         let headers = collect_text_headers(response.headers());
         let body = body::limited_body_stream(response, host, self.limits);
         Ok(HttpResponse { status, headers, body })
+    }
+
+    /// Adds the headers of the trace that the caller works in, but for those that the request has. An address that a model
+    /// or a stranger chose gets no `baggage`: its values are the caller's own.
+    fn add_trace_headers(&self, request: &mut reqwest::Request) {
+        let Some(trace) = TraceHeaders::current() else { return };
+        let is_chosen = self.egress == EgressPolicy::PublicOnly;
+        for (name, value) in trace.entries().filter(|(name, _)| !(is_chosen && *name == "baggage")) {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                request.headers_mut().entry(name).or_insert(value);
+            }
+        }
     }
 
     /// Makes the error of a call that failed before the head of the response.

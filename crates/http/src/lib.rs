@@ -35,6 +35,6 @@ pub use redactor::Redactor;
 pub use resolver::{Resolver, SystemResolver};
 pub use retry_after::retry_after;
 pub use secret::Secret;
-pub use singletree_env::{BoxError, BoxFuture};
+pub use singletree_env::{BoxError, BoxFuture, TraceHeaders};
 pub use sse::{EventReader, ReceivedEvent};
 pub use transport::{BoxStream, HttpRequest, HttpResponse, Method, Transport, read_body};

@@ -13,7 +13,7 @@ use crate::provider::{Provider, complete_streaming};
 use crate::request::Request;
 use crate::response::{ModelFinishReason, Response};
 use crate::retry::{ModelRetryPolicy, RetryReason};
-use singletree_env::{RandomSource, Timer};
+use singletree_env::{RandomSource, Timer, TraceHeaders};
 
 /// A report about a streamed call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +52,12 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
     /// number of the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
     /// [`on_attempt_started`](Self::on_attempt_started).
     fn on_retry_scheduled(&self, _next: u32, _wait: Duration, _error: &Error) {}
+
+    /// Returns the trace in which an attempt is made, when it starts: below a span of its own. Without one it is made in
+    /// the trace of its caller.
+    fn trace_of_attempt(&self, _attempt: &ProviderCallAttempt<'_>) -> Option<Arc<TraceHeaders>> {
+        None
+    }
 
     /// Hears of a piece of a streamed attempt, before the caller is shown it.
     fn on_delta(&self, _attempt: &ProviderCallAttempt<'_>, _delta: &ResponseDelta) {}
@@ -246,17 +252,21 @@ impl<'a> ProviderCall<'a> {
         shown: &mut bool,
     ) -> Result<Response> {
         self.listeners().for_each(|listener| listener.on_attempt_started(attempt));
-        let outcome = match show {
-            None => self.provider.complete(attempt.request).await,
-            Some(show) => {
-                let on_delta = |delta: &ResponseDelta| {
-                    *shown = true;
-                    self.listeners().for_each(|listener| listener.on_delta(attempt, delta));
-                    show(ModelStreamUpdate::Delta(delta));
-                };
-                complete_streaming(self.provider, attempt.request, self.limits, on_delta).await
+        let trace = self.listeners().find_map(|listener| listener.trace_of_attempt(attempt));
+        let answer = async {
+            match show {
+                None => self.provider.complete(attempt.request).await,
+                Some(show) => {
+                    let on_delta = |delta: &ResponseDelta| {
+                        *shown = true;
+                        self.listeners().for_each(|listener| listener.on_delta(attempt, delta));
+                        show(ModelStreamUpdate::Delta(delta));
+                    };
+                    complete_streaming(self.provider, attempt.request, self.limits, on_delta).await
+                }
             }
         };
+        let outcome = TraceHeaders::scope(trace.or_else(TraceHeaders::current), answer).await;
         self.listeners().for_each(|listener| listener.on_attempt_ended(attempt, outcome.as_ref()));
         outcome
     }

@@ -13,6 +13,7 @@ use rmcp::service::{
     ServiceError,
 };
 use rmcp::{ClientHandler, RoleClient};
+use singletree_http::TraceHeaders;
 use singletree_llm::Map;
 use tokio::time::timeout;
 
@@ -299,6 +300,9 @@ impl McpConnection {
     pub(crate) async fn call_tool(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
         let mut meta = RequestMetaObject::default();
         meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
+        for (name, value) in TraceHeaders::current().iter().flat_map(|trace| trace.entries()) {
+            meta.insert(name.to_owned(), value.into());
+        }
         let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut asked = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         asked.meta = Some(meta);

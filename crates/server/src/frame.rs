@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
+use singletree_env::TraceHeaders;
 use singletree_harness::QuotaExceeded;
 use tokio::time::Instant;
 
@@ -229,7 +230,9 @@ pub(crate) async fn handle_request(
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
             let (peers, id) = (frame.shared.peers.as_ref(), &noted.asked.request_id);
-            match AssertUnwindSafe(run_or_forward(peers, request, (next, id))).catch_unwind().await {
+            let trace = trace::read_trace_headers(request.headers());
+            let running = TraceHeaders::scope(trace, run_or_forward(peers, request, (next, id)));
+            match AssertUnwindSafe(running).catch_unwind().await {
                 Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {
                         let allow = answer.headers().get(ALLOW).cloned();

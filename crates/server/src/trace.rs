@@ -1,6 +1,9 @@
 //! The trace to which a request belongs (W3C Trace Context).
 
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
+use singletree_env::TraceHeaders;
 use singletree_telemetry::{TraceContext, TraceId};
 
 /// The header with the trace.
@@ -10,6 +13,18 @@ const HEADER: &str = "traceparent";
 pub(crate) fn read_trace_id(headers: &HeaderMap) -> Option<TraceId> {
     let text = headers.get(HEADER)?.to_str().ok()?;
     TraceContext::from_header(text).map(|context| context.trace_id)
+}
+
+/// Returns the trace of a request, as its calls pass it on; `None` without a valid `traceparent`. A header that stands there
+/// several times is one list (RFC 9110 §5.3).
+pub(crate) fn read_trace_headers(headers: &HeaderMap) -> Option<Arc<TraceHeaders>> {
+    let context = TraceContext::from_header(headers.get(HEADER)?.to_str().ok()?)?;
+    let joined = |name: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.collect::<Vec<_>>().join(",")
+    };
+    let trace = TraceHeaders::new(context.to_string());
+    Some(Arc::new(trace.with_tracestate(joined("tracestate")).with_baggage(joined("baggage"))))
 }
 
 #[cfg(test)]

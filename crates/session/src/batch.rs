@@ -4,6 +4,7 @@ use singletree_durable::{
     Batch, BatchPrecondition, Counters, EventRow, FencingToken, FieldRow, FieldValue, ItemPlacement,
     JsonDocument, ListItemRow, RowMutation, SessionHead, SessionKey, Timestamp,
 };
+use singletree_env::TraceHeaders;
 use singletree_graph::{FieldContent, Item, PersistentList};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -116,6 +117,8 @@ pub struct BatchBuilder {
     pub landed: LandedChange,
     /// How many bytes of records for telemetry the turn has in this process, those of this batch among them.
     pub telemetry_bytes: u64,
+    /// The trace of the turn's invocation, below its span, where it has one.
+    pub trace: Option<Arc<TraceHeaders>>,
     /// The messages that the turn that runs was handed.
     pub offered: Vec<OfferedMessage>,
     /// The bytes that an item may have.
@@ -144,6 +147,7 @@ impl BatchBuilder {
             batch,
             counters,
             telemetry_bytes: 0,
+            trace: None,
             now,
             events,
             mailbox,

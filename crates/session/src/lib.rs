@@ -60,7 +60,7 @@ pub use codec::stored::{
     FieldStorage, StoredField, StoredFields, cut_history, decode_field_value, find_field, find_list_field,
     store_corrupt_error, to_engine_fields,
 };
-pub use codec::telemetry::{TelemetryPiece, TelemetryRecord};
+pub use codec::telemetry::{StoredTrace, TelemetryPiece, TelemetryRecord};
 pub use codec::window::HistoryWindow;
 pub use early_signals::{SignalMailbox, decode_payload, is_signal_expired};
 pub use error::{Error, Result};

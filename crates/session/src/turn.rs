@@ -5,6 +5,7 @@ use std::sync::Arc;
 use singletree_durable::{
     BatchPrecondition, JsonDocument, RowMutation, SessionHead, StoredTurnStatus, TurnRow,
 };
+use singletree_env::TraceHeaders;
 use singletree_graph::{FieldContent, PersistentList, SessionState, Snapshot};
 use singletree_llm::ChatMessage;
 
@@ -78,6 +79,8 @@ pub struct TurnState {
     pub sides: SideRecords,
     /// Whether its invocation recorded the intent of a call that changes something (D29).
     pub effects: EffectIntent,
+    /// The trace in which its invocation was called.
+    pub trace: Option<Arc<TraceHeaders>>,
 }
 
 impl TurnState {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use singletree_engine::{Identity, LineageBoundary, UnitEvent};
+use singletree_engine::{EventSource, Identity, LineageBoundary, UnitEvent};
 
 /// The id of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,6 +134,22 @@ impl<'a> IdParts<'a> {
             attempt: event.attempt_index,
             call: None,
         }
+    }
+
+    /// Returns the place of an attempt of a node.
+    pub(crate) fn of_node(source: &'a EventSource) -> Self {
+        Self {
+            namespace: &source.namespace,
+            lineage: source.lineage.boundaries(),
+            step: source.step,
+            attempt: source.attempt_index,
+            call: None,
+        }
+    }
+
+    /// Returns the place of a call: with its id, and the number of the attempt.
+    pub(crate) fn of_call(source: &'a EventSource, call: (&'a str, u32)) -> Self {
+        Self { call: Some(call), ..Self::of_node(source) }
     }
 
     /// Derives the id of a span of this kind.

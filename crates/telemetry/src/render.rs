@@ -462,14 +462,7 @@ impl SpanRenderer<'_> {
     ) -> &mut TraceSpan {
         self.last_at = at;
         let place = SpanPlace::new(&source.namespace, source.lineage.boundaries());
-        let parts = IdParts {
-            namespace: &source.namespace,
-            lineage: source.lineage.boundaries(),
-            step: source.step,
-            attempt: source.attempt_index,
-            call: Some(call),
-        };
-        let span_id = parts.span_id(&self.seed, kind);
+        let span_id = IdParts::of_call(source, call).span_id(&self.seed, kind);
         let draft = SpanDraft {
             span_id,
             name: name.into(),

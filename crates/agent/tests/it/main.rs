@@ -30,6 +30,7 @@ mod time_limits;
 mod tool_documents;
 mod tool_pictures;
 mod tools;
+mod trace_context;
 mod traces;
 mod watched;
 mod window;

@@ -4,12 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use singletree_env::TraceHeaders;
 use singletree_llm::{BoxFuture, ToolDefinition};
 use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
 
 /// The effects of tools, from all processes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Vec<Happening>>>);
+pub(crate) struct World {
+    happened: Arc<Mutex<Vec<Happening>>>,
+    called_in: Arc<Mutex<Vec<CallTrace>>>,
+}
+
+/// A call of a tool or a model, and the trace in which it was made.
+pub(crate) type CallTrace = (String, Option<Arc<TraceHeaders>>);
 
 /// One effect: its idempotency key and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,19 +26,29 @@ pub(crate) struct Happening {
 }
 
 impl World {
+    /// Notes the trace in which a call is made.
+    pub(crate) fn note_trace(&self, call: &str) {
+        self.called_in.lock().unwrap().push((call.to_owned(), TraceHeaders::current()));
+    }
+
+    /// Returns the traces in which calls were made, in order.
+    pub(crate) fn call_traces(&self) -> Vec<CallTrace> {
+        self.called_in.lock().unwrap().clone()
+    }
+
     fn add(&self, key: &str, what: &str) {
-        self.0.lock().unwrap().push(Happening { key: key.to_owned(), what: what.to_owned() });
+        self.happened.lock().unwrap().push(Happening { key: key.to_owned(), what: what.to_owned() });
     }
 
     /// Returns the effects, in order.
     pub(crate) fn whats(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(|it| it.what.clone()).collect()
+        self.happened.lock().unwrap().iter().map(|it| it.what.clone()).collect()
     }
 
     /// Returns the effects of each key.
     pub(crate) fn by_key(&self) -> BTreeMap<String, Vec<String>> {
         let mut keys = BTreeMap::<String, Vec<String>>::new();
-        for it in self.0.lock().unwrap().iter() {
+        for it in self.happened.lock().unwrap().iter() {
             keys.entry(it.key.clone()).or_default().push(it.what.clone());
         }
         keys
@@ -81,6 +98,7 @@ impl Tool for Probe {
         Box::pin(async move {
             let what = invocation.arguments["what"].as_str().unwrap();
             tokio::task::yield_now().await;
+            self.world.note_trace(self.definition.name());
             self.world.add(invocation.key.as_str(), &format!("{} {what}", self.definition.name()));
             tokio::task::yield_now().await;
             Ok(Output::text(format!("did {what}")))

@@ -44,5 +44,7 @@ mod story;
 mod sync_trace;
 mod tenants;
 mod torture;
+#[cfg(unix)]
+mod trace_context;
 mod traces;
 mod unoffered;

@@ -78,7 +78,8 @@ pub(crate) fn ask(url: &str, method: &str, path: &str, body: &Value) -> Value {
     ask_with(url, method, path, ("", body))
 }
 
-fn ask_with(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> Value {
+/// As [`ask`], with lines of headers.
+pub(crate) fn ask_with(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> Value {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let head = format!(

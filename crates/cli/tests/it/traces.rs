@@ -18,23 +18,23 @@ use crate::model_server::read_bytes;
 use crate::serving::Serving;
 
 /// A request that came to the receiver.
-struct Sent {
-    head: String,
-    body: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
     is_taken: bool,
 }
 
 /// A receiver of OTLP on this machine, which answers with a status.
-struct Collector {
-    url: String,
+pub(crate) struct Collector {
+    pub(crate) url: String,
     status: Arc<AtomicU16>,
     sent: Receiver<Sent>,
 }
 
-type Spans = BTreeMap<(Vec<u8>, Vec<u8>), Span>;
+pub(crate) type Spans = BTreeMap<(Vec<u8>, Vec<u8>), Span>;
 
 impl Collector {
-    fn start(status: u16) -> Self {
+    pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, sent) = channel();
@@ -60,15 +60,20 @@ impl Collector {
         Self { url, status, sent }
     }
 
-    fn next(&self) -> Sent {
+    pub(crate) fn next(&self) -> Sent {
         self.sent.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 
-    /// Waits until the spans of so many turns were taken. Two deliveries of one id must be the same.
+    /// Waits until the spans of so many turns were taken.
     fn take_turns(&self, turns: usize) -> Spans {
-        let mut spans = Spans::new();
         let roots = |spans: &Spans| spans.values().filter(|span| span.parent_span_id.is_empty()).count();
-        while roots(&spans) < turns {
+        self.take_spans(|spans| roots(spans) >= turns)
+    }
+
+    /// Waits until the spans that are wanted were taken. Two deliveries of one id must be the same.
+    pub(crate) fn take_spans(&self, are_all: impl Fn(&Spans) -> bool) -> Spans {
+        let mut spans = Spans::new();
+        while !are_all(&spans) {
             let sent = self.next();
             if !sent.is_taken {
                 continue;
@@ -85,7 +90,7 @@ impl Collector {
 }
 
 /// Writes the file of an agent whose traces go to a receiver.
-fn write_agent(home: &Home, url: &str) {
+pub(crate) fn write_agent(home: &Home, url: &str) {
     let script = r#"{ "model": "script", "rules": [{ "when": { "user": ["*"] }, "then": { "reply": "I hear you." } }] }"#;
     std::fs::write(home.path().join("script.json"), script).unwrap();
     let text = format!(

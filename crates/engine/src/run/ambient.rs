@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
+use singletree_env::TraceHeaders;
 use singletree_graph::{Identity, Snapshot};
 
 use super::attempt::OpenAttempt;
+use super::call_tracing::TracedCall;
 use super::calls::ObservedCalls;
 use super::chain::UnitContext;
 use super::event::GraphEvent;
@@ -195,7 +197,13 @@ pub(crate) async fn run_in_observer<T>(who: CurrentInvocation, work: impl Future
 }
 
 pub(crate) async fn run_in_node<T>(scope: Arc<NodeAttempt>, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(AmbientContext::Node(scope), work).await
+    let traced = scope.run.tracing.as_ref();
+    let trace = traced.and_then(|it| it.trace_of_call(TracedCall::Node(&scope.event_source())));
+    let work = AMBIENT.scope(AmbientContext::Node(scope), work);
+    match trace {
+        Some(trace) => TraceHeaders::scope(Some(trace), work).await,
+        None => work.await,
+    }
 }
 
 pub(crate) async fn run_in_middleware<T>(

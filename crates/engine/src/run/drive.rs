@@ -110,6 +110,7 @@ pub(crate) async fn drive_run(
         port,
         label: options.label,
         extensions: options.extensions,
+        tracing: options.tracing,
         observers,
         next_step: opening.next_step,
         recovering: opening.recovering || options.recovering,

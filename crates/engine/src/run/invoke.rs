@@ -12,6 +12,7 @@ use super::graph::Graph;
 use super::observe::Subscription;
 use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 use super::port::{PersistencePort, RequestedIdentity};
+use super::call_tracing::CallTracing;
 use super::scope::RunContext;
 use super::stores::StorePort;
 use crate::error::{Error, Result};
@@ -25,6 +26,7 @@ pub struct InvokeOptions {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) recovering: bool,
+    pub(crate) tracing: Option<Arc<dyn CallTracing>>,
 }
 
 impl InvokeOptions {
@@ -70,6 +72,14 @@ impl InvokeOptions {
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets who says in which trace the calls of models and tools go out. It is asked where calls are reported: while an
+    /// observer or a port hears of them.
+    #[must_use]
+    pub fn call_tracing(mut self, tracing: Arc<dyn CallTracing>) -> Self {
+        self.tracing = Some(tracing);
         self
     }
 

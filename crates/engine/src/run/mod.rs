@@ -5,6 +5,7 @@ pub(crate) mod attempt;
 pub(crate) mod branches;
 pub(crate) mod builder;
 pub(crate) mod call_event;
+pub(crate) mod call_tracing;
 pub(crate) mod calls;
 pub(crate) mod chain;
 pub(crate) mod checkpoint;

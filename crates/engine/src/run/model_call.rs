@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::Timestamp;
+use singletree_env::TraceHeaders;
 use singletree_llm::{
     AttemptObserver, Error, Provider, ProviderCallAttempt, Request, Response, ResponseDelta, RetryReason,
 };
@@ -13,6 +14,7 @@ use super::call_event::{
     LlmAttemptEvent, LlmCall, LlmCompletionEvent, LlmDeltaKind, LlmFailedEvent, LlmFailure, LlmOutput,
     LlmRequestRecord, LlmTokenEvent,
 };
+use super::call_tracing::TracedCall;
 use super::calls::ObservedCalls;
 use super::event::GraphEvent;
 
@@ -148,6 +150,11 @@ impl AttemptObserver for ModelCallScope {
         let request = Arc::new(LlmRequestRecord::from_request(attempt.request));
         let opened = OpenModelAttempt { started, index: attempt.index, reason: attempt.reason, request };
         report.lock_progress().attempt = Some(opened);
+    }
+
+    fn trace_of_attempt(&self, attempt: &ProviderCallAttempt<'_>) -> Option<Arc<TraceHeaders>> {
+        let report = self.0.as_ref()?;
+        report.calls.trace_of_call(TracedCall::Model(&report.call, attempt.index))
     }
 
     fn on_attempt_ended(&self, _attempt: &ProviderCallAttempt<'_>, outcome: Result<&Response, &Error>) {

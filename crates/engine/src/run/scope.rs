@@ -11,6 +11,7 @@ use singletree_graph::{
 
 use super::ambient::CurrentInvocation;
 use super::call_event::{CallerMetadata, EventSource};
+use super::call_tracing::CallTracing;
 use super::calls::CallNumbers;
 use super::container::MemberContainer;
 use super::event::{AttemptEnd, AttemptPhase, EventError, GraphEvent, NodeEvent};
@@ -38,6 +39,7 @@ pub(crate) struct RunContext {
     /// What the caller calls the invocation.
     pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
+    pub(crate) tracing: Option<Arc<dyn CallTracing>>,
     pub(crate) requests: DriverRequests,
     pub(crate) events: Option<EventOutlet>,
     pub(crate) observers: RunObservers,
@@ -67,6 +69,7 @@ pub(crate) struct RunContextParts {
     pub(crate) port: Arc<dyn PersistencePort>,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) extensions: Extensions,
+    pub(crate) tracing: Option<Arc<dyn CallTracing>>,
     pub(crate) events: Option<EventOutlet>,
     pub(crate) observers: RunObservers,
     pub(crate) next_step: u64,
@@ -86,6 +89,7 @@ impl RunContext {
             port: parts.port,
             label: parts.label,
             extensions: parts.extensions,
+            tracing: parts.tracing,
             requests: DriverRequests::default(),
             events: parts.events,
             observers: parts.observers,

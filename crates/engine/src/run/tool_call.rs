@@ -1,12 +1,15 @@
 //! The instrumentation of one execution of a tool (graph-engine §6).
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use singletree_durable::Timestamp;
+use singletree_env::TraceHeaders;
 
 use super::call_event::{ToolCallEvent, ToolCallFailedEvent, ToolExecution};
+use super::call_tracing::TracedCall;
 use super::calls::{ObservedCalls, ToolRun};
 use super::event::GraphEvent;
 
@@ -36,6 +39,12 @@ impl ToolCallScope {
             started: run.core.env.monotonic.elapsed_since_origin(),
         });
         Self(report)
+    }
+
+    /// Runs the tool's work in the trace below the span of its execution, where the run has one; else in that of its caller.
+    pub async fn trace<T>(&self, work: impl Future<Output = T>) -> T {
+        let own = self.0.as_ref().and_then(|it| it.calls.trace_of_call(TracedCall::Tool(&it.execution)));
+        TraceHeaders::scope(own.or_else(TraceHeaders::current), work).await
     }
 
     /// Reports that the tool returned. The result is taken as it is; it is made only where somebody observes.

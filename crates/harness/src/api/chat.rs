@@ -12,6 +12,7 @@ use singletree_env::{Clock, Env, IdGenerator};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NarrationVerbosity, NoNarration};
 use singletree_session::{ChatEvent, ChatTurnOutcome, Limits};
+use singletree_telemetry::TraceSampling;
 
 use crate::agents::admission::Admission;
 use crate::agents::agent::{GraphAgent, IntoAgent, OnDisconnect};
@@ -66,6 +67,7 @@ pub struct ChatBuilder {
     auditing: AuditSettings,
     records_telemetry: bool,
     unsent_kept: Option<Duration>,
+    trace_sampling: TraceSampling,
     watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -191,6 +193,14 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets which invocations have their traces exported; all otherwise. Turns of others are not noted, and their calls of
+    /// models and tools tell the other side that their trace is not kept.
+    #[must_use]
+    pub fn trace_sampling(mut self, sampling: TraceSampling) -> Self {
+        self.trace_sampling = sampling;
+        self
+    }
+
     /// Sets who looks on as turns end; nobody otherwise.
     #[must_use]
     pub fn watcher(mut self, watcher: Arc<dyn TurnWatcher>) -> Self {
@@ -233,6 +243,7 @@ impl ChatBuilder {
             auditing: self.auditing,
             records_telemetry: self.records_telemetry,
             unsent_kept: self.unsent_kept,
+            trace_sampling: self.trace_sampling,
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
@@ -304,6 +315,7 @@ impl Chat {
             auditing: AuditSettings::default(),
             records_telemetry: true,
             unsent_kept: None,
+            trace_sampling: TraceSampling::new(),
             watcher: None,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::stream::unfold;
 use singletree_durable::{EventRow, SessionKey, TurnRowQuery};
-use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId, event_kinds};
+use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -417,39 +417,16 @@ fn identify_piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
     }
 }
 
-/// Tells whether this is the first event of its turn.
-pub(crate) fn is_first_turn_event(row: &EventRow) -> bool {
-    match row.kind.as_str() {
-        event_kinds::ACCEPTED => true,
-        // An early signal that was refused is an event of the turn that keeps waiting.
-        event_kinds::SIGNAL => {
-            let body = row.body.as_ref().and_then(|body| body.decode::<serde_json::Value>().ok());
-            body.is_none_or(|body| body["how"] != "refused")
-        }
-        _ => false,
-    }
-}
-
 impl Chat {
-    /// Finds the first event of a turn, searching backwards from an event, since it is usually recent. None when it is
-    /// not kept.
+    /// Finds the number of the first event of a turn, before an event. None when it is not kept.
     pub(crate) async fn find_first_event(
         &self,
         key: &SessionKey,
         before: u64,
         turn: u64,
     ) -> Result<Option<u64>> {
-        let mut to = before;
-        while to > 0 {
-            let from = to.saturating_sub(PAGE);
-            let rows =
-                self.inner.await_store_read(self.inner.journal.read_events(key, from, to - from)).await?;
-            if let Some(first) = rows.iter().find(|row| row.turn == turn && is_first_turn_event(row)) {
-                return Ok(Some(first.seq));
-            }
-            to = from;
-        }
-        Ok(None)
+        let first = self.inner.find_first_event(key, before, turn).await?;
+        Ok(first.map(|first| first.seq))
     }
 
     /// Tells whether the log holds an event.

@@ -1,6 +1,9 @@
 //! The options of a send.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
+use singletree_engine::TraceHeaders;
 use singletree_session::{TurnId, TurnPromptPolicy};
 
 /// The options of a send, beside its message.
@@ -15,6 +18,7 @@ pub struct SendOptions {
     pub(crate) notes: Map<String, Value>,
     /// The turn that is retried: part of the key's digest.
     pub(crate) retries: Option<String>,
+    pub(crate) trace: Option<Arc<TraceHeaders>>,
 }
 
 impl SendOptions {
@@ -38,6 +42,15 @@ impl SendOptions {
         self
     }
 
+    /// Sets the trace in which the message is sent (W3C Trace Context); that in which the caller works otherwise
+    /// ([`TraceHeaders::current`]). It is stored with the turn: the calls of models and tools go out in it, and the turns
+    /// that resume a wait belong to it, in any process. It is not part of an idempotency key's digest.
+    #[must_use]
+    pub fn trace(mut self, trace: TraceHeaders) -> Self {
+        self.trace = Some(Arc::new(trace));
+        self
+    }
+
     /// Sets a value beside the message, such as the client's id for it. It is stored in the message's side record, which
     /// [`Session::history`](crate::Session::history) and [`Turn::message`](crate::Turn::message) return, and no model sees it. It counts as bytes of
     /// the message, and is not part of an idempotency key's digest (D17).
@@ -49,7 +62,13 @@ impl SendOptions {
 
     /// Keeps the options that count for a retry of a turn: the key, and whether to listen.
     pub(crate) fn for_retry_of(self, turn: &TurnId) -> Self {
-        Self { key: self.key, listen: self.listen, retries: Some(turn.to_string()), ..Self::default() }
+        Self {
+            key: self.key,
+            listen: self.listen,
+            trace: self.trace,
+            retries: Some(turn.to_string()),
+            ..Self::default()
+        }
     }
 
     /// Lets the turn that runs take the message.

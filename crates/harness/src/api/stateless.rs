@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use futures_util::stream::unfold;
 use singletree_durable::{InvocationId, SessionId};
-use singletree_engine::{Extensions, FieldContent, Item, PersistentList, Snapshot, StateUpdate};
+use singletree_engine::{
+    Extensions, FieldContent, Item, PersistentList, Snapshot, StateUpdate, TraceHeaders,
+};
 use singletree_llm::{ChatMessage, validate_messages};
 use singletree_session::{
     AnswerEnd, BudgetUsage, ChatEvent, ChatEventKind, ChatTurnOutcome, CompletedTurn, DispatchPath,
@@ -123,13 +125,15 @@ impl Chat {
             .env(self.inner.env.clone())
             .extensions(extensions)
             .build();
-        let run = Box::pin(async move {
+        let run = async move {
             tokio::select! {
                 biased;
                 report = harness.handle(InboundRequest::default()) => StatelessRunEnd::Ran(report),
                 error = budget.wait_for_timeout() => StatelessRunEnd::Late(error),
             }
-        });
+        };
+        // Its calls go out in the trace of the caller.
+        let run = Box::pin(TraceHeaders::scope(TraceHeaders::current(), run));
         Ok((StatelessRunState { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
     }
 }

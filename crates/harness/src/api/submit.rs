@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow};
-use singletree_engine::Item;
+use singletree_engine::{Item, TraceHeaders};
 use singletree_llm::ChatMessage;
 use singletree_session::apply::accept::{accept_into_queue, check_acceptable};
 use singletree_session::{
@@ -33,6 +33,7 @@ pub(crate) struct ValidatedMessage {
     steers: bool,
     side: Option<Value>,
     policy: Option<TurnPromptPolicy>,
+    trace: Option<Arc<TraceHeaders>>,
 }
 
 impl ValidatedMessage {
@@ -197,8 +198,9 @@ impl Chat {
         let body = JsonDocument::from_text(text);
         let key = self.digest_idempotency_key(&body, options)?;
         let message = item.decode_shared().map_err(|error| Error::MessageShape { why: error.to_string() })?;
-        let policy = options.policy;
-        Ok(ValidatedMessage { message, item, body, key, steers: options.steers, side, policy })
+        let (policy, steers) = (options.policy, options.steers);
+        let trace = options.trace.clone().or_else(TraceHeaders::current);
+        Ok(ValidatedMessage { message, item, body, key, steers, side, policy, trace })
     }
 
     /// Finds an agent that may answer in a session: one that has sessions of its own answers in those only.
@@ -251,11 +253,13 @@ impl Chat {
                 policy: valid.policy.unwrap_or(served.agent.prompt_policy),
                 retried,
                 subject: self.session_subject().cloned(),
+                trace: valid.trace.clone(),
             };
             let begins_as = forking.as_ref().map(|forking| &forking.source.head);
             let policy = check_acceptable(state, self.inner.limits.queue, &accepted, begins_as)?;
             handle.set_run_permit(self.admit_acceptance(state).map_err(AcceptanceError::Refused)?);
             handle.set_admission(self.admission.as_ref());
+            handle.set_caller_trace(valid.trace);
             if let Some(forking) = forking {
                 let forked = apply::fork::fork_session(state, writing, forking);
                 forked.map_err(|error| AcceptanceError::Refused(error.into()))?;

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use singletree_durable::{SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{EventRow, SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
-use singletree_session::{OutcomeRecord, StoredOutcome, TelemetryPiece, TelemetryRecord, TurnId};
+use singletree_session::{OutcomeRecord, StoredOutcome, StoredTrace, TelemetryPiece, TelemetryRecord, TurnId};
 use singletree_telemetry::{
-    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceId, TraceSpan, TurnPiece, render_spans,
+    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceContext, TraceId, TraceSampling, TraceSpan, TurnPiece, render_spans,
 };
 
 use crate::api::chat::Chat;
-use crate::api::listen::is_first_turn_event;
 use crate::runtime::unsent_turns::{UnsentTurn, UnsentTurns};
+use crate::turn::caller_trace::{is_first_turn_event, span_id_seed};
 use crate::{Error, Result};
 
 /// How many events are read at once.
@@ -43,13 +43,33 @@ pub struct TurnTrace {
     seed: Vec<u8>,
     /// The seed of the ids of the turn that it resumes.
     earlier: Option<Vec<u8>>,
+    caller: Option<TraceContext>,
 }
 
 impl TurnTrace {
     /// Returns the id of the trace that the spans of the turn are in, but for those of detached units.
     #[must_use]
     pub fn trace_id(&self, settings: &SpanSettings) -> TraceId {
-        settings.trace_of(&self.stored.identity)
+        self.with_caller(settings).trace_of(&self.stored.identity)
+    }
+
+    /// Returns the context in which the invocation was called, where it was called in a trace.
+    #[must_use]
+    pub fn caller(&self) -> Option<TraceContext> {
+        self.caller
+    }
+
+    /// Tells whether the trace of the invocation is exported.
+    #[must_use]
+    pub fn is_in_sample(&self, sampling: &TraceSampling) -> bool {
+        sampling.includes(&self.agent, self.trace_id(&SpanSettings::new()), self.caller)
+    }
+
+    fn with_caller(&self, settings: &SpanSettings) -> SpanSettings {
+        match self.caller {
+            Some(caller) => settings.clone().caller_context(caller),
+            None => settings.clone(),
+        }
     }
 
     /// Renders the spans of the turn, in the order in which they ended.
@@ -58,7 +78,8 @@ impl TurnTrace {
     /// of waits.
     #[must_use]
     pub fn render_spans(&self, settings: &SpanSettings) -> Vec<TraceSpan> {
-        let mut settings = settings.clone().id_seed(self.seed.clone()).disable_provider_payload(true);
+        let settings = self.with_caller(settings);
+        let mut settings = settings.id_seed(self.seed.clone()).disable_provider_payload(true);
         if let Some(earlier) = &self.earlier {
             settings = settings.goes_on_with(SpanId::of_invocation(earlier));
         }
@@ -81,6 +102,18 @@ impl TurnTrace {
         }
         spans
     }
+}
+
+/// What the log has of a turn.
+#[derive(Debug, Default)]
+struct LoggedTurn {
+    pieces: Vec<TurnPiece>,
+    caller: Option<TraceContext>,
+}
+
+/// Reads the context in which an invocation was called from the first event of a turn of it.
+fn read_caller_context(first: &EventRow) -> Option<TraceContext> {
+    TraceContext::from_header(StoredTrace::read_from(first)?.traceparent())
 }
 
 /// Keeps the last span of each id: a call that was recorded before its process died may have been made again.
@@ -150,7 +183,7 @@ impl Chat {
         };
         let row = of(turn.ordinal).ok_or_else(|| Error::TurnUnknown { turn: turn.to_string() })?;
         let earlier = turn.ordinal.checked_sub(1).and_then(of);
-        let pieces = match ended {
+        let LoggedTurn { pieces, caller } = match ended {
             Some((_, last)) => self.read_pieces_back_from(key, row, last).await?,
             None => self.read_telemetry_pieces(key, row).await?,
         };
@@ -175,24 +208,28 @@ impl Chat {
                 pieces,
                 ending: self.read_trace_ending(key, row).await?,
             },
-            seed: id_seed(&inner.epoch, key, row.no),
-            earlier: earlier.map(|row| id_seed(&inner.epoch, key, row.no)),
+            seed: span_id_seed(&inner.epoch, key, row.no),
+            earlier: earlier.map(|row| span_id_seed(&inner.epoch, key, row.no)),
+            caller,
         })
     }
 
     /// Reads the pieces of a turn: those of its events, from its first to its last, and those that no event has yet.
-    async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<TurnPiece>> {
+    async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<LoggedTurn> {
         let inner = &self.inner;
         let numbers = inner.await_store_read(inner.journal.read_counters(key)).await?;
         let Some(mut from) = self.find_first_event(key, numbers.events, row.no).await? else {
-            return Ok(Vec::new());
+            return Ok(LoggedTurn::default());
         };
-        let (mut pieces, mut is_over) = (Vec::new(), false);
+        let (mut pieces, mut caller, mut is_over) = (Vec::new(), None, false);
         while !is_over {
             let events = inner.await_store_read(inner.journal.read_events(key, from, PAGE)).await?;
             let Some(last) = events.last() else { break };
             from = last.seq + 1;
             for event in events.iter().filter(|event| event.turn == row.no) {
+                if is_first_turn_event(event) {
+                    caller = read_caller_context(event);
+                }
                 pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
                 is_over |= singletree_session::event_kinds::ends_turn(&event.kind);
             }
@@ -203,7 +240,7 @@ impl Chat {
             let interim = TelemetryRecord::read_from(records);
             pieces.extend(interim.into_iter().map(|it| TurnPiece { at: it.at, json: it.piece }));
         }
-        Ok(pieces)
+        Ok(LoggedTurn { pieces, caller })
     }
 
     /// Reads the pieces of an ended turn backwards from its last event, with which its other events usually are. None of a
@@ -213,7 +250,7 @@ impl Chat {
         key: &SessionKey,
         row: &TurnRow,
         last: u64,
-    ) -> Result<Vec<TurnPiece>> {
+    ) -> Result<LoggedTurn> {
         let inner = &self.inner;
         let (mut to, mut size, mut pieces) = (last.saturating_add(1), FIRST_PAGE, Vec::new());
         loop {
@@ -225,11 +262,11 @@ impl Chat {
                 pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
                 if is_first_turn_event(event) {
                     pieces.reverse();
-                    return Ok(pieces);
+                    return Ok(LoggedTurn { pieces, caller: read_caller_context(event) });
                 }
             }
             if from == 0 || events.first().is_none_or(|event| event.seq > from) {
-                return Ok(Vec::new());
+                return Ok(LoggedTurn::default());
             }
             (to, size) = (from, PAGE);
         }
@@ -255,17 +292,6 @@ impl Chat {
         };
         Ok(Some((at, how)))
     }
-}
-
-/// Returns the seed of the ids of a turn's spans.
-fn id_seed(epoch: &str, key: &SessionKey, turn: u64) -> Vec<u8> {
-    let mut seed = Vec::new();
-    for part in [epoch, key.tenant.as_str(), key.session.as_str(), &turn.to_string()] {
-        // With its length, so that no two lists of parts run into the same bytes.
-        seed.extend((part.len() as u64).to_be_bytes());
-        seed.extend(part.as_bytes());
-    }
-    seed
 }
 
 /// Returns a piece that says no more than that the turn was accepted.

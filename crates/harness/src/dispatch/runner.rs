@@ -163,9 +163,9 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut ready = preparing.prepare_message(row.clone(), message.clone()).await;
+                        let mut ready = preparing.prepare_message(&handle, row.clone(), message.clone()).await;
                         if is_transient_failure(&ready) && self.pause_before_load().await {
-                            ready = preparing.prepare_message(row.clone(), message).await;
+                            ready = preparing.prepare_message(&handle, row.clone(), message).await;
                         }
                         self.run_or_end_turn(loaded, &handle, row, ready).await
                     }
@@ -178,9 +178,9 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut ready = preparing.prepare_recovery(row.clone(), has_run).await;
+                        let mut ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
                         if is_transient_failure(&ready) && self.pause_before_load().await {
-                            ready = preparing.prepare_recovery(row.clone(), has_run).await;
+                            ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
                         }
                         self.run_or_end_turn(loaded, &handle, row, ready).await
                     }
@@ -279,6 +279,7 @@ impl ChatInner {
             .correlation(row.invocation.as_str())
             .recovering(port.may_have_run())
             .extensions(Extensions::default().with_value(context));
+        let options = if port.has_trace() { options.call_tracing(port.clone()) } else { options };
         let watch = Arc::new(RunMonitor::default());
         port.set_run_monitor(&watch);
         let running = served.agent.graph.invoke_with_port(port.clone(), start, options, &watch);

@@ -62,6 +62,7 @@ pub(crate) async fn close_wait(
         turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Close);
         let errored = served.make_errored_turn(&inner.limits, Some(turning.row.turn_id()), &error);
         let ended = WaitRow { status, ..wait };
+        writing.trace = inner.invocation_trace(&turning, &loaded.key).map(|trace| Arc::new(trace.headers()));
         apply::close::close_wait(writing, &mut turning, (ended, &stopped), errored)
     })?;
     inner.await_commit(loaded, commit).await?;
@@ -82,6 +83,7 @@ async fn read_closed_run(
     let position = row.and_then(|row| row.body.decode::<StoredPosition>().ok());
     turning.effects =
         EffectIntent::from_has_intent(position.as_ref().is_some_and(|position| position.effects));
+    turning.trace = position.as_ref().and_then(|position| position.trace.clone()).map(Arc::new);
     let history = turning.committed_history();
     let range = turning.locate_last_message(&history).filter(|_| turning.effects.is_intended());
     let last = match range {

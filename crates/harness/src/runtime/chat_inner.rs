@@ -12,6 +12,7 @@ use singletree_engine::{Graph, Snapshot};
 use singletree_env::{Env, Timer};
 use singletree_narration::NarrationSink;
 use singletree_session::{EffectiveBudget, ErroredTurn, FieldNames, Limits, RowFields, TurnId};
+use singletree_telemetry::TraceSampling;
 use tokio::sync::{Notify, watch};
 
 use crate::Error;
@@ -56,6 +57,7 @@ pub(crate) struct ChatInner {
     pub(crate) auditing: AuditSettings,
     pub(crate) records_telemetry: bool,
     pub(crate) unsent_turns: UnsentTurns,
+    pub(crate) trace_sampling: TraceSampling,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: BackgroundTasks,
     pub(crate) closing: AtomicBool,
@@ -119,6 +121,7 @@ pub(crate) struct ChatInnerParts {
     pub(crate) auditing: AuditSettings,
     pub(crate) records_telemetry: bool,
     pub(crate) unsent_kept: Option<Duration>,
+    pub(crate) trace_sampling: TraceSampling,
     pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
@@ -153,6 +156,7 @@ impl ChatInner {
             auditing: parts.auditing,
             records_telemetry: parts.records_telemetry,
             unsent_turns: UnsentTurns::new(parts.unsent_kept),
+            trace_sampling: parts.trace_sampling,
             watcher: parts.watcher,
             tasks: BackgroundTasks::new(parts.env.spawner.clone()),
             env: parts.env,

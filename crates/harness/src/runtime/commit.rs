@@ -97,7 +97,7 @@ impl ChatInner {
         writing: BatchBuilder,
     ) -> PendingCommit {
         let mut writing = writing.finish_batch();
-        let notices = self.noticing.notices_of_events(&writing.batch.key.tenant, &writing.events);
+        let notices = self.noticing.notices_of_batch(&writing);
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
         let deeds = self.auditing.documents_for_batch(&writing.batch, writing.now);
         writing.batch.puts.extend(deeds);

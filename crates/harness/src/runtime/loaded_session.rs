@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use singletree_durable::SessionKey;
+use singletree_engine::TraceHeaders;
 use singletree_session::{CallerIdentity, ChatTurnOutcome, SessionState, TurnId};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -70,6 +71,8 @@ pub(crate) struct TurnHandle {
     answered: Mutex<Option<AnswerSender>>,
     /// The live events of the turn, once its graph runs.
     stream: Mutex<Option<TurnStream>>,
+    /// The trace in which its message was sent, where this process has accepted it.
+    trace: OnceLock<Option<Arc<TraceHeaders>>>,
 }
 
 /// Sends the id of the started turn to the sender of an answer.
@@ -79,8 +82,18 @@ impl TurnHandle {
     pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
         let (told, settled) = (watch::Sender::new(None), watch::Sender::new(None));
         let (id, cancel) = (Mutex::new(id), Notify::new());
-        let (permit, admission, answered, stream) = Default::default();
-        Arc::new(Self { id, key, told, settled, cancel, permit, admission, answered, stream })
+        let (permit, admission, answered, stream, trace) = Default::default();
+        Arc::new(Self { id, key, told, settled, cancel, permit, admission, answered, stream, trace })
+    }
+
+    /// Sets the trace in which the message of the turn was sent, or that there is none; only the first call has an effect.
+    pub(crate) fn set_caller_trace(&self, trace: Option<Arc<TraceHeaders>>) {
+        self.trace.get_or_init(|| trace);
+    }
+
+    /// Returns the trace in which the message of the turn was sent; nothing where this process has not accepted it.
+    pub(crate) fn caller_trace(&self) -> Option<Option<Arc<TraceHeaders>>> {
+        self.trace.get().cloned()
     }
 
     /// Sets the admission that decides about the blobs that the turn keeps; only the first call has an effect.

@@ -18,7 +18,7 @@ use singletree_durable::{
     DocumentKey, InvocationId, JsonDocument, RowMutation, SessionId, SessionKey, StoredDocument, TenantId,
     Timestamp,
 };
-use singletree_engine::Descriptor;
+use singletree_engine::{Descriptor, TraceHeaders};
 use singletree_session::{ChatEvent, ChatEventKind, ChatTurnOutcome, FailureBucket, SuspensionTerms, TurnId};
 
 use crate::Result;
@@ -86,6 +86,9 @@ pub struct Notice {
     pub event: Option<String>,
     /// When it happened.
     pub at: Timestamp,
+    /// The trace of the invocation, below its span: who is told of the notice is called in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceHeaders>,
     /// The subject of the notice.
     #[serde(flatten)]
     pub what: NoticeKind,
@@ -225,6 +228,7 @@ impl Notice {
             turn: None,
             event: None,
             at,
+            trace: None,
             what: NoticeKind::Expiring(PendingWaitSummary::from_descriptor(
                 &pending.descriptor,
                 &pending.wait,
@@ -246,6 +250,7 @@ impl Notice {
             turn: Some(event.turn.clone()),
             event: Some(event_id.to_string()),
             at: event.at,
+            trace: None,
             what,
         })
     }

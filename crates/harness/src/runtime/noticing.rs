@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use singletree_durable::{RowMutation, TenantId};
-use singletree_session::ChatEvent;
+use singletree_session::BatchBuilder;
 use tokio::sync::broadcast;
 
 use crate::runtime::notice::{Notice, NoticeKind, NoticeType};
@@ -54,7 +54,8 @@ impl NoticePublisher {
 
     /// Returns the notices of a transition. Of a wait that it begins and ends at once, as where the signal came early,
     /// nobody need hear.
-    pub(crate) fn notices_of_events(&self, tenant: &TenantId, events: &[ChatEvent]) -> Vec<Arc<Notice>> {
+    pub(crate) fn notices_of_batch(&self, writing: &BatchBuilder) -> Vec<Arc<Notice>> {
+        let (tenant, events) = (&writing.batch.key.tenant, &writing.events);
         if !self.wanted.0.contains_key(tenant) {
             return Vec::new();
         }
@@ -72,7 +73,8 @@ impl NoticePublisher {
         };
         let told =
             notices.iter().filter(|notice| !both(notice) && self.wanted.wants_notice(tenant, &notice.what));
-        told.cloned().map(Arc::new).collect()
+        let trace = writing.trace.as_deref();
+        told.cloned().map(|notice| Arc::new(Notice { trace: trace.cloned(), ..notice })).collect()
     }
 
     /// Returns the puts that store these notices.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use singletree_durable::{JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp};
 use singletree_session::{BatchBuilder, TurnId, TurnRowExt, event_kinds};
+use singletree_telemetry::TraceContext;
 use tokio::sync::Notify;
 
 use crate::Result;
@@ -93,6 +94,10 @@ impl UnsentTurns {
         Self { kept, new: Arc::default() }
     }
 
+    pub(crate) fn notes_turns(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Waits until turns have ended of which [`take_tenants`](Self::take_tenants) has not told.
     ///
     /// # Cancellation
@@ -110,9 +115,13 @@ impl UnsentTurns {
         std::mem::take(&mut *self.new.lock_tenants())
     }
 
-    /// Returns the notes of the turns that a batch ends.
+    /// Returns the notes of the turns that a batch ends; none of an invocation that is left out of the export.
     pub(crate) fn documents_for_batch(&self, writing: &BatchBuilder) -> Vec<RowMutation> {
         let Some(kept) = self.kept else { return Vec::new() };
+        let context = writing.trace.as_ref().and_then(|trace| TraceContext::from_header(trace.traceparent()));
+        if context.is_some_and(|context| !context.is_sampled) {
+            return Vec::new();
+        }
         let note = |put: &RowMutation| match put {
             RowMutation::Turn(row) if row.status.is_ended() => {
                 let at = row.ended_at.unwrap_or(writing.now);

@@ -17,6 +17,7 @@ use singletree_session::{
     BatchBuilder, ChatTurnOutcome, CommitProvenance, ErroredTurn, KeptPart, PendingAnswer, SideRecords,
     SteeredMessage, StoppedRun, TelemetryRecord, TurnPromptPolicy, TurnRowExt, TurnState, apply,
 };
+use singletree_telemetry::InvocationTrace;
 use tokio::sync::watch;
 
 use crate::Error;
@@ -56,6 +57,8 @@ pub(crate) struct JournalPort {
     doubtful: AtomicBool,
     /// Makes the records for telemetry; held for a moment, never across an await.
     telemetry: Mutex<TelemetryRecords>,
+    /// The trace of the invocation, once a call asks for it: by then the number of the turn is known.
+    trace: OnceLock<Option<InvocationTrace>>,
 }
 
 /// A wait that this turn is about to answer.
@@ -103,7 +106,25 @@ impl JournalPort {
             watch: OnceLock::new(),
             busy: watch::Sender::new(0),
             doubtful: AtomicBool::new(false),
+            trace: OnceLock::new(),
         }
+    }
+
+    /// Tells whether the invocation has a trace that its calls pass on.
+    pub(crate) fn has_trace(&self) -> bool {
+        self.inner.unsent_turns.notes_turns() || lock_unpoisoned(&self.turning).trace.is_some()
+    }
+
+    /// Returns the trace of the invocation, for a call of a node.
+    pub(crate) fn invocation_trace(&self) -> Option<&InvocationTrace> {
+        let make = || self.inner.invocation_trace(&lock_unpoisoned(&self.turning), &self.loaded.key);
+        self.trace.get_or_init(make).as_ref()
+    }
+
+    /// Says in a commit which trace the invocation is in, for the notices that it writes.
+    fn add_trace(&self, writing: &mut BatchBuilder, turning: &TurnState) {
+        let trace = self.inner.invocation_trace(turning, &self.loaded.key);
+        writing.trace = trace.map(|trace| Arc::new(trace.headers()));
     }
 
     /// Sets the watch that reports the progress of the run. Only a weak reference is kept.
@@ -191,6 +212,9 @@ impl JournalPort {
             writing.landed.invalidates = true;
             let result = transition(writing, &mut turning)?;
             piece = lock_unpoisoned(&self.telemetry).add_to_commit(writing, &mut turning);
+            if turning.row.status.is_ended() {
+                self.add_trace(writing, &turning);
+            }
             // Under the same lock of the session's state, so that no other call ends a message that this commit
             // takes.
             self.pass_on_cancels(state, &turning.taken);
@@ -344,7 +368,9 @@ impl JournalPort {
         let report: DoubtReport<'_> = &|error| handle.report_doubtful_answer(error);
         let claim = |writing: &mut BatchBuilder, turning: &mut TurnState| {
             turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Resume);
-            Ok(apply::claim::claim_wait(writing, &turning.row, &wait, &answering)?)
+            self.add_trace(writing, turning);
+            let trace = turning.trace.as_deref();
+            Ok(apply::claim::claim_wait(writing, &turning.row, &wait, &answering, trace)?)
         };
         let result = self.commit_settled_transition(claim, Some(report)).await;
         let id = lock_unpoisoned(&self.turning).row.turn_id();

@@ -2,6 +2,7 @@
 
 pub(crate) mod activity_events;
 pub(crate) mod budget;
+pub(crate) mod caller_trace;
 pub(crate) mod frame_decoder;
 pub(crate) mod journal_port;
 pub(crate) mod pictures;

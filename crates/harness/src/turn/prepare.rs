@@ -143,6 +143,7 @@ impl TurnPreparation<'_> {
             taken: Vec::new(),
             sides: SideRecords::default(),
             effects: EffectIntent::None,
+            trace: None,
         })
     }
 
@@ -154,8 +155,14 @@ impl TurnPreparation<'_> {
     }
 
     /// Gets the turn of a message ready.
-    pub(crate) async fn prepare_message(&self, row: TurnRow, message: Item) -> Result<PreparedTurn, Error> {
+    pub(crate) async fn prepare_message(
+        &self,
+        handle: &TurnHandle,
+        row: TurnRow,
+        message: Item,
+    ) -> Result<PreparedTurn, Error> {
         let mut turning = self.load_runnable_turn(row).await?;
+        turning.trace = self.inner.find_caller_trace(self.loaded, handle, &turning.row).await?;
         let beginning = self.start_at_entry(&mut turning, message)?;
         Ok(self.finish_preparation(turning, beginning))
     }
@@ -209,7 +216,12 @@ impl TurnPreparation<'_> {
     }
 
     /// Gets a turn ready whose process died.
-    pub(crate) async fn prepare_recovery(&self, row: TurnRow, has_run: bool) -> Result<PreparedTurn, Error> {
+    pub(crate) async fn prepare_recovery(
+        &self,
+        handle: &TurnHandle,
+        row: TurnRow,
+        has_run: bool,
+    ) -> Result<PreparedTurn, Error> {
         let journal = &self.inner.journal;
         let mut turning = self.load_runnable_turn(row).await?;
         turning.runs_before = turning.row.deaths.max(u32::from(has_run));
@@ -220,6 +232,7 @@ impl TurnPreparation<'_> {
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode_position(&position.body)?;
+                turning.trace = position.trace.clone().map(Arc::new);
                 let records = self.read_records(turning.row.no).await?;
                 let (standing, numbers) =
                     self.read_stored_run(&mut turning, &position, records.clone()).await?;
@@ -260,6 +273,7 @@ impl TurnPreparation<'_> {
                 let no =
                     self.inner.find_message_item(&self.loaded.key, &turning.row).await?.ok_or_else(none)?;
                 let message = self.read_item(no).await?;
+                turning.trace = self.inner.find_caller_trace(self.loaded, handle, &turning.row).await?;
                 self.start_at_entry(&mut turning, message)?
             }
         };
@@ -286,6 +300,7 @@ impl TurnPreparation<'_> {
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
         turning.effects = EffectIntent::from_has_intent(position.effects);
+        turning.trace = position.trace.clone().map(Arc::new);
         let (standing, numbers) = self.read_stored_run(turning, position, records.clone()).await?;
         Ok(RunStartState {
             entered: RunEntry::Standing(standing),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use singletree_durable::TurnRow;
-use singletree_engine::RunEntry;
+use singletree_engine::{RunEntry, TraceHeaders};
 use singletree_session::{
-    EffectIntent, Records, StoppedRun, StoredFields, StoredPosition, TurnModelUsage, TurnState,
+    EffectIntent, Records, StoppedRun, StoredFields, StoredPosition, StoredTrace, TurnModelUsage, TurnState,
     has_intent_record, project_session_state,
 };
 
@@ -69,6 +69,10 @@ impl TurnPreparation<'_> {
         let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
         turning.effects =
             EffectIntent::from_has_intent(stood_with_effects || has_intent_record(&turning.records));
+        turning.trace = match &position {
+            Some(position) => position.trace.clone().map(Arc::new),
+            None => self.read_caller_trace(&turning.row).await,
+        };
         let mut stopped = None;
         if let Some(position) = position.filter(|_| is_own) {
             turning.marks.first = position.marks.first.min(turning.marks.first);
@@ -82,6 +86,13 @@ impl TurnPreparation<'_> {
             turning.used = used;
         }
         Ok((self.open_journal_port(turning, RunEntry::Fresh(None), None).0, stopped))
+    }
+
+    /// Reads the trace of a turn that never ran. One that cannot be read is none: the turn ends all the same (INV-8).
+    async fn read_caller_trace(&self, row: &TurnRow) -> Option<Arc<TraceHeaders>> {
+        let before = self.loaded.lock_state().next_numbers().events;
+        let first = self.inner.find_first_event(&self.loaded.key, before, row.no).await.ok()??;
+        StoredTrace::read_from(&first).map(Arc::new)
     }
 
     /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by

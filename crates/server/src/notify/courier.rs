@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use singletree_durable::{DocumentChange, DocumentPrecondition, Timestamp};
+use singletree_env::TraceHeaders;
 use singletree_harness::{Notice, NoticeKind};
 use singletree_http::{
     HttpClient, HttpLimits, HttpRequest, HttpResponse, Method, Transport, is_this_machine, retry_after,
@@ -268,6 +269,9 @@ impl WebhookDispatcher {
             ("content-type", "application/json"),
             ("user-agent", concat!("singletree/", env!("CARGO_PKG_VERSION"))),
         ] {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        for (name, value) in notice.trace.iter().flat_map(TraceHeaders::entries) {
             headers.push((name.to_owned(), value.to_owned()));
         }
         let url = self.webhook.url.clone();

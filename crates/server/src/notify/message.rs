@@ -160,6 +160,7 @@ mod tests {
             turn: "i.1".parse().ok(),
             event: Some("e.7".into()),
             at: Timestamp::from_millis(1_767_225_600_123),
+            trace: None,
             what,
         }
     }

@@ -7,6 +7,7 @@ use singletree_durable::{
     BatchPrecondition, InvocationId, JsonDocument, ListItemRow, RowMutation, SessionHead, StoredTurnKind,
     StoredTurnStatus, SubjectId, TurnRow,
 };
+use singletree_env::TraceHeaders;
 use singletree_graph::Item;
 use singletree_llm::ChatMessage;
 
@@ -14,6 +15,7 @@ use crate::Error;
 use crate::agent::AgentVersion;
 use crate::batch::{BatchBuilder, TurnIdentity};
 use crate::codec::record::TurnRowExt;
+use crate::codec::telemetry::StoredTrace;
 use crate::event::ChatEventKind;
 use crate::policy::TurnPromptPolicy;
 use crate::queue::{CallerHandle, QueuedTurn, QueuedWork};
@@ -68,6 +70,8 @@ pub struct AcceptedMessage<'a> {
     pub policy: TurnPromptPolicy,
     /// The failed turn that it retries.
     pub retried: Option<RetriedTurn>,
+    /// The trace in which the message was sent.
+    pub trace: Option<Arc<TraceHeaders>>,
     /// On whose behalf the session is made, where it is made now.
     pub subject: Option<SubjectId>,
 }
@@ -123,7 +127,7 @@ pub fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>)
         retries: accepted.retried.map(|retried| retried.turn),
     };
     let author = TurnIdentity { no, id: row.turn_id() };
-    let AcceptedMessage { body, side, .. } = accepted;
+    let AcceptedMessage { body, side, trace, .. } = accepted;
     if let Some(item) = item {
         writing.add_mutation(RowMutation::Item(ListItemRow {
             no: item,
@@ -135,7 +139,8 @@ pub fn accept_message(writing: &mut BatchBuilder, accepted: AcceptedMessage<'_>)
     }
     writing.add_mutation(RowMutation::Turn(row.clone()));
     let what = ChatEventKind::TurnAccepted { message: item.map(|_| accepted.message) };
-    writing.add_event(&author, item, None, what);
+    let traced = trace.as_deref().and_then(StoredTrace::to_body);
+    writing.add_event(&author, item, traced, what);
     row
 }
 

@@ -5,9 +5,12 @@ use singletree_durable::{
     Timestamp, TurnRow, WaitRow,
 };
 
+use singletree_env::TraceHeaders;
+
 use crate::Error;
 use crate::batch::{BatchBuilder, TurnIdentity};
 use crate::codec::record::TurnRowExt;
+use crate::codec::telemetry::StoredTrace;
 use crate::event::ChatEventKind;
 use crate::{PendingAnswer, WaitChange};
 
@@ -48,12 +51,13 @@ pub fn claim_wait(
     row: &TurnRow,
     wait: &WaitRow,
     answering: &PendingAnswer,
+    trace: Option<&TraceHeaders>,
 ) -> Result<WaitRow, Error> {
     if !answering.expired && is_wait_due(wait, writing.now) {
         return Err(Error::SignalExpired { signal: wait.signal.clone() });
     }
     writing.require(BatchPrecondition::Wait { no: wait.no, status: StoredWaitStatus::Pending });
-    Ok(consume_wait(writing, row, wait, answering))
+    Ok(consume_wait(writing, row, wait, answering, trace))
 }
 
 /// Tells whether the deadline of a wait has come.
@@ -67,6 +71,7 @@ pub(crate) fn consume_wait(
     row: &TurnRow,
     wait: &WaitRow,
     answering: &PendingAnswer,
+    trace: Option<&TraceHeaders>,
 ) -> WaitRow {
     let status = if answering.expired { StoredWaitStatus::Expired } else { StoredWaitStatus::Consumed };
     let answer = serde_json::Value::Object(answering.payload.clone());
@@ -82,23 +87,36 @@ pub(crate) fn consume_wait(
     writing.landed.wait = WaitChange::Ends;
     writing.add_mutation(RowMutation::Turn(row.clone()));
     let author = TurnIdentity { no: row.no, id: row.turn_id() };
-    announce_wait_end(writing, &author, &consumed);
+    announce_wait_end(writing, &author, &consumed, trace);
     consumed
 }
 
-/// Tells how a wait ended.
-pub(crate) fn announce_wait_end(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
-    write_signal_event(writing, author, wait, name_wait_end(wait.status));
+/// Tells how a wait ended, in the first event of the turn that this starts, which holds the trace of its invocation.
+pub(crate) fn announce_wait_end(
+    writing: &mut BatchBuilder,
+    author: &TurnIdentity,
+    wait: &WaitRow,
+    trace: Option<&TraceHeaders>,
+) {
+    write_signal_event(writing, author, (wait, name_wait_end(wait.status)), trace);
 }
 
 /// Tells that an early signal cannot end its wait, which goes on.
 pub(crate) fn announce_signal_refusal(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow) {
-    write_signal_event(writing, author, wait, "refused");
+    write_signal_event(writing, author, (wait, "refused"), None);
 }
 
-fn write_signal_event(writing: &mut BatchBuilder, author: &TurnIdentity, wait: &WaitRow, how: &'static str) {
+fn write_signal_event(
+    writing: &mut BatchBuilder,
+    author: &TurnIdentity,
+    (wait, how): (&WaitRow, &'static str),
+    trace: Option<&TraceHeaders>,
+) {
     let from = wait.answered_by.clone();
-    let body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
+    let mut body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
+    if let Some(trace) = trace.and_then(StoredTrace::to_json) {
+        body[StoredTrace::FIELD] = trace;
+    }
     let what = ChatEventKind::SignalReceived { wait: wait.no, signal: wait.signal.clone(), how, from };
     writing.add_event(author, None, Some(JsonDocument::from(&body)), what);
 }

@@ -28,7 +28,7 @@ pub fn close_wait(
     writing.add_mutation(RowMutation::Wait(ended.clone()));
     writing.landed.wait = WaitChange::Ends;
     writing.landed.invalidates = true;
-    announce_wait_end(writing, &turning.turn_identity(), &ended);
+    announce_wait_end(writing, &turning.turn_identity(), &ended, turning.trace.as_deref());
     let committed = turning.committed_history();
     let (status, reason) = match ended.status {
         // Only a wait for an approval can be denied.

@@ -122,7 +122,7 @@ pub fn end_broken_turn(
     let author = TurnIdentity { no: row.no, id: row.turn_id() };
     if let Some(wait) = closes {
         let ended = WaitRow { status: StoredWaitStatus::Cancelled, ..wait.clone() };
-        announce_wait_end(writing, &author, &ended);
+        announce_wait_end(writing, &author, &ended, None);
     }
     append_closing_messages(writing, session, &author, closings)?;
     row.status = StoredTurnStatus::Errored;

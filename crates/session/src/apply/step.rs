@@ -64,6 +64,7 @@ pub(crate) fn write_position(
             .iter()
             .map(|it| SteeredPosition { turn: it.row.no, position: it.position })
             .collect(),
+        trace: turning.trace.as_deref().cloned(),
         cursor: progress.cursor.clone(),
         frames,
         descriptor,

@@ -55,7 +55,7 @@ pub fn suspend_turn(
     turning.write_turn_end(writing, &OutcomeRecord::Suspended { tail, wait: wait.no }, outcome.clone())?;
     match next {
         Some((row, answering)) => {
-            claim::consume_wait(writing, &row, &wait, &answering);
+            claim::consume_wait(writing, &row, &wait, &answering, turning.trace.as_deref());
             writing.landed.resumes = Some(row);
         }
         None => {

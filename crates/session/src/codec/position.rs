@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::JsonDocument;
+use singletree_env::TraceHeaders;
 use singletree_graph::{Descriptor, FieldContent, GraphCursor, PersistentList, Snapshot};
 
 use crate::Error;
@@ -48,6 +49,9 @@ pub struct StoredPosition {
     /// The messages that the turn has taken, which steer it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<SteeredPosition>,
+    /// The trace in which the invocation was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceHeaders>,
     /// The cursor of the run.
     pub cursor: GraphCursor,
     /// The fields of each frame, outermost first.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use singletree_durable::{EventRow, JsonDocument, RecordRow, RowMutation, Timestamp};
+use singletree_env::TraceHeaders;
 
 use crate::event::event_kinds;
 
@@ -33,6 +34,33 @@ impl TelemetryPiece {
             Some(before) if before.trim() != "{" => format!("{before},\"t\":{piece}}}"),
             Some(_) | None => format!("{{\"t\":{piece}}}"),
         })
+    }
+}
+
+/// The trace in which an invocation was called: the first event of each of its turns holds it, where there is one.
+#[derive(Debug, Deserialize)]
+pub struct StoredTrace {
+    #[serde(default)]
+    trace: Option<TraceHeaders>,
+}
+
+impl StoredTrace {
+    /// The field of the event's body.
+    pub(crate) const FIELD: &'static str = "trace";
+
+    /// Returns the trace that the first event of a turn holds.
+    #[must_use]
+    pub fn read_from(first: &EventRow) -> Option<TraceHeaders> {
+        first.body.as_ref()?.decode::<Self>().ok()?.trace
+    }
+
+    pub(crate) fn to_json(trace: &TraceHeaders) -> Option<serde_json::Value> {
+        serde_json::to_value(trace).ok()
+    }
+
+    /// Returns the body of an event that holds nothing else.
+    pub(crate) fn to_body(trace: &TraceHeaders) -> Option<JsonDocument> {
+        Some(JsonDocument::from(&serde_json::json!({ Self::FIELD: Self::to_json(trace)? })))
     }
 }
 

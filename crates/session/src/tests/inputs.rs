@@ -31,6 +31,7 @@ pub(super) fn accepted_message(no: u64) -> AcceptedMessage<'static> {
         exists: true,
         policy: TurnPromptPolicy::Conversation,
         retried: None,
+        trace: None,
         subject: None,
     }
 }
@@ -169,7 +170,7 @@ fn early_ends() -> Vec<TableRow> {
         ),
         (
             "answer a wait",
-            |writing| drop(claim::claim_wait(writing, &row(1), &wait(3), &answer(3)).unwrap()),
+            |writing| drop(claim::claim_wait(writing, &row(1), &wait(3), &answer(3), None).unwrap()),
             vec![pending(3)],
         ),
         (
@@ -313,7 +314,7 @@ fn a_wait_is_claimed_before_its_deadline_or_by_it() {
     let claim = |now: i64, expired: bool| {
         let mut writing = begin_batch_at(&loaded(), now);
         let answer = PendingAnswer { expired, ..answer(3) };
-        let claimed = claim::claim_wait(&mut writing, &row(1), &due, &answer);
+        let claimed = claim::claim_wait(&mut writing, &row(1), &due, &answer, None);
         claimed.map(|wait| wait.status).map_err(|error| (error.category(), writing.batch.puts.len()))
     };
     assert_eq!(claim(NOW - 1, false), Ok(StoredWaitStatus::Consumed));
@@ -328,7 +329,7 @@ fn a_claim_writes_the_answer_and_the_turn_that_resumes() {
     let mut writing = begin_batch();
     let next = claim::next_turn_row(&mut writing, &row(0), &wait(3), StoredTurnKind::Resume);
     let answer = PendingAnswer { from: Some("alice".into()), ..answer(3) };
-    claim::claim_wait(&mut writing, &next, &wait(3), &answer).unwrap();
+    claim::claim_wait(&mut writing, &next, &wait(3), &answer, None).unwrap();
     let ended = written_wait(&writing).unwrap();
     assert_eq!((ended.ended_by, ended.answered_by.as_deref()), (Some(next.no), Some("alice")));
     let resumed = written_turn(&writing, next.no).unwrap();

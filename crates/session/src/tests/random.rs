@@ -295,7 +295,7 @@ impl World {
         let mut writing = self.begin();
         let suspended = TurnRow { invocation: wait.invocation.clone(), ..row(wait.turn) };
         let resumed = claim::next_turn_row(&mut writing, &suspended, &wait, StoredTurnKind::Resume);
-        match claim::claim_wait(&mut writing, &resumed, &wait, answer) {
+        match claim::claim_wait(&mut writing, &resumed, &wait, answer, None) {
             Ok(_) => {
                 self.running = Some(Running::Between);
                 self.send(Purpose::Claim(Box::new(resumed)), writing);

@@ -100,6 +100,7 @@ pub(super) fn turn_on(no: u64, committed: &PersistentList) -> TurnState {
         taken: Vec::new(),
         sides: SideRecords::default(),
         effects: EffectIntent::None,
+        trace: None,
     }
 }
 

@@ -246,7 +246,7 @@ impl StoreDoctor {
     ) -> Result<()> {
         let mut writing = writing.finish_batch();
         let key = writing.batch.key.clone();
-        let notices = self.publisher.notices_of_events(&key.tenant, &writing.events);
+        let notices = self.publisher.notices_of_batch(&writing);
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
         let record = AuditRecord::new(writing.now, None, "session.repaired", key.session.as_str())
             .with_detail("finding", found.code());

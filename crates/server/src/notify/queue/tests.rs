@@ -23,6 +23,7 @@ fn notice(session: &str, n: u64) -> Arc<Notice> {
         turn: None,
         event: None,
         at: Timestamp::from_millis(i64::try_from(n).unwrap()),
+        trace: None,
         what: NoticeKind::Resumed { wait: n, signal: "s".into(), how: "consumed".into() },
     })
 }

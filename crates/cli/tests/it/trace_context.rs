@@ -1,0 +1,137 @@
+//! A trace that begins in the caller's service goes through the turn, its model, its MCP tool and the webhook, also when
+//! another process resumes the turn (W3C Trace Context).
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::model_server::{ModelServer, stream_call, stream_text};
+use crate::serving::{Serving, ask_with};
+use crate::traces::Collector;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+
+/// An MCP server that keeps the calls of its tools.
+const SERVER: &str = r#"
+while read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+    case "$line" in
+        *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+        *'"tools/list"'*) answer '{"tools":[{"name":"drop","description":"x","inputSchema":{"type":"object"}}]}' ;;
+        *'"tools/call"'*) printf '%s\n' "$line" >> calls; answer '{"content":[{"type":"text","text":"dropped"}]}' ;;
+    esac
+done
+"#;
+
+/// Returns the value of a header of a request in lower case.
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
+}
+
+/// Checks a `traceparent`, and returns the span that it names.
+fn parent_in_trace(value: Option<&str>) -> String {
+    let value = value.expect("the request is in a trace");
+    let parts: Vec<_> = value.split('-').collect();
+    assert!(parts.len() == 4 && parts[1] == TRACE && parts[3] == "01", "{value}");
+    parts[2].to_owned()
+}
+
+#[test]
+fn a_callers_trace_reaches_model_tool_and_webhook_also_after_a_kill() {
+    let (home, collector, webhook) = (Home::new(), Collector::start(200), Collector::start(200));
+    let model = ModelServer::start(|asked, stream| {
+        match asked.body["messages"].as_array().unwrap().iter().any(|it| it["role"] == "tool") {
+            true => stream_text(stream, &["Done."]),
+            false => stream_call(stream, "files__drop", &json!({})),
+        }
+    });
+    fs::write(home.path().join("server.sh"), SERVER).unwrap();
+    fs::write(home.path().join("key"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let text = format!(
+        "[models.main]\nwire = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\nkey = {{ file = \"key\" }}\n\n\
+         [agents.helper]\ninstructions = \"x\"\ntools = [\"files\"]\n\n\
+         [mcp.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n\n\
+         [notify.default]\nurl = \"{}/hook\"\nsecret = {{ file = \"key\" }}\n\n\
+         [telemetry]\nendpoint = \"{}\"\n",
+        model.url, webhook.url, collector.url
+    );
+    fs::write(home.path().join("singletree.toml"), text).unwrap();
+
+    let server = Serving::start_in(&home, &[]);
+    let headers = format!("traceparent: 00-{TRACE}-{CALLER}-01\r\ntracestate: a=1\r\nbaggage: user=q\r\n");
+    let sent = json!({ "content": "drop it" });
+    ask_with(&server.url, "POST", "/v1/sessions/s/messages", (&headers, &sent));
+    let mut parents = BTreeSet::from([parent_in_trace(header(
+        &model.asked().head.to_ascii_lowercase(),
+        "traceparent",
+    ))]);
+    let told = webhook.next();
+    parents.insert(parent_in_trace(header(&told.head, "traceparent")));
+    let notice: Value = serde_json::from_slice(&told.body).unwrap();
+    server.stop();
+
+    // Another process goes on, and whoever approves is in another trace.
+    let server = Serving::start_in(&home, &[]);
+    let waiting = server.ask("GET", "/v1/sessions/s/pending", &Value::Null)["items"][0].clone();
+    assert_eq!(waiting["signal"], notice["data"]["signal"]);
+    let path = format!("/v1/sessions/s/signals/{}", waiting["signal"].as_str().unwrap());
+    let approved =
+        json!({ "payload": { "approved": true }, "wait": waiting["number"], "action": waiting["action"] });
+    let other = "traceparent: 00-11111111111111111111111111111111-2222222222222222-01\r\n";
+    let answered = ask_with(&server.url, "POST", &path, (other, &approved));
+    assert_eq!(answered["status"], "completed", "{answered}");
+    let head = model.asked().head.to_ascii_lowercase();
+    parents.insert(parent_in_trace(header(&head, "traceparent")));
+    assert_eq!((header(&head, "tracestate"), header(&head, "baggage")), (Some("a=1"), Some("user=q")));
+    let told = webhook.next();
+    parents.insert(parent_in_trace(header(&told.head, "traceparent")));
+    let called: Value =
+        serde_json::from_str(fs::read_to_string(home.path().join("calls")).unwrap().trim()).unwrap();
+    let meta = &called["params"]["_meta"];
+    parents.insert(parent_in_trace(meta["traceparent"].as_str()));
+    assert_eq!((&meta["tracestate"], &meta["baggage"]), (&json!("a=1"), &json!("user=q")));
+
+    // The spans around the calls are there, below the caller's.
+    let spans = collector.take_spans(|spans| {
+        let ids: BTreeSet<String> = spans.values().map(|span| hex(&span.span_id)).collect();
+        parents.is_subset(&ids)
+    });
+    assert!(parents.len() >= 4, "{parents:?}");
+    let mut below_the_caller = 0;
+    for span in spans.values() {
+        assert_eq!(hex(&span.trace_id), TRACE, "{}", span.name);
+        let is_known = spans.values().any(|other| other.span_id == span.parent_span_id);
+        below_the_caller += usize::from(!is_known && hex(&span.parent_span_id) == CALLER);
+        assert!(is_known || hex(&span.parent_span_id) == CALLER, "{}", span.name);
+    }
+    assert_eq!(below_the_caller, 1);
+    server.stop();
+}
+
+// W3C Trace Context §3.2.2.5: a caller that keeps no trace has none exported, whatever the share.
+#[test]
+fn a_caller_that_keeps_no_trace_has_none_exported() {
+    let (home, collector) = (Home::new(), Collector::start(200));
+    crate::traces::write_agent(&home, &collector.url);
+    let server = Serving::start_in(&home, &[]);
+    for (session, flags) in [("a", "00"), ("b", "01")] {
+        let headers = format!("traceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
+        let path = format!("/v1/sessions/{session}/messages");
+        ask_with(&server.url, "POST", &path, (&headers, &json!({ "content": "hi" })));
+    }
+    let spans = collector.take_spans(|spans| !spans.is_empty());
+    let is_of = |span: &opentelemetry_proto::tonic::trace::v1::Span, session: &str| {
+        let value = |it: &opentelemetry_proto::tonic::common::v1::KeyValue| format!("{:?}", it.value);
+        span.attributes.iter().any(|it| value(it).contains(&format!("\"{session}\"")))
+    };
+    assert!(spans.values().any(|span| is_of(span, "b")) && !spans.values().any(|span| is_of(span, "a")));
+    server.stop();
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
