@@ -231,7 +231,7 @@ pub(crate) async fn handle_request(
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
             let (peers, id) = (frame.shared.peers.as_ref(), &noted.asked.request_id);
             let trace = trace::read_trace_headers(request.headers());
-            let running = TraceHeaders::scope(trace, run_or_forward(peers, request, (next, id)));
+            let running = TraceHeaders::scope(trace.clone(), run_or_forward(peers, request, (next, id)));
             match AssertUnwindSafe(running).catch_unwind().await {
                 Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {
@@ -240,7 +240,7 @@ pub(crate) async fn handle_request(
                     }
                     (None, Some(caller)) => {
                         let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
-                        StreamGuard { shared, caller, credentials, permit, stream_failure, asked }
+                        StreamGuard { shared, caller, credentials, permit, stream_failure, asked, trace }
                             .guard_response(answer)
                             .map_err(|problem| (problem, None))
                     }

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::StreamExt;
 use singletree_durable::Timestamp;
+use singletree_env::TraceHeaders;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -75,6 +76,8 @@ pub(crate) struct StreamGuard {
     /// Converts a failure for the protocol of the stream.
     pub(crate) stream_failure: StreamFailure,
     pub(crate) asked: RequestContext,
+    /// The trace of the request, in which the stream is made.
+    pub(crate) trace: Option<Arc<TraceHeaders>>,
 }
 
 /// A stream with its guard.
@@ -108,11 +111,13 @@ impl StreamGuard {
             parts.extensions.remove::<StreamShutdownMode>().unwrap_or(StreamShutdownMode::Failure);
         let changes = self.shared.access.keyring().subscribe_changes();
         let (check_at, closing) = (self.next_check_time(), self.shared.closing.subscribe());
-        let (frames, leave_by) = (body.into_data_stream(), None);
+        let (frames, leave_by, trace) = (body.into_data_stream(), None, self.trace.clone());
         let begin =
             Some(GuardedStream { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
         let frames =
-            futures_util::stream::unfold(begin, |guarded| async move { guarded?.next_bytes().await });
+            futures_util::stream::unfold(begin, move |guarded| {
+                TraceHeaders::scope(trace.clone(), async move { guarded?.next_bytes().await })
+            });
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
 

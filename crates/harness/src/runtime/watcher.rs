@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, TurnRow};
+use singletree_engine::TraceHeaders;
 use singletree_session::{BatchBuilder, ChatTurnOutcome, ModelTokenUsage, StoredOutcome, TurnId, TurnRowExt};
 
 /// How a turn went: told once it is recorded.
@@ -27,6 +28,8 @@ pub struct TurnEndReport {
     pub outcome: Arc<ChatTurnOutcome>,
     /// The turn's model usage.
     pub usage: Vec<ModelTokenUsage>,
+    /// The trace of its invocation, below its span, where somebody keeps traces: the caller, or this chat.
+    pub trace: Option<Arc<TraceHeaders>>,
 }
 
 /// Is told how turns ended, after the end is recorded.
@@ -55,13 +58,18 @@ pub struct ChatWorkload {
 
 /// A turn that a transition ends.
 #[derive(Debug)]
-pub(crate) struct EndedTurn(TurnRow);
+pub(crate) struct EndedTurn {
+    row: TurnRow,
+    trace: Option<Arc<TraceHeaders>>,
+}
 
 impl EndedTurn {
     /// Finds all of them.
     pub(crate) fn find_in_batch(writing: &BatchBuilder) -> Vec<Self> {
         let ended = writing.batch.puts.iter().filter_map(|put| match put {
-            RowMutation::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
+            RowMutation::Turn(row) if row.status.is_ended() => {
+                Some(Self { row: row.clone(), trace: writing.trace.clone() })
+            }
             _ => None,
         });
         ended.collect()
@@ -69,12 +77,12 @@ impl EndedTurn {
 
     /// Returns its number.
     pub(crate) fn turn_number(&self) -> u64 {
-        self.0.no
+        self.row.no
     }
 
     /// Tells whether an outcome is its own.
     pub(crate) fn matches_outcome(&self, outcome: &ChatTurnOutcome) -> bool {
-        outcome.turn_id() == Some(&self.0.turn_id())
+        outcome.turn_id() == Some(&self.row.turn_id())
     }
 
     /// Says how it went.
@@ -84,7 +92,7 @@ impl EndedTurn {
         started_at: Option<Timestamp>,
         outcome: &Arc<ChatTurnOutcome>,
     ) -> TurnEndReport {
-        let row = &self.0;
+        let row = &self.row;
         // An outcome that was just written can be read.
         let usage = StoredOutcome::from_turn_row(row)
             .ok()
@@ -101,6 +109,7 @@ impl EndedTurn {
             ended_at: row.ended_at.unwrap_or(row.accepted_at),
             outcome: outcome.clone(),
             usage,
+            trace: self.trace.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use singletree_durable::StoredTurnKind;
 use singletree_harness::{ModelTokenUsage, TurnEndReport};
+use singletree_telemetry::TraceContext;
 
 use super::error_category;
 use crate::native::convert_time;
@@ -161,6 +162,11 @@ pub(super) struct EndedTurnLine<'a> {
     tenant: &'a str,
     session: &'a str,
     turn: String,
+    /// The trace of its invocation, and its span there: where the caller keeps traces, or this server exports them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<String>,
     agent: &'a str,
     answers: &'static str,
     outcome: &'static str,
@@ -178,12 +184,15 @@ pub(super) struct EndedTurnLine<'a> {
 impl<'a> EndedTurnLine<'a> {
     pub(super) fn from_report(end: &'a TurnEndReport) -> Self {
         let millis = |it: std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+        let context = end.trace.as_ref().and_then(|trace| TraceContext::from_header(trace.traceparent()));
         Self {
             at: convert_time(end.ended_at).0,
             kind: "turn",
             tenant: end.session.tenant.as_str(),
             session: end.session.session.as_str(),
             turn: end.turn.to_string(),
+            trace: context.map(|context| context.trace_id.to_string()),
+            span: context.map(|context| context.parent_id.to_string()),
             agent: &end.agent,
             answers: match end.kind {
                 StoredTurnKind::Message => "message",

@@ -32,4 +32,5 @@ mod stream_ends;
 mod support;
 mod tenants;
 mod tokens;
+mod trace_context;
 mod ui_stream;

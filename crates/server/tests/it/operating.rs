@@ -70,13 +70,15 @@ async fn each_request_and_each_turn_has_a_line_without_what_was_said() {
     unknown["category"] = json!("chat_session_unknown");
     assert_eq!(requests, [line("POST", "/v1/sessions/s/messages", 200), unknown]);
     let mut turns = lines.of("turn");
-    let turn = turns[0].as_object_mut().unwrap().remove("turn").unwrap();
-    assert!(turn.as_str().is_some_and(|it| !it.is_empty()));
+    for name in ["turn", "span"] {
+        let id = turns[0].as_object_mut().unwrap().remove(name).unwrap();
+        assert!(id.as_str().is_some_and(|it| !it.is_empty()), "{name}");
+    }
     let tokens = turns[0]["models"][0].clone();
     assert_eq!((&tokens["model"], &tokens["calls"]), (&json!("scripted-model"), &json!(1)));
     let expected = json!({
         "at": "2026-01-01T00:00:00.000Z", "kind": "turn", "tenant": "default", "session": "s",
-        "agent": "scripted", "answers": "message", "outcome": "completed", "queue_ms": 0, "run_ms": 0,
+        "trace": trace, "agent": "scripted", "answers": "message", "outcome": "completed", "queue_ms": 0, "run_ms": 0,
         "models": [tokens],
     });
     assert_eq!(turns, [expected]);

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{Agent, AgentProfile};
+use singletree_env::TraceHeaders;
 use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider, Timer,
@@ -47,11 +48,21 @@ pub(crate) const CANARY: &str = "canary-secret-4711";
 
 /// The effects of the tools, in order, as `TOOL ARGUMENT`; and the requests to the model.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Request>>>);
+pub(crate) struct World(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Request>>>, Arc<Mutex<Vec<Option<Arc<TraceHeaders>>>>>);
 
 impl World {
     pub(crate) fn done(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
+    }
+
+    fn note_request(&self, request: &Request) {
+        self.1.lock().unwrap().push(request.clone());
+        self.2.lock().unwrap().push(TraceHeaders::current());
+    }
+
+    /// Returns the traces in which the model was asked since the last call.
+    pub(crate) fn take_traces(&self) -> Vec<Option<Arc<TraceHeaders>>> {
+        std::mem::take(&mut *self.2.lock().unwrap())
     }
 
     /// Returns the requests that were sent to the model.
@@ -72,7 +83,7 @@ impl Provider for Model {
         self.0.ready()
     }
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
-        self.1.1.lock().unwrap().push(request.clone());
+        self.1.note_request(request);
         self.0.complete(request)
     }
     fn can_stream(&self) -> bool {
@@ -82,7 +93,7 @@ impl Provider for Model {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, Result<BoxStream<'a, Result<ResponseDelta>>>> {
-        self.1.1.lock().unwrap().push(request.clone());
+        self.1.note_request(request);
         self.0.stream_deltas(request)
     }
 }
