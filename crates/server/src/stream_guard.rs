@@ -114,10 +114,9 @@ impl StreamGuard {
         let (frames, leave_by, trace) = (body.into_data_stream(), None, self.trace.clone());
         let begin =
             Some(GuardedStream { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
-        let frames =
-            futures_util::stream::unfold(begin, move |guarded| {
-                TraceHeaders::scope(trace.clone(), async move { guarded?.next_bytes().await })
-            });
+        let frames = futures_util::stream::unfold(begin, move |guarded| {
+            TraceHeaders::scope(trace.clone(), async move { guarded?.next_bytes().await })
+        });
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
 

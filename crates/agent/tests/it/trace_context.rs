@@ -106,7 +106,11 @@ fn check_calls(calls: &[CallTrace], spans: &HashSet<SpanId>, at: &str) {
     for (call, trace) in calls {
         let trace = trace.as_ref().unwrap_or_else(|| panic!("{at}: {call} is in no trace"));
         let context = TraceContext::from_header(trace.traceparent()).unwrap();
-        assert_eq!((context.trace_id.to_string().as_str(), context.is_sampled), (TRACE, true), "{at}: {call}");
+        assert_eq!(
+            (context.trace_id.to_string().as_str(), context.is_sampled),
+            (TRACE, true),
+            "{at}: {call}"
+        );
         assert!(spans.contains(&context.parent_id), "{at}: {call} is below a span that there is not");
         assert_eq!((trace.tracestate(), trace.baggage()), (Some("a=1"), Some("user=q")), "{at}: {call}");
     }

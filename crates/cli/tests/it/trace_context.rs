@@ -65,10 +65,8 @@ fn a_callers_trace_reaches_model_tool_and_webhook_also_after_a_kill() {
     let headers = format!("traceparent: 00-{TRACE}-{CALLER}-01\r\ntracestate: a=1\r\nbaggage: user=q\r\n");
     let sent = json!({ "content": "drop it" });
     ask_with(&server.url, "POST", "/v1/sessions/s/messages", (&headers, &sent));
-    let mut parents = BTreeSet::from([parent_in_trace(header(
-        &model.asked().head.to_ascii_lowercase(),
-        "traceparent",
-    ))]);
+    let mut parents =
+        BTreeSet::from([parent_in_trace(header(&model.asked().head.to_ascii_lowercase(), "traceparent"))]);
     let told = webhook.next();
     parents.insert(parent_in_trace(header(&told.head, "traceparent")));
     let notice: Value = serde_json::from_slice(&told.body).unwrap();

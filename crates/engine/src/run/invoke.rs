@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, SessionId};
 use singletree_graph::{FieldFault, RunProgress, Snapshot, State, StateUpdate, catch_panic};
 
+use super::call_tracing::CallTracing;
 use super::drive;
 use super::extension::Extensions;
 use super::graph::Graph;
 use super::observe::Subscription;
 use super::outcome::{CompletedRun, RunOutcome, SuspendedRun};
 use super::port::{PersistencePort, RequestedIdentity};
-use super::call_tracing::CallTracing;
 use super::scope::RunContext;
 use super::stores::StorePort;
 use crate::error::{Error, Result};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use singletree_durable::{EventRow, SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
 use singletree_engine::Identity;
-use singletree_session::{OutcomeRecord, StoredOutcome, StoredTrace, TelemetryPiece, TelemetryRecord, TurnId};
+use singletree_session::{
+    OutcomeRecord, StoredOutcome, StoredTrace, TelemetryPiece, TelemetryRecord, TurnId,
+};
 use singletree_telemetry::{
-    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceContext, TraceId, TraceSampling, TraceSpan, TurnPiece, render_spans,
+    SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceContext, TraceId, TraceSampling, TraceSpan,
+    TurnPiece, render_spans,
 };
 
 use crate::api::chat::Chat;
@@ -245,12 +248,7 @@ impl Chat {
 
     /// Reads the pieces of an ended turn backwards from its last event, with which its other events usually are. None of a
     /// turn whose first event is not kept.
-    async fn read_pieces_back_from(
-        &self,
-        key: &SessionKey,
-        row: &TurnRow,
-        last: u64,
-    ) -> Result<LoggedTurn> {
+    async fn read_pieces_back_from(&self, key: &SessionKey, row: &TurnRow, last: u64) -> Result<LoggedTurn> {
         let inner = &self.inner;
         let (mut to, mut size, mut pieces) = (last.saturating_add(1), FIRST_PAGE, Vec::new());
         loop {

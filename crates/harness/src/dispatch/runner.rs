@@ -163,7 +163,8 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut ready = preparing.prepare_message(&handle, row.clone(), message.clone()).await;
+                        let mut ready =
+                            preparing.prepare_message(&handle, row.clone(), message.clone()).await;
                         if is_transient_failure(&ready) && self.pause_before_load().await {
                             ready = preparing.prepare_message(&handle, row.clone(), message).await;
                         }

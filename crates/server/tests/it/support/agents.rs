@@ -48,7 +48,11 @@ pub(crate) const CANARY: &str = "canary-secret-4711";
 
 /// The effects of the tools, in order, as `TOOL ARGUMENT`; and the requests to the model.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Request>>>, Arc<Mutex<Vec<Option<Arc<TraceHeaders>>>>>);
+pub(crate) struct World(
+    Arc<Mutex<Vec<String>>>,
+    Arc<Mutex<Vec<Request>>>,
+    Arc<Mutex<Vec<Option<Arc<TraceHeaders>>>>>,
+);
 
 impl World {
     pub(crate) fn done(&self) -> Vec<String> {
