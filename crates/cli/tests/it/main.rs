@@ -25,6 +25,7 @@ mod erase;
 mod erring;
 mod guide;
 mod health;
+mod oteltap;
 mod page;
 mod paste;
 mod piped;

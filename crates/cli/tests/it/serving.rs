@@ -80,18 +80,29 @@ pub(crate) fn ask(url: &str, method: &str, path: &str, body: &Value) -> Value {
 
 /// As [`ask`], with lines of headers.
 pub(crate) fn ask_with(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> Value {
-    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let head = format!(
-        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = exchange(url, method, path, (header, body)).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
     if body.is_empty() {
         return Value::Null;
     }
     serde_json::from_str(body).unwrap_or_else(|it| panic!("{it}: {answer}"))
+}
+
+/// As [`ask`], of a server that may be killed meanwhile: then there is no answer, or half of one, which counts as none.
+pub(crate) fn try_ask(url: &str, method: &str, path: &str, body: &Value) -> Option<Value> {
+    let answer = exchange(url, method, path, ("", body)).ok()?;
+    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+}
+
+fn exchange(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://"))?;
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }

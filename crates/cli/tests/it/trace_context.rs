@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::model_server::{ModelServer, stream_call, stream_text};
 use crate::serving::{Serving, ask_with};
-use crate::traces::Collector;
+use crate::traces::{Collector, hex};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -128,8 +128,4 @@ fn a_caller_that_keeps_no_trace_has_none_exported() {
     };
     assert!(spans.values().any(|span| is_of(span, "b")) && !spans.values().any(|span| is_of(span, "a")));
     server.stop();
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -101,7 +101,7 @@ pub(crate) fn write_agent(home: &Home, url: &str) {
     std::fs::write(home.path().join("singletree.toml"), text).unwrap();
 }
 
-fn run_here(home: &Home, args: &[&str]) -> String {
+pub(crate) fn run_here(home: &Home, args: &[&str]) -> String {
     let ran = home.command(BINARY).current_dir(home.path()).args(args).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
@@ -163,4 +163,8 @@ fn a_backfill_that_leads_nowhere_is_refused_before_anything_is_read() {
     }
     let ran = home.run(&["telemetry", "backfill", "--since", "1h"]);
     assert!(ran.code == 2 && ran.err.contains("say with --to where traces go"), "{}", ran.err);
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
