@@ -3,17 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::model_server::read_bytes;
 use crate::serving::{Serving, try_ask};
 use crate::traces::{Collector, hex, run_here};
 
@@ -67,8 +69,64 @@ impl Receiver {
     }
 }
 
-/// Sends messages until `kill_after` of them were answered, and then kills the server while others are on their way.
-fn load_and_kill(server: Serving, kill_after: u64, numbers: &AtomicU64) {
+/// Stands before the receiver, and can keep a request from it.
+struct Gate {
+    url: String,
+    /// Told when the next request is kept from the receiver.
+    keep_next: Arc<Mutex<Option<Sender<()>>>>,
+}
+
+impl Gate {
+    fn start(receiver: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let keep_next: Arc<Mutex<Option<Sender<()>>>> = Arc::default();
+        let keeping = keep_next.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, keeping) = (stream.unwrap(), keeping.clone());
+                std::thread::spawn(move || {
+                    while let Some((_, body)) = read_bytes(&stream) {
+                        if let Some(told) = keeping.lock().unwrap().take() {
+                            // Who sent it is killed meanwhile.
+                            return told.send(()).unwrap_or_default();
+                        }
+                        let Some(answer) = pass_on(receiver, &body) else { return };
+                        drop((&stream).write_all(answer.as_bytes()));
+                    }
+                });
+            }
+        });
+        Self { url, keep_next }
+    }
+
+    /// Keeps the next request from the receiver, and says when it is there.
+    fn keep_next(&self) -> std::sync::mpsc::Receiver<()> {
+        let (tell, told) = channel();
+        *self.keep_next.lock().unwrap() = Some(tell);
+        told
+    }
+}
+
+/// Passes a request on to the receiver, and returns the answer for who sent it.
+fn pass_on(receiver: u16, body: &[u8]) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", receiver)).ok()?;
+    let kind = "content-type: application/x-protobuf";
+    let head =
+        format!("POST /v1/traces HTTP/1.0\r\nhost: x\r\n{kind}\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).ok()?;
+    Some(format!("HTTP/1.1 {}\r\ncontent-length: 0\r\n\r\n", answer.split_once(' ')?.1.trim()))
+}
+
+/// Sends messages until `kill_after` of them were answered, and where there is a `kept` request until that is there; then
+/// kills the server while others are on their way.
+fn load_and_kill(
+    server: Serving,
+    (kill_after, kept): (u64, Option<std::sync::mpsc::Receiver<()>>),
+    numbers: &AtomicU64,
+) {
     let (tell, answered) = channel();
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -87,6 +145,9 @@ fn load_and_kill(server: Serving, kill_after: u64, numbers: &AtomicU64) {
         }
         for _ in 0..kill_after {
             answered.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        if let Some(kept) = kept {
+            kept.recv_timeout(Duration::from_secs(60)).unwrap();
         }
         drop(answered);
         server.stop();
@@ -108,18 +169,21 @@ fn a_foreign_receiver_gets_every_span_of_servers_that_are_killed() {
     };
     let home = Home::new();
     let (receiver, port) = Receiver::start(&python, &home);
+    let gate = Gate::start(port);
     fs::write(home.path().join("script.json"), SCRIPT).unwrap();
     let text = format!(
         "[models.main]\nwire = \"script\"\nfile = \"script.json\"\n\n\
          [agents.helper]\ninstructions = \"x\"\ntools = [\"calculator\"]\n\n\
-         [telemetry]\nendpoint = \"http://127.0.0.1:{port}\"\n"
+         [telemetry]\nendpoint = \"{}\"\n",
+        gate.url
     );
     fs::write(home.path().join("singletree.toml"), text).unwrap();
 
     let kills = if std::env::var_os("SINGLETREE_DEEP").is_some() { KILLS_IN_DEEP } else { KILLS };
     let numbers = AtomicU64::new(0);
     for kill in 0..kills {
-        load_and_kill(Serving::start_in(&home, &[]), 1 + kill * 7 % 11, &numbers);
+        let kept = (kill % 2 == 1).then(|| gate.keep_next());
+        load_and_kill(Serving::start_in(&home, &[]), (1 + kill * 7 % 11, kept), &numbers);
     }
     // The last one takes over what the others have left, and sends it.
     let server = Serving::start_in(&home, &[]);
