@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian package in a bare Debian 12 (the base system without Rust and without a compiler) and repeats the first
 # examples of the guide there. Then the container's image and the systemd unit are started as documented. `packaging/try.sh [PACKAGE.deb]`, by default that of `cargo xtask release`.
-# The base system is created once (debootstrap, from the mirror that apt uses here) and kept in target/bare-root.
 # The last line counts the checks. A check that is impossible on this machine prints `not run`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,30 +12,7 @@ shopt -s nullglob
 packages=(target/package/*.deb)
 package="${1-${packages[0]-}}"
 [ -n "$package" ] || { echo "no package: \`cargo xtask release\` makes it" >&2; exit 2; }
-[ "$(id -u)" -eq 0 ] || not_run "that needs root"
-command -v apt-get >/dev/null || not_run "there is no apt-get"
-
-# needed PROGRAM..: installs missing programs of the host from the Debian packages of the same names.
-needed() {
-  local missing=()
-  for program in "$@"; do command -v "$program" >/dev/null || missing+=("$program"); done
-  [ "${#missing[@]}" -eq 0 ] && return 0
-  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"; } >/dev/null 2>&1
-}
-needed debootstrap jq curl || not_run "debootstrap, jq or curl cannot be had"
-
-# The base system. An interrupted installation is repeated.
-base=target/bare-root
-mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Identifier: Packages' \
-  | awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
-if [ ! -e "$base.made" ]; then
-  [ -n "$mirror" ] || not_run "apt has no mirror of Debian"
-  rm -rf "$base"
-  mkdir -p target
-  debootstrap --variant=minbase bookworm "$base" "$mirror" >"$base.log" 2>&1 \
-    || { tail -3 "$base.log" >&2; not_run "debootstrap failed ($base.log)"; }
-  touch "$base.made"
-fi
+source packaging/try/base.sh
 
 scratch=$(mktemp -d)
 serving=

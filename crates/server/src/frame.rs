@@ -224,8 +224,7 @@ pub(crate) async fn handle_request(
     let credentials = Credentials::from_request(&request);
     let admitted = frame.admit_request(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
-    let mut panicked = None;
-    let negotiates = admitted.as_ref().is_ok_and(|admitted| admitted.negotiates);
+    let (mut panicked, negotiates) = (None, admitted.as_ref().is_ok_and(|admitted| admitted.negotiates));
     let answer = match admitted {
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);

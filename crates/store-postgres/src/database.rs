@@ -1,5 +1,6 @@
 //! Connections, and statements with a time limit.
 
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use singletree_durable::{Error, Result};
 use singletree_env::Timer;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};
 
@@ -44,6 +46,21 @@ pub(crate) struct Database {
     statement_time: Duration,
 }
 
+/// Tells whether all connections stay on this machine: they need no encryption, and a certificate that a package made
+/// for the server proves nothing.
+fn is_on_this_machine(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
+        Host::Tcp(name) => {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    let named = config.get_hostaddrs();
+    config.get_hosts().iter().all(is_local) && named.iter().all(IpAddr::is_loopback)
+}
+
 /// A statement that was sent, or could not be.
 pub(crate) type StatementResult<T> = std::result::Result<T, StatementFailure>;
 
@@ -57,6 +74,9 @@ impl Database {
     ) -> Result<Self> {
         let doing = "read its address";
         let mut config = Config::from_str(url).map_err(|error| unavailable_error(doing, error))?;
+        if config.get_ssl_mode() == SslMode::Prefer && is_on_this_machine(&config) {
+            config.ssl_mode(SslMode::Disable);
+        }
         config
             .connect_timeout(CONNECT_TIME)
             .keepalives_idle(KEEPALIVE)
@@ -146,5 +166,25 @@ impl Database {
             Error::Refused { requirement } => unavailable_error(DOING, requirement),
             other => other,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_need_no_encryption() {
+        let check = |url: &str, is_local: bool| {
+            assert_eq!(is_on_this_machine(&Config::from_str(url).unwrap()), is_local, "{url}");
+        };
+        check("postgres://u@127.0.0.1/d", true);
+        check("postgres://u@LOCALHOST:5433/d", true);
+        check("postgres://u@[::1]/d", true);
+        check("postgres:///d?host=/run/postgresql", true);
+        check("postgres://u@127.0.0.1,10.0.0.1/d", false);
+        check("postgres://u@10.0.0.1/d", false);
+        check("postgres://u@localhost.example.com/d", false);
+        check("host=localhost hostaddr=10.0.0.1", false);
     }
 }

@@ -22,6 +22,9 @@ pub struct PostgresOptions {
 impl PostgresOptions {
     /// Starts with the default options. `url` is a connection URL or a list of parameters as libpq takes them, such as
     /// `postgres://user@host/database?sslmode=require`.
+    ///
+    /// Without an `sslmode` connections to this machine are not encrypted, and others are wherever the server can. The
+    /// server's certificate is always verified, with its name.
     #[must_use]
     pub fn new(url: impl Into<String>, env: Env) -> Self {
         Self {

@@ -39,6 +39,9 @@ fn root() -> PathBuf {
 /// Chapters that need Python beside the binary.
 const WITH_PYTHON: &[&str] = &["guide/agent-in-a-file"];
 
+/// Chapters that install packages of Debian, as root.
+const ON_BARE_MACHINE: &[&str] = &["guide/several-servers"];
+
 /// The steps and the programs of a chapter.
 #[derive(Debug, Default)]
 struct Chapter {
@@ -181,6 +184,20 @@ fn the_chapters_with_a_tool_in_python_go_as_they_stand() {
     WITH_PYTHON.iter().for_each(|it| follow_alone(it));
 }
 
+// It installs packages, and makes a role and a database of the machine's own PostgreSQL: only where that is wanted.
+#[test]
+fn the_chapters_with_several_servers_go_as_they_stand() {
+    if std::env::var_os("SINGLETREE_BARE_MACHINE").is_none() {
+        let told =
+            "not run: chapters with several servers: SINGLETREE_BARE_MACHINE is not set; .ci/servers sets it";
+        return writeln!(std::io::stderr(), "{told}").unwrap();
+    }
+    for name in ON_BARE_MACHINE {
+        let chapter = Chapter::read(name);
+        follow(&Home::new(), &chapter.steps, Seen::Out, &[]);
+    }
+}
+
 #[test]
 fn the_picture_of_a_turn_in_the_book_is_the_one_that_is_drawn() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
@@ -195,8 +212,13 @@ fn every_chapter_is_followed() {
     let mut found: Vec<_> = files.map(|it| format!("guide/{}", name(it.unwrap()))).collect();
     found.retain(|it| it != "guide/pictures");
     found.push("introduction.md".to_owned());
-    let mut followed: Vec<_> =
-        PROGRAM.iter().chain(ALONE).chain(WITH_PYTHON).map(|it| format!("{it}.md")).collect();
+    let mut followed: Vec<_> = PROGRAM
+        .iter()
+        .chain(ALONE)
+        .chain(WITH_PYTHON)
+        .chain(ON_BARE_MACHINE)
+        .map(|it| format!("{it}.md"))
+        .collect();
     found.sort();
     followed.sort();
     assert_eq!(found, followed);

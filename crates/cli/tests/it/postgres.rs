@@ -33,6 +33,15 @@ fn stream_message(server: &Serving, text: &str) -> impl Iterator<Item = String> 
     stream_lines(server, "/v1/sessions/s/messages", &json!({ "content": text }))
 }
 
+/// Follows a turn to its end, after the last event that was seen.
+fn follow_turn(server: &Serving, turn: &str, last: &str) -> impl Iterator<Item = String> + use<> {
+    let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+    let head = format!("GET /v1/sessions/s/turns/{turn} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+    let request = format!("{head}\r\naccept: text/event-stream\r\nlast-event-id: {last}\r\n\r\n");
+    (&stream).write_all(request.as_bytes()).unwrap();
+    BufReader::new(stream).lines().map(Result::unwrap)
+}
+
 fn stream_lines(server: &Serving, path: &str, body: &Value) -> impl Iterator<Item = String> + use<> {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();
@@ -91,7 +100,8 @@ fn a_turn_of_a_killed_server_is_finished_once_by_the_other_one() {
     let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("two"));
     let (one, two) = (serve_slow_agent(&home, &url), serve_slow_agent(&other, &url));
     let mut told = stream_message(&one, "Hello.");
-    assert!(told.any(|line| line.contains("delta")), "the turn runs");
+    let mut seen: Vec<String> = told.by_ref().take_while(|line| !line.contains("delta")).collect();
+    seen.extend(told.next());
     // The session is the first server's.
     let (code, listed) = home.json(&["nodes", "--store", &url]);
     let nodes = listed["nodes"].as_array().unwrap_or_else(|| panic!("{listed}"));
@@ -102,8 +112,13 @@ fn a_turn_of_a_killed_server_is_finished_once_by_the_other_one() {
     let refused = say(&two, "Me too.");
     assert_eq!(refused["error"]["category"], "session_moving", "{refused}");
     assert!(refused["error"]["retry_after"].as_u64().is_some_and(|seconds| seconds > 0), "{refused}");
-    let has_reply = || read_texts(&two, "s").iter().any(|(role, _)| role == "assistant");
-    assert!((0..REFUSALS_MAX).any(|_| has_reply()), "{:?}", read_texts(&two, "s"));
+    // Whoever followed the turn goes on at once, at the server that takes it over later.
+    let turn = seen.iter().find_map(|line| line.split("\"turn\":\"").nth(1)?.split('"').next()).unwrap();
+    let last = seen.iter().rev().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let rest: Vec<String> = follow_turn(&two, turn, last).collect();
+    let kinds = ["message.appended", "turn.completed"];
+    let of = |kind: &str| rest.iter().filter(|line| line.contains(&format!("\"type\":\"{kind}\""))).count();
+    assert_eq!(kinds.map(of), [1, 1], "{rest:?}");
     let expected = [("user", "Hello.".to_owned()), ("assistant", REPLY.repeat(20))];
     assert_eq!(read_texts(&two, "s"), expected.map(|(role, text)| (role.to_owned(), text)));
     assert_eq!(say(&two, "And now?")["status"], "completed");

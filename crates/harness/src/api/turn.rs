@@ -11,6 +11,7 @@ use singletree_llm::ChatMessage;
 use singletree_session::{
     ChatEvent, ChatTurnOutcome, ModelTokenUsage, StoredOutcome, TurnId, TurnRowExt, WhileSuspended,
 };
+use tokio::sync::watch;
 
 use crate::api::chat::Chat;
 use crate::api::listen::{EventListener, LOOK_EVERY, ListenPosition, ListenedTurn, LiveEvents};
@@ -236,7 +237,8 @@ impl Turn {
 }
 
 impl Chat {
-    /// Finds a turn by its name, running or ended.
+    /// Finds a turn by its name, running or ended. One that another process runs, which shares the store, can be followed
+    /// here, too: its events are those of the log, up to a second later, and without the pieces of an answer.
     ///
     /// # Errors
     /// `chat_turn_unknown`, `store_unavailable` and its kin.
@@ -262,8 +264,14 @@ impl Chat {
             Some(outcome) => OutcomeSource::Known(Arc::new(outcome)),
             None => {
                 let loaded = self.inner.session_in_memory(&key)?;
-                self.inner.ensure_session_ready(&loaded).await?;
-                self.resolve_outcome_source(&loaded, &row).await?
+                match self.inner.ensure_session_ready(&loaded).await {
+                    Ok(_) => self.resolve_outcome_source(&loaded, &row).await?,
+                    // Its end and its events are read from the store.
+                    Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } }) => {
+                        OutcomeSource::Waiting(watch::Sender::new(None).subscribe())
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         };
         Ok(Turn {

@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use singletree_durable::{EventRow, SessionKey, TurnRow};
-use singletree_engine::{CallTracing, Identity, TraceHeaders, TracedCall};
+use singletree_engine::{Identity, TraceHeaders};
 use singletree_session::{StoredTrace, TurnState, event_kinds};
 use singletree_telemetry::{InvocationTrace, TraceContext, TraceId};
 
 use crate::Result;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
-use crate::turn::journal_port::JournalPort;
 
 /// How many events are read at once.
 const PAGE: u64 = 256;
@@ -99,11 +98,5 @@ impl ChatInner {
         let is_sampled = self.trace_sampling.includes(&turning.row.agent, trace_id, context);
         let seed = span_id_seed(&self.epoch, key, turning.row.no);
         Some(InvocationTrace::new(trace_id, seed, is_sampled).called_with(caller.cloned()))
-    }
-}
-
-impl CallTracing for JournalPort {
-    fn trace_of_call(&self, call: TracedCall<'_>) -> Option<Arc<TraceHeaders>> {
-        self.invocation_trace()?.trace_of_call(call)
     }
 }

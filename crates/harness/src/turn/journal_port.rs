@@ -2,6 +2,7 @@
 
 mod entry;
 mod record_end;
+mod trace;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,23 +109,6 @@ impl JournalPort {
             doubtful: AtomicBool::new(false),
             trace: OnceLock::new(),
         }
-    }
-
-    /// Tells whether the invocation has a trace that its calls pass on.
-    pub(crate) fn has_trace(&self) -> bool {
-        self.inner.unsent_turns.notes_turns() || lock_unpoisoned(&self.turning).trace.is_some()
-    }
-
-    /// Returns the trace of the invocation, for a call of a node.
-    pub(crate) fn invocation_trace(&self) -> Option<&InvocationTrace> {
-        let make = || self.inner.invocation_trace(&lock_unpoisoned(&self.turning), &self.loaded.key);
-        self.trace.get_or_init(make).as_ref()
-    }
-
-    /// Says in a commit which trace the invocation is in, for the notices that it writes.
-    fn add_trace(&self, writing: &mut BatchBuilder, turning: &TurnState) {
-        let trace = self.inner.invocation_trace(turning, &self.loaded.key);
-        writing.trace = trace.map(|trace| Arc::new(trace.headers()));
     }
 
     /// Sets the watch that reports the progress of the run. Only a weak reference is kept.
