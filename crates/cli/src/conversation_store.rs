@@ -6,7 +6,9 @@ use singletree::durable::{
     TenantId, Timestamp,
 };
 use singletree::env::Env;
-use singletree::{Damage, ErasedName, PostgresOptions, PostgresStore, SqliteStore};
+use singletree::{Damage, ErasedName, NodeSummary, PostgresOptions, PostgresStore, SqliteStore};
+use singletree_protocol::native::Node;
+use singletree_server::NodeDirectory;
 
 use crate::error::{Error, Result as CommandResult};
 use crate::place::{DatabaseLocation, DatabaseName};
@@ -192,5 +194,27 @@ impl DocumentStore for ConversationStore {
 
     fn count_blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
         self.documents().count_blob_bytes(key)
+    }
+}
+
+impl NodeDirectory for ConversationStore {
+    fn list_nodes(&self) -> BoxFuture<'_, Result<Vec<Node>>> {
+        Box::pin(async move {
+            let Self::Postgres(store) = self else { return Ok(Vec::new()) };
+            Ok(store.nodes().await?.into_iter().map(describe_node).collect())
+        })
+    }
+}
+
+/// Describes a process as the API and `singletree nodes` show it.
+pub(crate) fn describe_node(node: NodeSummary) -> Node {
+    let left = node.lease_left.unwrap_or_default();
+    Node {
+        incarnation: node.incarnation,
+        name: node.name,
+        address: node.address,
+        alive: node.lease_left.is_some(),
+        lease_left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        sessions: node.sessions,
     }
 }

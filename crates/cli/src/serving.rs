@@ -142,7 +142,7 @@ impl ConfiguredServer {
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
         let server = export_traces(server, traces.as_ref(), (chat, &store), &redactor)?;
-        let server = reach_peers(server, store.is_shared())?;
+        let server = reach_peers(server, &store)?;
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         Ok(Self {
             server,
@@ -192,10 +192,11 @@ fn open_chat(chat: ChatBuilder, telemetry: &Telemetry, store: Arc<ConversationSt
 
 /// Lets a server send requests to the other servers of its database, where there may be some. An answer may take as long as a turn, and a stream is
 /// never silent for long.
-fn reach_peers(server: ServerBuilder, is_store_shared: bool) -> Result<ServerBuilder> {
-    if !is_store_shared {
+fn reach_peers(server: ServerBuilder, store: &ConversationStore) -> Result<ServerBuilder> {
+    if !store.is_shared() {
         return Ok(server);
     }
+    let server = server.node_directory(Arc::new(store.clone()));
     let (connect, head) = (Duration::from_secs(2), Duration::from_hours(24));
     let limits = HttpLimits { connect, head, idle: Duration::from_mins(10), ..HttpLimits::standard() };
     Ok(server.peer_transport(Arc::new(HttpClient::new(HttpLimits { body_bytes: u64::MAX, ..limits })?)))

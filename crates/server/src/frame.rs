@@ -42,7 +42,7 @@ const PATH_SHOWN: usize = 512;
 const KEYS: &str = "/v1/keys";
 
 /// The prefixes of the paths that the operator may use.
-const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
+const OPERATED: [&str; 3] = ["/v1/keys", "/v1/audit", "/v1/nodes"];
 
 /// The request layer around all sections.
 pub(crate) struct RequestLayer {
@@ -142,8 +142,7 @@ impl RequestLayer {
             let caller = self.shared.access.authenticate_request(request.uri(), request.headers()).await?;
             let is_operated = OPERATED.contains(&fixed_path_prefix(path.as_str()));
             if caller.is_operator() && !is_operated {
-                let why =
-                    "the operator manages keys and reads the audit; for all else there are the tenants' keys";
+                let why = "the operator manages keys, reads the audit and lists the servers; for all else there are the tenants' keys";
                 return Err(RequestProblem::from_kind(RequestProblemKind::Forbidden, why));
             }
             let makes_keys = fixed_path_prefix(path.as_str()) == KEYS && asked != Method::GET;

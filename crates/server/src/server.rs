@@ -34,8 +34,8 @@ use crate::section::ProtocolSection;
 use crate::settings::ServerLimits;
 use crate::shared::ServerState;
 use crate::{
-    Error, Result, agui, campaigns, docs, keys, narration, native, openai, openharness, page, steerable,
-    store_health, system, telemetry, ui_stream, upkeep,
+    Error, Result, agui, campaigns, docs, keys, narration, native, nodes, openai, openharness, page,
+    steerable, store_health, system, telemetry, ui_stream, upkeep,
 };
 
 /// The time for writing answers when turns have used up the time of a shutdown.
@@ -58,6 +58,7 @@ fn build_sections() -> Vec<ProtocolSection> {
         native::build_section(),
         campaigns::build_section(),
         keys::build_section(),
+        nodes::build_section(),
         page::build_section(),
         narration::build_section(),
         openharness::build_section(),

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::caller::Caller;
 use crate::keys::{RequestAuthenticator, TenantAuditLog};
 use crate::narration::{NarrationLog, NarrationView};
+use crate::nodes::NodeDirectory;
 use crate::notify::WebhookEndpoint;
 use crate::openharness::Environments;
 use crate::quota::QuotaLedger;
@@ -52,6 +53,8 @@ pub(crate) struct ServerState {
     pub(crate) fetch: Option<Arc<dyn Transport>>,
     /// Reaches the other servers of the same database; without it, no request is sent on.
     pub(crate) peers: Option<Arc<dyn Transport>>,
+    /// Lists the servers of the same database; without it, there is this one alone.
+    pub(crate) nodes: Option<Arc<dyn NodeDirectory>>,
     /// The states that devices report while their requests are answered.
     pub(crate) environments: Arc<Environments>,
     /// The narration of the sessions.

@@ -4,7 +4,9 @@ use serde::Serialize;
 use singletree::NodeSummary;
 
 use crate::args::Nodes;
-use crate::conversation_store::ConversationStore;
+use singletree_protocol::native::Node;
+
+use crate::conversation_store::{self, ConversationStore};
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json::print_json;
@@ -13,34 +15,8 @@ use crate::print::TerminalOutput;
 
 /// `{"nodes": […]}`.
 #[derive(Debug, Serialize)]
-struct PrintedNodes<'a> {
-    nodes: Vec<PrintedNode<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct PrintedNode<'a> {
-    incarnation: u64,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<&'a str>,
-    alive: bool,
-    /// How long the lease lasts; 0 when it has ended.
-    lease_left_ms: u64,
-    sessions: u64,
-}
-
-impl<'a> PrintedNode<'a> {
-    fn from_summary(node: &'a NodeSummary) -> Self {
-        let left = node.lease_left.unwrap_or_default();
-        Self {
-            incarnation: node.incarnation,
-            name: &node.name,
-            address: node.address.as_deref(),
-            alive: node.lease_left.is_some(),
-            lease_left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
-            sessions: node.sessions,
-        }
-    }
+struct PrintedNodes {
+    nodes: Vec<Node>,
 }
 
 /// Runs the command, beside the processes.
@@ -53,7 +29,7 @@ pub(crate) async fn run_nodes_command(args: Nodes) -> Result<u8> {
     let nodes = store.nodes().await.map_err(|source| Error::Open { source })?;
     let mut screen = TerminalOutput::standard_output();
     if args.common.json {
-        let nodes = nodes.iter().map(PrintedNode::from_summary).collect();
+        let nodes = nodes.into_iter().map(conversation_store::describe_node).collect();
         print_json(&mut screen, &PrintedNodes { nodes })?;
         return Ok(COMPLETED);
     }

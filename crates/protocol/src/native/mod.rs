@@ -13,6 +13,7 @@ mod event;
 mod key;
 mod message;
 mod narration;
+mod node;
 mod operation;
 mod send;
 mod session;
@@ -51,6 +52,7 @@ pub use message::{
     Role, Side, ToolCall, UnkeptMessage,
 };
 pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
+pub use node::{Node, NodeList};
 pub use operation::{Ready, Version};
 pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,

@@ -16,6 +16,7 @@ use super::Server;
 use crate::Result;
 use crate::keys::{AccessPolicy, Keyring, PageSessions, RequestAuthenticator, RevocationLog, TenantAuditLog};
 use crate::narration::NarrationLog;
+use crate::nodes::NodeDirectory;
 use crate::notify::{Webhook, WebhookService};
 use crate::openharness::Environments;
 use crate::quota::{CampaignQuotas, QuotaLedger, Quotas};
@@ -45,6 +46,7 @@ pub struct ServerBuilder {
     telemetry: Telemetry,
     fetch: Option<Arc<dyn Transport>>,
     peers: Option<Arc<dyn Transport>>,
+    nodes: Option<Arc<dyn NodeDirectory>>,
     is_store_shared: bool,
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
@@ -74,6 +76,7 @@ impl ServerBuilder {
             telemetry: Telemetry::without_log(),
             fetch: None,
             peers: None,
+            nodes: None,
             is_store_shared: false,
             environments: Arc::default(),
             webhooks: Vec::new(),
@@ -190,6 +193,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn peer_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.peers = Some(transport);
+        self
+    }
+
+    /// Sets who lists the servers of the same database, for `GET /v1/nodes`. Without it none are listed.
+    #[must_use]
+    pub fn node_directory(mut self, nodes: Arc<dyn NodeDirectory>) -> Self {
+        self.nodes = Some(nodes);
         self
     }
 
@@ -312,6 +322,7 @@ impl ServerBuilder {
             system: self.system,
             fetch: self.fetch,
             peers: self.peers,
+            nodes: self.nodes,
             is_store_shared: self.is_store_shared,
             environments: self.environments,
             endpoints,

@@ -17,6 +17,7 @@ mod frame;
 mod keys;
 mod narration;
 mod native;
+mod nodes;
 mod notify;
 mod notify_page;
 mod openai;

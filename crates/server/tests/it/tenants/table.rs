@@ -184,6 +184,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/keys/{key}/rotate"),
     of("DELETE", "/v1/keys/{key}"),
     of("GET", "/v1/audit"),
+    of("GET", "/v1/nodes").alike(),
     // OpenHarness.
     of("POST", "/v1/openharness").body(OPENHARNESS_SAYS),
     of("POST", "/v1/openharness").body(OPENHARNESS_SHOWS),
