@@ -1,5 +1,7 @@
 //! Spans as requests of OTLP.
 
+use std::borrow::Cow;
+
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as WireValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue};
@@ -25,13 +27,13 @@ impl ExportResource {
     #[must_use]
     pub fn new(service_name: impl Into<String>) -> Self {
         let name = AttributeValue::Text(service_name.into());
-        Self { attributes: Attributes::from([("service.name".to_owned(), name)]) }
+        Self { attributes: Attributes::from([("service.name".into(), name)]) }
     }
 
     /// Sets an attribute, in place of an earlier one of the name.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<AttributeValue>) -> Self {
-        self.attributes.insert(name.into(), value.into());
+        self.attributes.insert(Cow::Owned(name.into()), value.into());
         self
     }
 }

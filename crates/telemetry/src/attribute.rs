@@ -1,12 +1,13 @@
 //! The attributes of spans: the scalars of OpenTelemetry, and lists of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
 /// The attributes of a span, by name.
-pub type Attributes = BTreeMap<String, AttributeValue>;
+pub type Attributes = BTreeMap<Cow<'static, str>, AttributeValue>;
 
 /// The value of an attribute (spec: observability §2).
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -113,10 +114,10 @@ impl<T: Into<Self>> FromIterator<T> for AttributeValue {
 /// Sets attributes briefly.
 pub(crate) trait SetAttribute {
     /// Sets an attribute.
-    fn set(&mut self, name: &str, value: impl Into<AttributeValue>);
+    fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<AttributeValue>);
 
     /// Sets an attribute where there is a value.
-    fn set_some(&mut self, name: &str, value: Option<impl Into<AttributeValue>>) {
+    fn set_some(&mut self, name: impl Into<Cow<'static, str>>, value: Option<impl Into<AttributeValue>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
@@ -124,7 +125,7 @@ pub(crate) trait SetAttribute {
 }
 
 impl SetAttribute for Attributes {
-    fn set(&mut self, name: &str, value: impl Into<AttributeValue>) {
-        self.insert(name.to_owned(), value.into());
+    fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<AttributeValue>) {
+        self.insert(name.into(), value.into());
     }
 }

@@ -77,7 +77,7 @@ fn set_prompt_attributes(attributes: &mut Attributes, source: &LlmSpanSource<'_>
 /// cache, which go with them.
 fn set_genai_attributes(attributes: &mut Attributes, source: &LlmSpanSource<'_>) {
     for (name, value) in source.request.request_params() {
-        attributes.set_some(&format!("gen_ai.request.{name}"), AttributeValue::from_json(&value));
+        attributes.set_some(format!("gen_ai.request.{name}"), AttributeValue::from_json(&value));
     }
     attributes.set("gen_ai.system", source.call.provider.as_ref());
     attributes.set("gen_ai.request.model", source.call.model.as_ref());

@@ -101,8 +101,8 @@ pub(crate) fn add_tool_attributes(
     }
     // They are there when payloads are wanted, and cut already.
     for name in ["arguments", "result"] {
-        let payload = attributes.get(&format!("openarmature.tool.call.{name}")).cloned();
-        attributes.set_some(&format!("gen_ai.tool.call.{name}"), payload);
+        let payload = attributes.get(format!("openarmature.tool.call.{name}").as_str()).cloned();
+        attributes.set_some(format!("gen_ai.tool.call.{name}"), payload);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use singletree_engine::LineageBoundary;
 use singletree_env::Timestamp;
 
-use crate::attribute::{AttributeValue, Attributes};
+use crate::attribute::Attributes;
 use crate::span::{SpanStatus, TraceSpan};
 
 /// A place in a run: the path to a node, and the boundaries to it. With one boundary less than the path has names it is
@@ -191,9 +191,7 @@ impl OpenSpans {
 }
 
 fn set_all(attributes: &mut Attributes, entries: &Attributes) {
-    attributes.extend(
-        entries.iter().map(|(name, value): (&String, &AttributeValue)| (name.clone(), value.clone())),
-    );
+    attributes.extend(entries.iter().map(|(name, value)| (name.clone(), value.clone())));
 }
 
 /// Sets a span to have failed. Its description is the category of graph-engine §4; its attribute is the most precise

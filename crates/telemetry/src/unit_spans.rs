@@ -30,7 +30,7 @@ pub(crate) fn identity_attributes(identity: &Identity) -> Attributes {
 /// Returns the attributes of the caller's metadata.
 pub(crate) fn user_attributes(entries: &Map<String, Value>) -> Attributes {
     let attribute = |(key, value): (&String, &Value)| {
-        Some((format!("openarmature.user.{key}"), AttributeValue::from_json(value)?))
+        Some((format!("openarmature.user.{key}").into(), AttributeValue::from_json(value)?))
     };
     entries.iter().filter_map(attribute).collect()
 }
@@ -113,7 +113,7 @@ pub(crate) fn set_suspension_attributes(attributes: &mut Attributes, descriptor:
     let fields = descriptor.metadata.as_ref().and_then(Value::as_object).into_iter().flatten();
     for (key, value) in fields.filter(|(_, value)| !value.is_null()) {
         let value = AttributeValue::from_json(value).unwrap_or_else(|| value.to_string().into());
-        attributes.set(&format!("openarmature.suspension.metadata.{key}"), value);
+        attributes.set(format!("openarmature.suspension.metadata.{key}"), value);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn check_attributes(
 ) -> Outcome<()> {
     let mut wanted = spot.into_map_reader()?;
     while let Some((name, spot)) = wanted.take_next_entry() {
-        check_field(checker, &spot, actual.get(&name).map(AttributeValue::to_json).as_ref())?;
+        check_field(checker, &spot, actual.get(name.as_str()).map(AttributeValue::to_json).as_ref())?;
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(crate) fn check_absent_attributes(
     for name in spot.into_distinct_texts()? {
         let known = SPAN_ATTRIBUTES.contains(&name.as_str());
         checker.check_result(&path, ensure(known, || format!("no span has an attribute '{name}'")));
-        let value = actual.get(&name);
+        let value = actual.get(name.as_str());
         checker.check_result(&path, ensure(value.is_none(), || format!("'{name}' is {value:?}")));
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(super) fn check_payload_key(
     };
     let mut wanted = spot.clone().into_map_reader()?;
     while let Some((name, spot)) = wanted.take_next_entry() {
-        match span.attributes.get(&name).and_then(AttributeValue::as_text) {
+        match span.attributes.get(name.as_str()).and_then(AttributeValue::as_text) {
             Some(text) => check(checker, &spot, text, full_payload(span, &name, run))?,
             None => checker.check_result(&spot.path, Err(format!("'{name}' is not there"))),
         }

@@ -178,7 +178,7 @@ fn check_span(
             "attributes_absent" => check_absent_attributes(checker, spot, &span.attributes)?,
             "attributes_present" => {
                 for name in spot.clone().into_distinct_texts()? {
-                    let present = span.attributes.contains_key(&name);
+                    let present = span.attributes.contains_key(name.as_str());
                     checker.check_result(&spot.path, ensure(present, || format!("'{name}' is not there")));
                 }
             }

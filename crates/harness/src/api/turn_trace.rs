@@ -90,8 +90,8 @@ impl TurnTrace {
         keep_last_of_each_id(&mut spans);
         let root = SpanId::of_invocation(&self.seed);
         for span in spans.iter_mut().filter(|span| span.span_id == root) {
-            let mut set = |name: &str, value: singletree_telemetry::AttributeValue| {
-                span.attributes.insert(name.to_owned(), value);
+            let mut set = |name: &'static str, value: singletree_telemetry::AttributeValue| {
+                span.attributes.insert(name.into(), value);
             };
             set("singletree.agent", self.agent.as_str().into());
             set("singletree.turn", self.turn.to_string().as_str().into());

@@ -108,7 +108,7 @@ impl StoredTurn {
 
 /// Returns the entries of the piece of a commit at this time, with their times; none when it cannot be read.
 pub(crate) fn read_piece(at: Timestamp, piece: &str) -> Vec<(Timestamp, Entry)> {
-    let (deltas, stored) = match serde_json::from_str(piece) {
+    let (deltas, stored) = match StoredPiece::from_json(piece) {
         Ok(StoredPiece::Entries(deltas, stored)) => (deltas, stored),
         Ok(StoredPiece::OneNode(name, before, took)) => {
             let node = Entry::Node(0, name.clone());

@@ -7,7 +7,7 @@ use singletree_llm::{ModelFinishReason, TokenUsage};
 use super::place::StoredPlace;
 
 /// One piece.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum StoredPiece {
     /// For each entry how many milliseconds it is after the one before it, and the entries. The first number says how
@@ -15,7 +15,22 @@ pub(crate) enum StoredPiece {
     Entries(Vec<i64>, Vec<Entry>),
     /// The run of a graph of one node, which made no calls and ended without an error: the name of the node, how many
     /// milliseconds before the commit it began, and how many it took. A turn of such a graph has no more than this.
-    OneNode(String, i64, #[serde(default, skip_serializing_if = "is_zero_span")] i64),
+    OneNode(String, i64, #[serde(skip_serializing_if = "is_zero_span")] i64),
+}
+
+impl StoredPiece {
+    /// Reads a piece. Which of the two it is its first element says, so that nothing has to be read twice.
+    pub(crate) fn from_json(text: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct OneNode(String, i64, #[serde(default)] i64);
+
+        if text.starts_with("[\"") {
+            let OneNode(name, before, took) = serde_json::from_str(text)?;
+            return Ok(Self::OneNode(name, before, took));
+        }
+        let (deltas, entries) = serde_json::from_str(text)?;
+        Ok(Self::Entries(deltas, entries))
+    }
 }
 
 /// One entry. An entry refers to a node or inner run by the number of the entry that opened it, counted from 0 in the run

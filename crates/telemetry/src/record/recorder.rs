@@ -419,7 +419,7 @@ mod tests {
         recorder.push(Timestamp::from_millis(7), Entry::Started("a".into()));
         recorder.push_end(Timestamp::from_millis(9), Entry::Ended);
         let piece = recorder.take_piece(Timestamp::from_millis(12), false).unwrap();
-        let read: StoredPiece = serde_json::from_str(&piece.json).unwrap();
+        let read = StoredPiece::from_json(&piece.json).unwrap();
         assert_eq!(read, StoredPiece::Entries(vec![5, 2], vec![Entry::Started("a".into()), Entry::Ended]));
         assert_eq!(recorder.take_piece(Timestamp::from_millis(12), false), Some(piece.clone()));
         recorder.mark_stored(&piece);
@@ -464,7 +464,7 @@ mod tests {
         let short = piece([(7, started.clone()), (7, node.clone()), (9, Entry::Ended)]);
         assert_eq!(short, r#"["a",5,2]"#);
         assert_eq!(piece([(7, started.clone()), (7, node.clone()), (7, Entry::Ended)]), r#"["a",5]"#);
-        let at_once = serde_json::from_str(r#"["a",5]"#).unwrap();
+        let at_once = StoredPiece::from_json(r#"["a",5]"#).unwrap();
         assert_eq!(StoredPiece::OneNode("a".into(), 5, 0), at_once);
         for longer in [
             [(6, started.clone()), (7, node.clone()), (9, Entry::Ended)],
