@@ -57,8 +57,9 @@ fn chat_builder(world: &World) -> singletree_harness::ChatBuilder {
     Chat::builder().agent(small_with(Arc::new(model), world, Recovery::Rerun))
 }
 
+/// Opens a chat whose traces are exported.
 fn open(world: &World, store: impl Journal + JournalMaintenance + 'static) -> Chat {
-    chat_builder(world).open(store).unwrap()
+    chat_builder(world).note_unsent_turns(Duration::from_hours(1)).open(store).unwrap()
 }
 
 fn caller() -> TraceHeaders {
@@ -159,7 +160,7 @@ async fn turns_that_end_without_running_are_in_the_callers_trace() {
 #[tokio::test]
 async fn a_message_without_a_trace_passes_none_on_unless_turns_are_exported() {
     let (store, world) = (MemoryStore::new(), World::default());
-    let chat = open(&world, store);
+    let chat = chat_builder(&world).open(store).unwrap();
     chat.session(SESSION).send(ChatMessage::user("look")).await;
     let calls = world.call_traces();
     assert!(calls.len() == 3 && calls.iter().all(|(_, trace)| trace.is_none()), "{calls:?}");
@@ -181,5 +182,20 @@ async fn a_message_without_a_trace_passes_none_on_unless_turns_are_exported() {
             assert_eq!(context.is_sampled, is_sampled, "{call}");
             assert!(ids.contains(&context.parent_id), "{call}");
         }
+    }
+}
+
+// W3C Trace Context §2.3: who makes no spans passes the headers on as they came.
+#[tokio::test]
+async fn a_chat_that_exports_nothing_passes_the_callers_headers_on() {
+    let (store, world) = (MemoryStore::new(), World::default());
+    let first = chat_builder(&world).open(store.clone()).unwrap();
+    first.session(SESSION).send_with("sends", SendOptions::new().trace(caller())).await;
+    first.shutdown(Duration::ZERO).await;
+    converse(&chat_builder(&world).open(store.reopen()).unwrap(), || true).await;
+    let calls = world.call_traces();
+    assert!(calls.len() >= 5, "{calls:?}");
+    for (call, trace) in calls {
+        assert_eq!(trace.as_deref(), Some(&caller()), "{call}");
     }
 }

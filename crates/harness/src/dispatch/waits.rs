@@ -62,7 +62,7 @@ pub(crate) async fn close_wait(
         turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Close);
         let errored = served.make_errored_turn(&inner.limits, Some(turning.row.turn_id()), &error);
         let ended = WaitRow { status, ..wait };
-        writing.trace = inner.invocation_trace(&turning, &loaded.key).map(|trace| Arc::new(trace.headers()));
+        writing.trace = inner.invocation_trace(&turning, &loaded.key).map(|trace| trace.headers());
         apply::close::close_wait(writing, &mut turning, (ended, &stopped), errored)
     })?;
     inner.await_commit(loaded, commit).await?;

@@ -82,11 +82,11 @@ impl ChatInner {
     /// Returns the trace of a turn's invocation, for its calls to pass on. None where nobody has a use for it: the caller
     /// is in no trace, and none is exported.
     pub(crate) fn invocation_trace(&self, turning: &TurnState, key: &SessionKey) -> Option<InvocationTrace> {
-        let caller = turning.trace.as_ref();
-        if caller.is_none() && !self.unsent_turns.notes_turns() {
-            return None;
+        let caller = turning.trace.clone();
+        if !self.unsent_turns.notes_turns() {
+            return caller.map(InvocationTrace::passed_on);
         }
-        let context = caller.and_then(|headers| TraceContext::from_header(headers.traceparent()));
+        let context = caller.as_ref().and_then(|headers| TraceContext::from_header(headers.traceparent()));
         let trace_id = match context {
             Some(context) => context.trace_id,
             None => TraceId::of_invocation(&Identity {
@@ -97,6 +97,6 @@ impl ChatInner {
         };
         let is_sampled = self.trace_sampling.includes(&turning.row.agent, trace_id, context);
         let seed = span_id_seed(&self.epoch, key, turning.row.no);
-        Some(InvocationTrace::new(trace_id, seed, is_sampled).called_with(caller.cloned()))
+        Some(InvocationTrace::exported((trace_id, is_sampled), seed, caller))
     }
 }

@@ -14,6 +14,7 @@ use singletree_http::{
 };
 use tokio::sync::{Notify, watch};
 
+use super::claim::NoticeClaims;
 use super::message::WebhookMessage;
 use super::queue::{NoticeOutcome, NoticeQueue, QueuedNotice};
 use super::sign;
@@ -72,6 +73,8 @@ pub(super) struct WebhookDispatcher {
     queue: Mutex<NoticeQueue>,
     /// Rung when there is something new.
     bell: Notify,
+    /// Where other servers have the same database.
+    claims: Option<NoticeClaims>,
 }
 
 /// The result of sending a notice to its endpoint.
@@ -96,7 +99,8 @@ impl WebhookDispatcher {
     pub(super) fn new(endpoint: WebhookEndpoint, shared: Arc<ServerState>) -> Self {
         let WebhookEndpoint { webhook, transport } = endpoint;
         let (queue, bell) = (Mutex::new(NoticeQueue::new(QUEUED)), Notify::new());
-        Self { webhook, shared, transport, queue, bell }
+        let claims = shared.is_store_shared.then(|| NoticeClaims::new(shared.ids.generate_uuid()));
+        Self { webhook, shared, transport, queue, bell, claims }
     }
 
     /// Takes a notice that was just written.
@@ -220,6 +224,13 @@ impl WebhookDispatcher {
             Ok(true) => {}
             Ok(false) => return self.remove_obsolete_notice(notice).await,
             Err(_) => return NoticeOutcome::Unread,
+        }
+        if let Some(claims) = &self.claims {
+            let claimed = claims.claim_notice(self.shared.documents.as_ref(), notice, now).await;
+            // Another server sends it: then it is gone when it is looked at again.
+            if !claimed.unwrap_or(false) {
+                return NoticeOutcome::Unread;
+            }
         }
         let (sent, answer) = self.send_webhook_request(notice, now).await;
         told(sent.delivery_end(), Some(answer));

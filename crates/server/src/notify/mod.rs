@@ -8,6 +8,7 @@
 //!
 //! Couriers share nothing but the store: an endpoint that is slow or away holds up no turn and no other tenant.
 
+mod claim;
 mod courier;
 mod expiring;
 mod message;

@@ -22,8 +22,7 @@ impl JournalPort {
 
     /// Says in a commit which trace the invocation is in, for the notices that it writes.
     pub(super) fn add_trace(&self, writing: &mut BatchBuilder, turning: &TurnState) {
-        let trace = self.inner.invocation_trace(turning, &self.loaded.key);
-        writing.trace = trace.map(|trace| Arc::new(trace.headers()));
+        writing.trace = self.inner.invocation_trace(turning, &self.loaded.key).map(|trace| trace.headers());
     }
 }
 
