@@ -202,7 +202,7 @@ impl AgentTools<'_> {
             arguments: call.arguments.as_ref(),
             tool_call_id: Some(&call.id),
         });
-        let output = report.trace(self.toolbox.run_call(call, key, origin.as_ref(), timer)).await;
+        let output = report.run_in_trace(self.toolbox.run_call(call, key, origin.as_ref(), timer)).await;
         if output.success {
             report.complete(|| output.text.clone().into());
         } else {

@@ -207,7 +207,7 @@ impl RunningCalls<'_> {
         let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
         let timer = loop_timer(self.cx, self.turn);
         let report = self.begin_report(call);
-        let output = report.trace(self.kit.run_call(call, &key, origin.as_ref(), timer)).await;
+        let output = report.run_in_trace(self.kit.run_call(call, &key, origin.as_ref(), timer)).await;
         if output.success {
             report.complete(|| Value::String(output.text.clone()));
         } else {

@@ -16,10 +16,10 @@ use crate::trace_context::TraceContext;
 /// A call within a detached unit goes out in the trace of the invocation: which units are detached is known when spans
 /// are rendered.
 #[derive(Debug, Clone)]
-pub struct InvocationTrace(Kind);
+pub struct InvocationTrace(OutgoingTrace);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum OutgoingTrace {
     Exported { seed: Vec<u8>, context: TraceContext, caller: Option<Arc<TraceHeaders>> },
     PassedOn(Arc<TraceHeaders>),
 }
@@ -34,13 +34,17 @@ impl InvocationTrace {
         caller: Option<Arc<TraceHeaders>>,
     ) -> Self {
         let parent_id = SpanId::of_invocation(&seed);
-        Self(Kind::Exported { seed, context: TraceContext { trace_id, parent_id, is_sampled }, caller })
+        Self(OutgoingTrace::Exported {
+            seed,
+            context: TraceContext { trace_id, parent_id, is_sampled },
+            caller,
+        })
     }
 
     /// Makes the trace of an invocation whose spans nobody exports.
     #[must_use]
     pub fn passed_on(caller: Arc<TraceHeaders>) -> Self {
-        Self(Kind::PassedOn(caller))
+        Self(OutgoingTrace::PassedOn(caller))
     }
 
     /// Returns the headers below the span of the invocation.
@@ -51,8 +55,8 @@ impl InvocationTrace {
 
     fn headers_below(&self, span: impl FnOnce(&[u8]) -> SpanId) -> Arc<TraceHeaders> {
         let (seed, context, caller) = match &self.0 {
-            Kind::PassedOn(caller) => return caller.clone(),
-            Kind::Exported { seed, context, caller } => (seed, *context, caller),
+            OutgoingTrace::PassedOn(caller) => return caller.clone(),
+            OutgoingTrace::Exported { seed, context, caller } => (seed, *context, caller),
         };
         let traceparent = TraceContext { parent_id: span(seed), ..context }.to_string();
         Arc::new(match caller {

@@ -21,8 +21,8 @@ pub(crate) const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while th
 
 /// Continues the conversation as far as this process lives: sends the message under its key, which may have been sent
 /// before, and approves every pending call.
-async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
-    let options = SendOptions::new().key("k");
+pub(crate) async fn go_on(chat: &Chat, (text, options): (&str, SendOptions), alive: impl Fn() -> bool) {
+    let options = options.key("k");
     let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user(text), options).await else { return };
     drop(turn.outcome().await);
     while alive() {
@@ -49,7 +49,9 @@ where
             drop(turn.outcome().await);
         }
     }
-    tokio::time::timeout(Duration::from_secs(20), go_on(&chat, text, alive)).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), go_on(&chat, (text, SendOptions::new()), alive))
+        .await
+        .unwrap();
     chat
 }
 

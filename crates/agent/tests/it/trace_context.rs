@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_env::TraceHeaders;
 use singletree_harness::{Chat, SendOptions};
@@ -15,8 +14,9 @@ use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
 use singletree_telemetry::{SpanId, SpanSettings, TraceContext, TraceSampling};
 use singletree_tools::Recovery;
 
+use crate::crashes::go_on;
 use crate::probe::{CallTrace, World};
-use crate::rig::{SESSION, answer, script, small_with, suspended};
+use crate::rig::{SESSION, script, small_with, suspended};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -71,15 +71,7 @@ async fn converse(chat: &Chat, alive: impl Fn() -> bool) {
     for turn in chat.sweep().await.unwrap_or_default() {
         drop(turn.outcome().await);
     }
-    let options = SendOptions::new().key("k").trace(caller());
-    let Ok(turn) = chat.session(SESSION).submit(ChatMessage::user("sends"), options).await else { return };
-    drop(turn.outcome().await);
-    while alive() {
-        let pending = chat.session(SESSION).pending().await.unwrap();
-        let Some(wait) = pending.first() else { return };
-        let Ok(turn) = answer(chat, wait, json!({ "approved": true })).await else { return };
-        drop(turn.outcome().await);
-    }
+    go_on(chat, ("sends", SendOptions::new().trace(caller())), alive).await;
 }
 
 /// Renders the spans of all turns, and returns their ids. All are in the caller's trace, and the first of each invocation

@@ -165,7 +165,7 @@ impl ObservedCalls {
         E: fmt::Display,
     {
         let scope = self.begin_tool_call(tool);
-        let returned = scope.trace(work).await;
+        let returned = scope.run_in_trace(work).await;
         match &returned {
             Ok(result) => scope.complete(|| to_value(result)),
             Err(error) => scope.fail(Some(std::any::type_name::<E>()), || error.to_string()),

@@ -42,7 +42,7 @@ impl ToolCallScope {
     }
 
     /// Runs the tool's work in the trace below the span of its execution, where the run has one; else in that of its caller.
-    pub async fn trace<T>(&self, work: impl Future<Output = T>) -> T {
+    pub async fn run_in_trace<T>(&self, work: impl Future<Output = T>) -> T {
         let own = self.0.as_ref().and_then(|it| it.calls.trace_of_call(TracedCall::Tool(&it.execution)));
         TraceHeaders::scope(own.or_else(TraceHeaders::current), work).await
     }
