@@ -6,9 +6,9 @@ use std::time::Duration;
 use singletree_engine::{Ctx, JsonField, ModelCallScope, NodeError, NodeResult, ObservedCalls};
 use singletree_harness::{EMPTY_ANSWER, SideRecords, TurnBudget, TurnContext, TurnStream};
 use singletree_llm::{
-    AttemptObserver, ChatMessage, Error, ModelFinishReason, ModelStreamUpdate, ProviderCall,
-    ProviderCallAttempt, ProviderErrorDetail, RandomSource, Request, Response, ResponseDelta, Timer,
-    ToolCall,
+    AttemptObserver, ChatMessage, ConversationRange, Error, ModelFinishReason, ModelStreamUpdate,
+    ProviderCall, ProviderCallAttempt, ProviderErrorDetail, RandomSource, Request, Response, ResponseDelta,
+    Timer, ToolCall,
 };
 use singletree_narration::find_memory_claim;
 
@@ -19,7 +19,7 @@ use crate::kit::AgentToolbox;
 use crate::member::AgentMember;
 use crate::parts::AgentLoopParts;
 use crate::place::{is_outermost_loop, loop_random_source, loop_timer, nested_run_scope};
-use crate::prompt;
+use crate::prompt::{self, ShownMessages};
 use crate::repair::{UsableResponse, accept_response, is_empty_response};
 use crate::state::{AgentState, CallDecisions};
 
@@ -45,7 +45,10 @@ pub(crate) async fn run_model_node(
     let timer = loop_timer(&cx, turn.as_deref());
     let shown =
         build_shown_messages(&parts, member, state, cycle.as_ref().map(|cycle| (cycle, timer))).await?;
-    let request = build_request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let (skipped, added) = (shown.skipped as u64, steered.iter().cloned().map(Arc::new));
+    let request = build_request(member, &kit, shown.messages.into_iter().chain(added));
+    let request =
+        if outermost.is_some() { place_in_conversation(request, skipped, position) } else { request };
     let clients = cx.find_extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
         Some(clients) => clients.add_to_request(request, state.answers == 0),
@@ -95,16 +98,24 @@ pub(crate) async fn run_model_node(
     Ok(update.decisions(decisions).append_messages(steered, message))
 }
 
+/// Says which messages of a request are those of the session's history, whose end they are: all behind the first ones.
+fn place_in_conversation(request: Request, skipped: u64, answer_position: u64) -> Request {
+    let count = (request.messages.len() as u64).saturating_sub(skipped);
+    let first = answer_position.saturating_sub(count);
+    request.with_conversation(ConversationRange { skipped, first, count })
+}
+
 /// Returns the messages that the model is shown.
 async fn build_shown_messages(
     parts: &AgentLoopParts,
     member: &AgentMember,
     state: &AgentState,
     cycle: Option<(&CommandCycle<'_>, &dyn Timer)>,
-) -> Result<Vec<Arc<ChatMessage>>, NodeError> {
+) -> Result<ShownMessages, NodeError> {
+    let alone = |messages: Vec<_>| ShownMessages { skipped: messages.len(), messages };
     Ok(match cycle {
-        Some((cycle, timer)) => cycle.build_prompt(member, timer).await?.messages(),
-        None if parts.stateless => prompt::build_stateless_prompt(member, &state.messages),
+        Some((cycle, timer)) => alone(cycle.build_prompt(member, timer).await?.messages()),
+        None if parts.stateless => alone(prompt::build_stateless_prompt(member, &state.messages)),
         None => prompt::build_session_prompt(
             member,
             parts.compaction.as_ref(),

@@ -9,22 +9,31 @@ use crate::compaction::Compaction;
 use crate::member::AgentMember;
 use crate::summary::ConversationSummary;
 
-/// Returns the messages of the next request, without steering messages. A pure function of the conversation, so that
+/// The messages that a model is shown, without steering messages.
+pub(crate) struct ShownMessages {
+    pub(crate) messages: Vec<Arc<ChatMessage>>,
+    /// How many of them come before those of the conversation, whose end the others are.
+    pub(crate) skipped: usize,
+}
+
+/// Returns the messages of the next request. A pure function of the conversation, so that
 /// the result is the same from memory and after a restart (INV-11); messages are shared with the state, not copied.
 pub(crate) fn build_session_prompt(
     member: &AgentMember,
     compaction: Option<&Compaction>,
     (messages, summary): (&Messages, Option<&ConversationSummary>),
-) -> Vec<Arc<ChatMessage>> {
-    let system = member.system.iter().cloned();
-    match (compaction, member.window) {
-        (Some(compaction), _) => {
-            let stands_for = summary.map(|summary| Arc::new(summary.to_user_message()));
-            system.chain(stands_for).chain(compaction.unsummarised_messages(messages, summary)).collect()
-        }
-        (None, Some(window)) => system.chain(messages.iter_window(window)).collect(),
-        (None, None) => system.chain(messages.iter()).collect(),
+) -> ShownMessages {
+    let mut shown: Vec<_> = member.system.iter().cloned().collect();
+    if compaction.is_some() {
+        shown.extend(summary.map(|summary| Arc::new(summary.to_user_message())));
     }
+    let skipped = shown.len();
+    match (compaction, member.window) {
+        (Some(compaction), _) => shown.extend(compaction.unsummarised_messages(messages, summary)),
+        (None, Some(window)) => shown.extend(messages.iter_window(window)),
+        (None, None) => shown.extend(messages.iter()),
+    }
+    ShownMessages { messages: shown, skipped }
 }
 
 /// Returns the messages of a request that belongs to no session: all given messages. A system message at their

@@ -69,7 +69,7 @@ pub(crate) fn build_trace_exporter(
     let (env, known) = (Env::from_system(), redactor.clone());
     let receiver = build_otlp_client(settings, &env)?;
     let exporter = TraceExporter::new(chat, documents, Arc::new(receiver), env)
-        .spans(SpanSettings::new().profile(settings.profile))
+        .spans(SpanSettings::new().profile(settings.profile).disable_provider_payload(!settings.payloads))
         .sampling(trace_sampling(settings))
         .limits(export_limits(settings))
         .redacting(Arc::new(move |text| known.redact(text).into_owned()));

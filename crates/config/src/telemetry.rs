@@ -31,6 +31,8 @@ pub struct TelemetrySettings {
     pub headers: Vec<(String, Secret)>,
     /// Whose names spans and attributes have.
     pub profile: SpanProfile,
+    /// Whether spans hold texts, arguments and results.
+    pub payloads: bool,
     /// The name of the service that the spans come from.
     pub service: String,
     /// The share of invocations that are sent, from 0 to 1; all, where nothing is said.
@@ -51,6 +53,7 @@ impl TelemetrySettings {
             endpoint: add_path(endpoint),
             headers: Vec::new(),
             profile: SpanProfile::default(),
+            payloads: false,
             service: SERVICE.to_owned(),
             share: None,
             agent_shares: Vec::new(),
@@ -72,6 +75,7 @@ pub(crate) struct TelemetryTable {
     endpoint: Option<String>,
     headers: Vec<(String, ServerSetting)>,
     profile: SpanProfile,
+    payloads: bool,
     service: Option<String>,
     share: Option<f64>,
     pub(crate) agent_shares: Vec<(LocatedValue<String>, f64)>,
@@ -91,13 +95,14 @@ impl TelemetryTable {
         let endpoint =
             endpoint.filter(|url| check_endpoint(&section, url, &headers)).map(|url| add_path(url.value));
         let profile = section.read_choice("profile", &PROFILES).map(|it| it.value).unwrap_or_default();
+        let payloads = section.read_flag("payloads").unwrap_or_default();
         let service = section.read_text("service").map(|it| it.value);
         let share = read_share(&mut section);
         let agent_shares = section.open_section("shares").map(read_agent_shares).unwrap_or_default();
         let max_age = section.read_duration("max_age");
         let max_bytes = section.read_byte_count("max_bytes");
         section.report_unknown_keys();
-        Self { endpoint, headers, profile, service, share, agent_shares, max_age, max_bytes }
+        Self { endpoint, headers, profile, payloads, service, share, agent_shares, max_age, max_bytes }
     }
 
     /// Fetches the secrets. A secret that cannot be fetched is a mistake.
@@ -114,6 +119,7 @@ impl TelemetryTable {
             headers: fetched.collect::<Option<_>>()?,
             endpoint: self.endpoint.clone()?,
             profile: self.profile,
+            payloads: self.payloads,
             service: self.service.clone().unwrap_or_else(|| SERVICE.to_owned()),
             share: self.share,
             agent_shares: self

@@ -76,9 +76,8 @@ impl TraceExporter {
             let page = chat.sessions(from.as_deref(), PAGE).await?;
             for session in &page.items {
                 for turn in turns_of_session(&chat, session, range).await? {
-                    let Some(spans) = self.render_if_wanted(chat.turn_trace(&turn.id).await)? else {
-                        continue;
-                    };
+                    let read = chat.turn_trace(&turn.id).await;
+                    let Some(spans) = self.render_if_wanted(&chat, read).await? else { continue };
                     let name = DocumentKey::new(tenant.clone(), UnsentTurn::KIND, turn.id.to_string());
                     rendered.add_turn(name, spans);
                     if rendered.span_count() >= SPANS {

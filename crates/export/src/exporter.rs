@@ -85,7 +85,8 @@ impl TraceExporter {
         }
     }
 
-    /// Sets how spans are rendered.
+    /// Sets how spans are rendered. With payloads, the texts of a turn are read from the history of its session, so that
+    /// a text that was deleted before the export is in no span.
     #[must_use]
     pub fn spans(mut self, spans: SpanSettings) -> Self {
         self.spans = spans;
@@ -285,7 +286,7 @@ impl TraceExporter {
 
     async fn render_turn(&self, chat: &Chat, turn: Option<&UnsentTurn>) -> Result<RenderResult, StoreError> {
         let Some(turn) = turn else { return Ok(RenderResult::Unreadable) };
-        match self.render_if_wanted(turn.read_trace(chat).await) {
+        match self.render_if_wanted(chat, turn.read_trace(chat).await).await {
             Ok(Some(spans)) => Ok(RenderResult::Spans(spans)),
             Ok(None) => Ok(RenderResult::NotWanted),
             Err(Error::Store { source }) if !is_lasting(&source) => Err(source),
@@ -294,8 +295,9 @@ impl TraceExporter {
     }
 
     /// Renders a turn; nothing of one that is not there any more, or that the sampling leaves out.
-    pub(crate) fn render_if_wanted(
+    pub(crate) async fn render_if_wanted(
         &self,
+        chat: &Chat,
         read: Result<TurnTrace, Error>,
     ) -> Result<Option<Vec<TraceSpan>>, Error> {
         let trace = match read {
@@ -307,6 +309,7 @@ impl TraceExporter {
         if !trace.is_in_sample(&self.sampling) {
             return Ok(None);
         }
+        let trace = if self.spans.wants_payloads() { trace.with_texts(chat).await? } else { trace };
         let mut spans = trace.render_spans(&self.spans);
         if let Some(redact) = &self.redact {
             spans.iter_mut().for_each(|span| span.map_texts(redact.as_ref()));

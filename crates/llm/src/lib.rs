@@ -67,7 +67,7 @@ pub use error::{Error, InvalidOutput, ProviderErrorDetail, Result};
 pub use message::{ChatMessage, Role, ToolCall};
 pub use pictures::{PictureResolver, ResolvedPicture, TOOL_PICTURES_MAX, tool_picture_line};
 pub use provider::{BoxStream, Provider, complete_streaming};
-pub use request::Request;
+pub use request::{ConversationRange, Request};
 pub use response::{ModelFinishReason, Response, TokenUsage, UNREAD_ARGUMENTS_MAX, is_too_deep};
 pub use retry::{ModelRetryPolicy, RetryReason};
 pub use schema::{Schema, SchemaMismatch, count_patterns};

@@ -12,6 +12,26 @@ use crate::pictures::RequestPictures;
 use crate::schema::Schema;
 use crate::tool::{self, ToolChoicePolicy, ToolDefinition};
 
+/// Which messages of a request are those of a stored conversation. Reports of the call carry it, so that whoever keeps them
+/// can name the messages and need not copy them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConversationRange {
+    /// How many messages of the request come before those of the conversation, such as a system message.
+    pub skipped: u64,
+    /// The place of the first one in the conversation, from 0.
+    pub first: u64,
+    /// How many they are. The answer is the message that follows them.
+    pub count: u64,
+}
+
+impl ConversationRange {
+    /// Returns the place of the message that the answer becomes, if it becomes one.
+    #[must_use]
+    pub fn answer_position(self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+}
+
 /// One call to a model (spec: llm-provider §5). Shares its parts; cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -28,6 +48,8 @@ pub struct Request {
     pub response_schema: Option<Arc<Schema>>,
     /// The prompt that the messages were rendered from. Providers ignore it; reports of the call carry it.
     pub prompt: Option<Arc<ActivePrompt>>,
+    /// Which of the messages are those of a stored conversation. Providers ignore it; reports of the call carry it.
+    pub conversation: Option<ConversationRange>,
     /// Where the pictures are that messages name by `blob:`.
     pub(crate) album: RequestPictures,
 }
@@ -43,6 +65,7 @@ impl Request {
             config: RuntimeConfig::default(),
             response_schema: None,
             prompt: None,
+            conversation: None,
             album: RequestPictures::default(),
         }
     }
@@ -79,6 +102,13 @@ impl Request {
     #[must_use]
     pub fn with_prompt(mut self, prompt: impl Into<Arc<ActivePrompt>>) -> Self {
         self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Says which of the messages are those of a stored conversation.
+    #[must_use]
+    pub fn with_conversation(mut self, range: ConversationRange) -> Self {
+        self.conversation = Some(range);
         self
     }
 

@@ -104,11 +104,15 @@ fn set_tool_request_attributes(attributes: &mut Attributes, calls: &[ToolCall]) 
     attributes.set("openarmature.llm.output.tool_calls.ids", ids);
 }
 
-/// Sets what was said (§5.5.1).
+/// Sets what was said (§5.5.1). Nothing of a call whose texts are not known: no request is without messages.
 fn set_payload_attributes(attributes: &mut Attributes, settings: &SpanSettings, source: &LlmSpanSource<'_>) {
     let cap = settings.payload_cap;
     let json = |value: &Value| cap.apply(to_canonical_json(value));
-    attributes.set("openarmature.llm.input.messages", json(&source.request.input_messages().into()));
+    let messages = source.request.input_messages();
+    if messages.is_empty() {
+        return;
+    }
+    attributes.set("openarmature.llm.input.messages", json(&messages.into()));
     let extras = source.request.request_extras();
     if !extras.is_empty() {
         attributes.set("openarmature.llm.request.extras", json(&extras.clone().into()));
@@ -140,5 +144,7 @@ pub(crate) fn set_tool_attributes(
     let json = |value: &Value| settings.payload_cap.apply(to_canonical_json(value));
     let arguments = execution.arguments.clone().map(Value::Object);
     attributes.set_some("openarmature.tool.call.arguments", arguments.as_ref().map(json));
+    // A call whose texts are not known.
+    let result = result.filter(|result| arguments.is_some() || !result.is_null());
     attributes.set_some("openarmature.tool.call.result", result.map(json));
 }

@@ -76,8 +76,13 @@ pub(crate) fn add_inference_attributes(
         return;
     }
     let json = |value: Value| settings.payload_cap.apply(to_canonical_json(&value));
-    let input: Value = source.request.input_messages().iter().map(convert_message).collect();
-    attributes.set("gen_ai.input.messages", json(input));
+    let messages = source.request.input_messages();
+    if messages.is_empty() {
+        // A call whose texts are not known.
+        return;
+    }
+    attributes.set("gen_ai.input.messages", json(messages.iter().map(convert_message).collect()));
+    let output = output.filter(|it| it.output_content.is_some() || it.output_tool_calls.is_some());
     attributes.set_some("gen_ai.output.messages", output.map(|output| json(json!([convert_output(output)]))));
 }
 

@@ -66,7 +66,10 @@ pub use langfuse::{
 pub use measure::{CallMeasurement, MetricInstrument, measure_calls};
 pub use payload::PayloadCap;
 pub use receiver::{SpanReceipt, SpanReceiver, SpanRefusal};
-pub use record::{RecordedPiece, RecorderLimits, StoredTurn, StoredTurnEnding, TurnPiece, TurnRecorder};
+pub use record::{
+    ConversationTexts, RecordedPiece, RecorderLimits, ReferredMessages, StoredTurn, StoredTurnEnding,
+    TurnPiece, TurnRecorder,
+};
 pub use render::render_spans;
 pub use sampling::TraceSampling;
 pub use settings::{LlmSpanScope, SpanProfile, SpanSettings};

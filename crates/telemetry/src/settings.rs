@@ -115,6 +115,12 @@ impl SpanSettings {
         self
     }
 
+    /// Tells whether texts, arguments and results are wanted.
+    #[must_use]
+    pub fn wants_payloads(&self) -> bool {
+        !self.disable_provider_payload
+    }
+
     /// Sets how long one attribute with a payload may be.
     #[must_use]
     pub fn payload_cap(mut self, cap: PayloadCap) -> Self {

@@ -16,6 +16,7 @@ mod failing;
 mod inside;
 mod one_record;
 mod orphans;
+mod payloads;
 mod pictures;
 mod plays;
 mod probe;

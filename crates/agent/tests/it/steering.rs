@@ -76,6 +76,7 @@ async fn a_message_that_steers_is_in_the_next_request_to_the_model() {
     assert_eq!(transcript(&chat).await, said);
     assert_eq!(model.asked(), [said[..1].to_vec(), said[..4].to_vec(), said[..6].to_vec()]);
     model.assert_legal("steered");
+    crate::payloads::check(&chat, &model).await;
     let keys = keys.lock().unwrap();
     assert_eq!(keys.len(), 2);
     assert_ne!(keys[0], keys[1], "each call has its own key");

@@ -16,6 +16,7 @@ fn the_table_is_read_and_its_headers_are_secrets() {
 endpoint = "https://collector.example.com"
 headers = { x-api-key = { env = "SINGLETREE_NOTIFY_SECRET" }, x-team = "chat" }
 profile = "genai"
+payloads = true
 service = "shop"
 share = 0.25
 max_age = "2h"
@@ -27,6 +28,7 @@ a = 1
     let settings = config.telemetry_settings().unwrap();
     assert_eq!(settings.endpoint, "https://collector.example.com/v1/traces");
     assert_eq!((settings.profile, settings.service.as_str()), (SpanProfile::GenAi, "shop"));
+    assert!(settings.payloads);
     assert_eq!(
         (settings.share, settings.agent_shares.as_slice()),
         (Some(0.25), [("a".to_owned(), 1.0)].as_slice())

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use singletree_durable::Timestamp;
 use singletree_graph::{Identity, NodeLineage};
 use singletree_llm::{
-    ActivePrompt, ChatMessage, ModelFinishReason, RetryReason, RuntimeConfig, TokenBudget, TokenUsage,
-    ToolCall,
+    ActivePrompt, ChatMessage, ConversationRange, ModelFinishReason, RetryReason, RuntimeConfig, TokenBudget,
+    TokenUsage, ToolCall,
 };
 
 use super::redact::redact_message;
@@ -56,6 +56,7 @@ pub struct LlmRequestRecord {
     messages: Vec<Arc<ChatMessage>>,
     config: RuntimeConfig,
     prompt: Option<Arc<ActivePrompt>>,
+    conversation: Option<ConversationRange>,
 }
 
 impl LlmRequestRecord {
@@ -63,7 +64,19 @@ impl LlmRequestRecord {
     /// and extra fields.
     #[must_use]
     pub fn without_messages(config: RuntimeConfig, prompt: Option<ActivePrompt>) -> Self {
-        Self { messages: Vec::new(), config, prompt: prompt.map(Arc::new) }
+        Self { messages: Vec::new(), config, prompt: prompt.map(Arc::new), conversation: None }
+    }
+
+    /// Sets the messages, as they were read from the conversation that keeps them.
+    #[must_use]
+    pub fn with_messages(self, messages: Vec<Arc<ChatMessage>>) -> Self {
+        Self { messages, ..self }
+    }
+
+    /// Returns which of the messages are those of a stored conversation.
+    #[must_use]
+    pub fn conversation(&self) -> Option<ConversationRange> {
+        self.conversation
     }
 
     pub(crate) fn from_request(request: &singletree_llm::Request) -> Self {
@@ -71,6 +84,7 @@ impl LlmRequestRecord {
             messages: request.messages.clone(),
             config: request.config.clone(),
             prompt: request.prompt.clone(),
+            conversation: request.conversation,
         }
     }
 

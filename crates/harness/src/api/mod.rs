@@ -33,6 +33,7 @@ pub(crate) mod timeline;
 pub(crate) mod tool_message;
 pub(crate) mod transcript;
 pub(crate) mod turn;
+pub(crate) mod turn_texts;
 pub(crate) mod turn_trace;
 pub(crate) mod turns;
 pub(crate) mod usage;

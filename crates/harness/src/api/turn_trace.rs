@@ -41,7 +41,7 @@ pub struct TurnTrace {
     pub is_ended: bool,
     /// Whether the turn has no records: it ran where none were stored, or its log is not kept any more.
     pub is_partial: bool,
-    stored: StoredTurn,
+    pub(super) stored: StoredTurn,
     /// The seed of the ids of its spans.
     seed: Vec<u8>,
     /// The seed of the ids of the turn that it resumes.
@@ -77,12 +77,15 @@ impl TurnTrace {
 
     /// Renders the spans of the turn, in the order in which they ended.
     ///
-    /// Payloads are left out whatever the settings say: records hold none. So are the messages of errors and the metadata
-    /// of waits.
+    /// Payloads are there if the settings want them and the texts were read ([`Self::with_texts`]). The messages of errors
+    /// and the metadata of waits are never there.
     #[must_use]
     pub fn render_spans(&self, settings: &SpanSettings) -> Vec<TraceSpan> {
         let settings = self.with_caller(settings);
-        let mut settings = settings.id_seed(self.seed.clone()).disable_provider_payload(true);
+        let mut settings = settings.id_seed(self.seed.clone());
+        if self.stored.texts.is_none() {
+            settings = settings.disable_provider_payload(true);
+        }
         if let Some(earlier) = &self.earlier {
             settings = settings.goes_on_with(SpanId::of_invocation(earlier));
         }
@@ -210,6 +213,7 @@ impl Chat {
                 resumed: turn.ordinal > 0,
                 pieces,
                 ending: self.read_trace_ending(key, row).await?,
+                texts: None,
             },
             seed: span_id_seed(&inner.epoch, key, row.no),
             earlier: earlier.map(|row| span_id_seed(&inner.epoch, key, row.no)),

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use singletree_engine::{
     AttemptEnd, AttemptPhase, ContainerConfig, Descriptor, EventError, GraphEvent, Identity,
     InvocationChange, InvocationEvent, LlmAttemptEvent, LlmCall, LlmFailure, LlmRequestRecord, NodeEvent,
@@ -15,6 +14,7 @@ use singletree_llm::RetryReason;
 use super::convert::{container_config, end_of_call, llm_output, prompt, runtime_config};
 use super::entry::{CallPlace, EndEntry, Entry, LlmEntry, LlmOutputEntry, StoredPiece, ToolEntry};
 use super::place::StoredPlace;
+use super::texts::{ConversationTexts, ReferredMessages, TextFinder};
 
 /// A piece as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct StoredTurn {
     pub pieces: Vec<TurnPiece>,
     /// When and how the turn ended, once it has.
     pub ending: Option<(Timestamp, StoredTurnEnding)>,
+    /// The texts of its calls, where they are wanted.
+    pub texts: Option<ConversationTexts>,
 }
 
 impl StoredTurn {
@@ -74,12 +76,19 @@ impl StoredTurn {
             next_number: 0,
             call_starts: HashMap::new(),
             has_failed_node: false,
+            texts: self.texts.as_ref().map(|texts| TextFinder::new(texts, entries.iter().map(|(_, it)| it))),
         };
         for (index, (at, entry)) in entries.iter().enumerate() {
             decoder.add_entry(index, *at, entry);
         }
         decoder.add_ending();
         decoder.events
+    }
+
+    /// Returns which messages of the conversation the records refer to.
+    #[must_use]
+    pub fn referred_messages(&self) -> ReferredMessages {
+        ReferredMessages::of_entries(self.read_entries().iter().map(|(_, entry)| entry))
     }
 
     /// Returns a piece which says only that the turn began, at the time of the piece; `node` is the name of the entry
@@ -155,6 +164,7 @@ struct EntryDecoder<'a> {
     /// When each model call began.
     call_starts: HashMap<String, Timestamp>,
     has_failed_node: bool,
+    texts: Option<TextFinder<'a>>,
 }
 
 impl EntryDecoder<'_> {
@@ -314,12 +324,19 @@ impl EntryDecoder<'_> {
             runtime_config(&entry.params),
             entry.prompt.as_deref().map(prompt),
         );
+        let messages = self.texts.as_ref().map(|texts| texts.request_messages(entry)).unwrap_or_default();
+        let request = request.with_messages(messages);
         let (system, model) = (entry.system.as_str().into(), entry.model.as_str().into());
         let name = self.name_call(&entry.call);
         let call = Arc::new(LlmCall::from_record(source, (system, model), name, request.clone()));
         let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
         let began = *self.call_starts.entry(entry.call.id.clone()).or_insert(started_at);
-        let output = entry.output.as_ref().map(llm_output);
+        let mut output = entry.output.as_ref().map(llm_output);
+        let answer = self.texts.as_mut().and_then(|texts| texts.find_answer(index, entry));
+        if let Some((output, (text, calls))) = output.as_mut().zip(answer) {
+            output.output_content = Some(text).filter(|text| !text.is_empty());
+            output.output_tool_calls = Some(calls).filter(|calls| !calls.is_empty());
+        }
         let outcome = match &entry.error {
             Some(error) => Err(Arc::new(LlmFailure {
                 error_category: error.0.clone().into(),
@@ -352,12 +369,16 @@ impl EntryDecoder<'_> {
     }
 
     fn add_tool(&mut self, at: Timestamp, entry: &ToolEntry) {
+        let place = self.place_of_call(&entry.call);
+        // A tool of another loop than the conversation's has its calls elsewhere.
+        let texts = self.texts.as_ref().filter(|_| place.is_in_outermost_graph());
+        let (arguments, result) = texts.map(|texts| texts.find_tool_call(entry)).unwrap_or_default();
         let execution = Arc::new(ToolExecution {
-            source: self.place_of_call(&entry.call).to_source(&self.turn.identity),
+            source: place.to_source(&self.turn.identity),
             call_id: self.name_call(&entry.call),
             tool_name: entry.name.clone(),
             tool_call_id: entry.tool_call_id.clone(),
-            arguments: None,
+            arguments,
         });
         let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
         self.events.push(if entry.is_failed {
@@ -377,7 +398,7 @@ impl EntryDecoder<'_> {
                 at,
                 latency_ms: None,
                 caller_invocation_metadata: None,
-                result: Value::Null,
+                result: result.unwrap_or_default(),
             })
         });
     }

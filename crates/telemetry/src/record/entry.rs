@@ -154,6 +154,17 @@ pub(crate) struct LlmEntry {
     pub(crate) params: Map<String, Value>,
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub(crate) prompt: Option<Box<PromptEntry>>,
+    /// The messages of the request that are those of the session's history: how many others come before them, the place of
+    /// the first, and how many they are.
+    #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) history: Option<(u64, u64, u64)>,
+}
+
+impl LlmEntry {
+    /// Returns the place in the history of the message that the answer became, if it became one.
+    pub(crate) fn answer_position(&self) -> Option<u64> {
+        self.history.map(|(_, first, count)| first.saturating_add(count))
+    }
 }
 
 /// How an attempt failed: its category, and the HTTP status.

@@ -5,12 +5,17 @@
 //! commit stores are a *piece*, which is JSON. [`TurnRecorder`] makes the pieces, [`StoredTurn`] reads them back: rendered
 //! without payloads, the events that it returns give the spans that the original events give, except for the messages of
 //! errors and the metadata of waits, which are not stored.
+//!
+//! Of a model call that is made with a stored conversation, the record says which of its messages. Whoever wants the texts,
+//! too, reads these messages when it renders ([`ConversationTexts`]): what was deleted since is in no span.
 
 mod convert;
 mod decode;
 mod entry;
 mod place;
 mod recorder;
+mod texts;
 
 pub use decode::{StoredTurn, StoredTurnEnding, TurnPiece};
 pub use recorder::{RecordedPiece, RecorderLimits, TurnRecorder};
+pub use texts::{ConversationTexts, ReferredMessages};

@@ -53,6 +53,11 @@ impl StoredPlace {
         self.namespace.len() == 1 && self.lineage.is_empty() && self.attempt == 0 && self.step.is_some()
     }
 
+    /// Tells whether it is a node of the outermost graph, whatever its attempt.
+    pub(crate) fn is_in_outermost_graph(&self) -> bool {
+        self.namespace.len() == 1 && self.lineage.is_empty()
+    }
+
     /// Tells whether the other place is the same node or inner run, whatever its step and attempt.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.namespace == other.namespace && self.lineage == other.lineage

@@ -293,6 +293,7 @@ impl TurnRecorder {
             error: error.map(llm_error_entry),
             output: output.map(llm_output_entry),
             params: kept_params(&event.request),
+            history: event.request.conversation().map(|range| (range.skipped, range.first, range.count)),
             prompt: event.request.active_prompt().map(|prompt| {
                 Box::new(PromptEntry {
                     name: clip(&prompt.name),
