@@ -45,10 +45,8 @@ pub(crate) async fn run_model_node(
     let timer = loop_timer(&cx, turn.as_deref());
     let shown =
         build_shown_messages(&parts, member, state, cycle.as_ref().map(|cycle| (cycle, timer))).await?;
-    let (skipped, added) = (shown.skipped as u64, steered.iter().cloned().map(Arc::new));
-    let request = build_request(member, &kit, shown.messages.into_iter().chain(added));
-    let request =
-        if outermost.is_some() { place_in_conversation(request, skipped, position) } else { request };
+    let answer = outermost.is_some().then_some(position);
+    let request = build_request(member, &kit, (shown, &steered), answer);
     let clients = cx.find_extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
         Some(clients) => clients.add_to_request(request, state.answers == 0),
@@ -96,13 +94,6 @@ pub(crate) async fn run_model_node(
     let decisions = CallDecisions::with_held_calls(position, held.map(|(at, _)| at).collect());
     let decisions = JsonField(CallDecisions { unread, repairs, ..decisions });
     Ok(update.decisions(decisions).append_messages(steered, message))
-}
-
-/// Says which messages of a request are those of the session's history, whose end they are: all behind the first ones.
-fn place_in_conversation(request: Request, skipped: u64, answer_position: u64) -> Request {
-    let count = (request.messages.len() as u64).saturating_sub(skipped);
-    let first = answer_position.saturating_sub(count);
-    request.with_conversation(ConversationRange { skipped, first, count })
 }
 
 /// Returns the messages that the model is shown.
@@ -161,12 +152,23 @@ fn refuse_unrepairable(
     }
 }
 
+/// Makes the request of messages that are shown, and of those that steer; with the place of the answer in the session's
+/// history it says which of them are of that history, whose end they are.
 fn build_request(
     member: &AgentMember,
     kit: &AgentToolbox<'_>,
-    messages: impl Iterator<Item = Arc<ChatMessage>>,
+    (shown, steered): (ShownMessages, &[ChatMessage]),
+    answer: Option<u64>,
 ) -> Request {
-    let request = Request::new(messages.collect()).with_config(member.sampling.clone());
+    let skipped = shown.skipped as u64;
+    let mut messages = shown.messages;
+    messages.extend(steered.iter().cloned().map(Arc::new));
+    let count = (messages.len() as u64).saturating_sub(skipped);
+    let mut request = Request::new(messages).with_config(member.sampling.clone());
+    if let Some(answer) = answer {
+        let first = answer.saturating_sub(count);
+        request = request.with_conversation(ConversationRange { skipped, first, count });
+    }
     let tools = kit.definitions();
     let request = if tools.is_empty() { request } else { request.with_tools(tools) };
     match &member.reply_schema {

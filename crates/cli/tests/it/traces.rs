@@ -168,3 +168,40 @@ fn a_backfill_that_leads_nowhere_is_refused_before_anything_is_read() {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Returns all texts of spans that have a name, put together.
+fn texts_of(spans: &Spans, name: &str) -> String {
+    spans.values().filter(|span| span.name == name).map(|span| format!("{span:?}\n")).collect()
+}
+
+// INV-16, D25: texts only where the file asks for them, secrets never, and nothing of what was deleted meanwhile.
+#[test]
+fn texts_are_sent_only_where_they_are_wanted_and_still_there() {
+    for payloads in [false, true] {
+        let (home, collector) = (Home::new(), Collector::start(503));
+        write_agent(&home, &collector.url);
+        let file = home.path().join("singletree.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{text}payloads = {payloads}\n")).unwrap();
+        let server = Serving::start_in(&home, &[]);
+        let said = json!({ "content": "canary-text one, and the key canary-4711" });
+        server.ask("POST", "/v1/sessions/kept/messages", &said);
+        server.ask("POST", "/v1/sessions/gone/messages", &json!({ "content": "canary-erased" }));
+        assert_eq!(server.ask("DELETE", "/v1/sessions/gone", &json!({})), serde_json::Value::Null);
+        collector.status.store(200, Ordering::Release);
+        let spans = collector.take_turns(1);
+        let (all, model) = (format!("{spans:?}"), texts_of(&spans, "chat script"));
+        assert_eq!((all.contains("canary-text one"), all.contains("I hear you.")), (payloads, payloads));
+        assert_eq!(
+            model.contains("gen_ai.input.messages") && model.contains("gen_ai.output.messages"),
+            payloads
+        );
+        assert!(!all.contains("canary-4711") && !all.contains("canary-erased"), "{all}");
+        server.stop();
+        let other = Collector::start(200);
+        run_here(&home, &["telemetry", "backfill", "--since", "1h", "--to", &other.url]);
+        let again = format!("{:?}", other.take_turns(1));
+        assert_eq!(again.contains("canary-text one"), payloads);
+        assert!(!again.contains("canary-4711") && !again.contains("canary-erased"), "{again}");
+    }
+}

@@ -185,3 +185,99 @@ impl<'a> TextFinder<'a> {
         found.and_then(|(asking, id)| self.texts.find_tool_call(asking, id)).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::record::entry::CallPlace;
+
+    fn place() -> CallPlace {
+        CallPlace { took: 0, id: "0:0".into(), of: None, place: None }
+    }
+
+    fn model_call(history: (u64, u64, u64), tool_calls: &[&str]) -> LlmEntry {
+        let tool_calls = tool_calls.iter().map(|id| ("look".to_owned(), (*id).to_owned())).collect();
+        LlmEntry {
+            call: place(),
+            system: "test".into(),
+            model: "test".into(),
+            attempt: 0,
+            is_reask: false,
+            error: None,
+            output: Some(LlmOutputEntry { tool_calls, ..LlmOutputEntry::of_nothing() }),
+            params: Map::new(),
+            prompt: None,
+            history: Some(history),
+        }
+    }
+
+    fn tool_call(id: &str) -> ToolEntry {
+        let (name, tool_call_id) = ("look".to_owned(), Some(id.to_owned()));
+        ToolEntry { call: place(), name, tool_call_id, is_failed: false, error_type: None }
+    }
+
+    fn calling(id: &str, at: u64) -> ChatMessage {
+        let arguments = json!({ "at": at }).as_object().cloned();
+        let call = ToolCall { id: id.into(), name: "look".into(), arguments, signature: None };
+        ChatMessage { tool_calls: vec![call], ..ChatMessage::assistant("") }
+    }
+
+    fn texts(messages: Vec<(u64, ChatMessage)>, read_from: u64, made_from: u64) -> ConversationTexts {
+        let messages = messages.into_iter().map(|(place, message)| (place, Arc::new(message)));
+        ConversationTexts::new(messages, read_from, made_from)
+    }
+
+    #[test]
+    fn each_part_that_is_not_known_is_told_by_a_message() {
+        let kept = [(12, ChatMessage::user("a")), (15, ChatMessage::user("b"))];
+        let texts = texts(kept.to_vec(), 11, 15);
+        let shown = texts.request_messages(&model_call((2, 10, 8), &[]));
+        let shown: Vec<_> = shown.iter().map(|it| it.text().into_owned()).collect();
+        let (unrecorded, left_out) = ("[2 messages are not recorded]", "[1 earlier messages are left out]");
+        assert_eq!(shown, [unrecorded, left_out, DELETED, "a", DELETED, "b", DELETED]);
+        assert!(texts.request_messages(&model_call((0, u64::MAX, u64::MAX), &[])).is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_was_made_anew_is_that_of_the_last_call() {
+        let texts = texts(vec![(0, ChatMessage::user("a")), (1, ChatMessage::assistant("b"))], 0, 0);
+        let call = model_call((0, 0, 1), &[]);
+        let entries = [Entry::Llm(Box::new(call.clone())), Entry::Llm(Box::new(call.clone()))];
+        let mut finder = TextFinder::new(&texts, entries.iter());
+        assert_eq!(finder.find_answer(0, &call), None);
+        assert_eq!(finder.find_answer(1, &call), Some(("b".to_owned(), Vec::new())));
+        let other = model_call((0, 0, 1), &["c"]);
+        assert_eq!(finder.find_answer(1, &other), None, "the message has no such call");
+        let earlier = ConversationTexts { made_from: 2, ..texts.clone() };
+        let mut finder = TextFinder::new(&earlier, entries.iter());
+        assert_eq!(finder.find_answer(1, &call), None, "an earlier turn made it");
+    }
+
+    #[test]
+    fn a_tools_call_is_found_in_the_message_that_asks_for_it_whatever_its_id() {
+        let messages = vec![
+            (0, calling("c", 0)),
+            (1, ChatMessage::tool("c", "zero")),
+            (2, calling("c", 2)),
+            (3, ChatMessage::tool("c", r#"{"two":2}"#)),
+            (4, ChatMessage::user("c")),
+        ];
+        let texts = texts(messages, 0, 1);
+        let call = model_call((0, 0, 2), &["c"]);
+        let entries = [Entry::Tool(Box::new(tool_call("c"))), Entry::Llm(Box::new(call.clone()))];
+        let mut finder = TextFinder::new(&texts, entries.iter());
+        let found = |finder: &TextFinder<'_>, id| {
+            let (arguments, result) = finder.find_tool_call(&tool_call(id));
+            (arguments.map(Value::Object), result)
+        };
+        assert_eq!(found(&finder, "c"), (Some(json!({ "at": 0 })), Some("zero".into())));
+        assert!(finder.find_answer(1, &call).is_some());
+        assert_eq!(found(&finder, "c"), (Some(json!({ "at": 2 })), Some(json!({ "two": 2 }))));
+        assert_eq!(found(&finder, "d"), (None, None));
+        assert!(ReferredMessages::of_entries(entries.iter()).continues_calls);
+        let referred = ReferredMessages::of_entries(entries[1..].iter());
+        assert_eq!(referred, ReferredMessages { first: Some(0), end: 3, continues_calls: false });
+    }
+}

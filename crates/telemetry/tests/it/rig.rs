@@ -110,7 +110,7 @@ fn store(events: &[GraphEvent]) -> StoredTurn {
     if let Some(piece) = recorder.take_piece(at, true) {
         pieces.push(TurnPiece { at, json: piece.json });
     }
-    StoredTurn { identity: events[0].identity().clone(), label, resumed, pieces, ending }
+    StoredTurn { identity: events[0].identity().clone(), label, resumed, pieces, ending, texts: None }
 }
 
 /// Leaves out of a span the texts and the caller's metadata.
