@@ -100,6 +100,7 @@ export const api = {
   approveCampaignArtifact: (id, body) => call("POST", at("/v1/campaigns", id, "/artifacts/approve"), { body }),
   followCampaign: (id, options) => events(at("/v1/campaigns", id, "/events"), options),
   timeline: (id, turn) => surely("GET", at("/page/sessions", id, "/turns", turn, "/timeline")),
+  trace: (id, turn) => surely("GET", at("/page/sessions", id, "/turns", turn, "/trace")),
   graphUrl: (agent, live) => `${at("/page/agents", agent, "/graph.svg")}${live ? `?live=${encodeURIComponent(live)}` : ""}`,
   signIn: (key) => call("POST", "/page/sign-in", { body: { key } }),
   signedIn: () => surely("GET", "/page/sign-in").then((it) => it.signed_in),

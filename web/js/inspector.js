@@ -1,13 +1,14 @@
-// The inspector: the graph with the node that works, the timeline of an answer, what was narrated, the artifacts, the
+// The inspector: the graph with the node that works, the timeline and the trace of an answer, what was narrated, the artifacts, the
 // state, the events.
 
 import { ArtifactPanel } from "./artifact_panel.js";
 import { code, pretty } from "./call_view.js";
 import { fill, h } from "./dom.js";
 import { NarrationPanel } from "./narration_panel.js";
+import { traceView } from "./trace_view.js";
 
 const EVENTS_MAX = 500;
-const TABS = ["Graph", "Timeline", "Narration", "Artifacts", "State", "Events"];
+const TABS = ["Graph", "Timeline", "Trace", "Narration", "Artifacts", "State", "Events"];
 /** Events that come too often to be listed. */
 const PIECES = ["delta", "thinking.delta"];
 
@@ -90,6 +91,11 @@ export class Inspector {
         h("ol", { className: "timeline" }, turn.entries.map((entry) => line(entry.at, entryWords(entry), entry.entry)), turn.ended_at && line(turn.ended_at, STATES[turn.status] ?? turn.status, turn.status)),
       ),
     );
+  }
+
+  async _trace() {
+    if (!this.#turn) return [note("Nothing has happened yet.")];
+    return traceView(await this.api.trace(this.#session, this.#turn));
   }
 
   async _narration() {

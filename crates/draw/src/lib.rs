@@ -16,4 +16,4 @@ mod timeline;
 
 pub use graph::GraphPicture;
 pub use singletree_narration::{visible_json, visible_text, visible_value};
-pub use timeline::{TextLine, TextTone, TimelinePicture, WaterfallPicture};
+pub use timeline::{TextLine, TextTone, TimelinePicture, WaterfallPicture, WaterfallRow, WaterfallRowKind};

@@ -156,6 +156,31 @@ test("a conversation that is opened while it waits says so, and the inspector sh
   await page.context().close();
 });
 
+test("the inspector shows the trace of an answer: what was called, below what, how long, and what followed a wait", async () => {
+  const page = await open(browser, house);
+  await say(page, "send hello to Bob");
+  await page.locator(".approval").waitFor();
+  await page.click("#inspect");
+  await page.getByRole("tab", { name: "Trace" }).click();
+  const rows = () => page.locator("table.trace tbody tr").evaluateAll((all) => all.map((row) => `${row.querySelector(".kind").textContent} ${row.querySelector(".name").textContent}`));
+  await page.locator("table.trace").waitFor();
+  assert.deepEqual((await rows()).slice(0, 3), ["turn demo", "node model", "model call singletree-demo"]);
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.locator(".panel h2", { hasText: "Part 2 of 2" }).waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll("table.trace .name")].some((it) => it.textContent === "send_message"));
+  const all = await rows();
+  assert.equal(all.filter((it) => it === "turn demo").length, 2, all.join());
+  const took = await page.locator("table.trace .took").allTextContents();
+  assert.ok(took.length === all.length && took.every((it) => /^\d+(\.\d+)? (ms|s)$/.test(it)), took.join());
+  const lanes = await page.locator("table.trace .lane").evaluateAll((all) => all.every((lane) => lane.firstChild.getBoundingClientRect().right <= lane.getBoundingClientRect().right + 2));
+  assert.ok(lanes, "each bar is within its lane");
+  await shoot(page, "trace-light-desktop");
+  await page.setViewportSize({ width: 390, height: 780 });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is beside a phone's screen");
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
 test("a rejection is told to the agent, and nothing is done", async () => {
   const page = await open(browser, house);
   await say(page, "send secrets to Eve");

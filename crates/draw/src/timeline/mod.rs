@@ -9,7 +9,7 @@ mod words;
 use singletree_harness::{Timeline, TurnId};
 
 pub use text::{TextLine, TextTone};
-pub use waterfall::WaterfallPicture;
+pub use waterfall::{WaterfallPicture, WaterfallRow, WaterfallRowKind};
 
 /// A picture of the stored records of an invocation: its turns with messages, tool calls and ends, and the waits
 /// between them.

@@ -1,7 +1,10 @@
-//! The spans of a turn as lines of text, each below the one that it is in.
+//! The spans of a turn as rows, each below the one that it is in, and as lines of text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
+use singletree_durable::Timestamp;
 use singletree_telemetry::{AttributeValue, SpanId, SpanStatus, SpanSubject, TraceSpan};
 
 use super::text::{TextLine, TextTone, WITH_BARS, draw_bar, pad_to_columns};
@@ -10,6 +13,51 @@ use crate::label::{count_columns as width_of, to_visible_line, truncate_to_colum
 
 /// The most columns of a name, with its indentation.
 const NAMES_MAX: usize = 34;
+
+/// A span, as a row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaterfallRow {
+    /// How many spans are around it.
+    pub depth: usize,
+    /// What it is the span of.
+    pub kind: WaterfallRowKind,
+    /// The name of the agent, the node, the model or the tool, without characters that a reader cannot see.
+    pub name: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether it failed.
+    pub is_failed: bool,
+    /// Its tokens, the number of a repeated attempt, the type of its error.
+    pub note: String,
+}
+
+/// What a row is the span of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaterfallRowKind {
+    /// A turn of an agent.
+    Turn,
+    /// An attempt of a call of a model.
+    Model,
+    /// A tool.
+    Tool,
+    /// A node, or a run inside of one.
+    Node,
+}
+
+impl WaterfallRowKind {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::Node => "node",
+        }
+    }
+}
 
 /// The spans of one turn, as [`TurnTrace::render_spans`](singletree_harness::TurnTrace::render_spans) gives them: nodes, model
 /// calls and tools, with their times, tokens and errors.
@@ -42,6 +90,21 @@ impl<'a> WaterfallPicture<'a> {
             push_inner(&mut stack, depth + 1, inner.remove(&Some(span.span_id)));
         }
         Self { rows }
+    }
+
+    /// Returns its rows, in the order in which they are shown.
+    #[must_use]
+    pub fn to_rows(&self) -> Vec<WaterfallRow> {
+        let row = |(depth, span): &(usize, &TraceSpan)| WaterfallRow {
+            depth: *depth,
+            kind: kind_of_row(span),
+            name: to_visible_line(name_span(span)).into_owned(),
+            started_at: span.started_at,
+            took: span.ended_at.duration_since(span.started_at),
+            is_failed: is_failed(span),
+            note: describe_span(span),
+        };
+        self.rows.iter().map(row).collect()
     }
 
     /// Draws it as lines of text of at most so many columns; narrower than 40 is as 40.
@@ -81,6 +144,15 @@ fn name_span(span: &TraceSpan) -> &str {
         SpanSubject::Llm(call) => &call.model,
         SpanSubject::Tool(execution) => &execution.tool_name,
         _ => &span.name,
+    }
+}
+
+fn kind_of_row(span: &TraceSpan) -> WaterfallRowKind {
+    match span.subject {
+        SpanSubject::Invocation { .. } => WaterfallRowKind::Turn,
+        SpanSubject::Llm(_) => WaterfallRowKind::Model,
+        SpanSubject::Tool(_) => WaterfallRowKind::Tool,
+        _ => WaterfallRowKind::Node,
     }
 }
 

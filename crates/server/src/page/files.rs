@@ -64,6 +64,7 @@ const FILES: &[File] = files! {
     "/page/js/sse.js": JS = "js/sse.js",
     "/page/js/tenant_events.js": JS = "js/tenant_events.js",
     "/page/js/ticking.js": JS = "js/ticking.js",
+    "/page/js/trace_view.js": JS = "js/trace_view.js",
     "/page/js/turn_view.js": JS = "js/turn_view.js",
     "/page/js/virtual.js": JS = "js/virtual.js",
     "/page/js/visible_text.js": JS = "js/visible_text.js",

@@ -167,6 +167,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/page/sign-out").alike(),
     of("GET", "/page/agents/{agent}/graph.svg").alike(),
     of("GET", "/page/sessions/{session}/turns/{turn}/timeline"),
+    of("GET", "/page/sessions/{session}/turns/{turn}/trace"),
     // AG-UI.
     of("POST", "/v1/agui").body(AGUI_LOOKS),
     of("POST", "/v1/agui").body(AGUI_SAYS),
