@@ -14,6 +14,8 @@ use singletree::otlp::{ExportResource, OtlpClient};
 use singletree::telemetry::SpanSettings;
 
 use singletree_server::ServerBuilder;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::conversation_store::ConversationStore;
 use crate::error::Result;
@@ -74,6 +76,40 @@ pub(crate) fn build_trace_exporter(
         .limits(export_limits(settings))
         .redacting(Arc::new(move |text| known.redact(text).into_owned()));
     Ok(if is_shared { exporter.shared_store() } else { exporter })
+}
+
+/// How long a process that ends waits for a receiver. What is left then, the next process sends.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Exports the traces of a chat's turns while a command runs.
+#[derive(Debug)]
+pub(crate) struct BackgroundExport {
+    exporter: Arc<TraceExporter>,
+    /// Ends the export when it is dropped.
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl BackgroundExport {
+    pub(crate) fn new(exporter: TraceExporter) -> Self {
+        Self { exporter: Arc::new(exporter), running: None }
+    }
+
+    pub(crate) fn start(&mut self) {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let exporter = self.exporter.clone();
+        let export = async move { exporter.run(async { drop(stopped.await) }).await };
+        self.running = Some((stop, tokio::spawn(export)));
+    }
+
+    /// Sends what is left, as far as the receiver takes it in time.
+    pub(crate) async fn finish(self) {
+        let Some((stop, task)) = self.running else { return };
+        drop(stop);
+        // It has no result, and a panic in it is no reason to fail the command.
+        drop(task.await);
+        // Whatever it says: turns that were not sent are still noted.
+        drop(tokio::time::timeout(FLUSH, self.exporter.flush()).await);
+    }
 }
 
 /// Has a server export the traces of a chat's turns, if the file says where to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree::agent::Artifacts;
 use singletree::config::OnUnoffered;
 use singletree::controller::Controller;
-use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitRowQuery};
+use singletree::durable::{DocumentStore, Journal, SessionId, SessionKey, TenantId, WaitRowQuery};
 use singletree::engine::{GraphOutline, IdGenerator, RandomIds, SystemClock};
 use singletree::harness;
 use singletree::harness::TurnPromptPolicy;
@@ -22,7 +22,7 @@ use crate::narration_screen::{PIECES_MAX, TerminalNarration};
 use crate::place::DatabaseLocation;
 use crate::print::TerminalOutput;
 use crate::serving::{build_notice_settings, resolve_blob_limits, size_or_default};
-use crate::traces::note_unsent_turns;
+use crate::traces::{BackgroundExport, build_trace_exporter, note_unsent_turns};
 use crate::who::{AgentSelection, Who};
 
 /// How long running turns may take to end before the process does; the next process finishes the others.
@@ -46,6 +46,8 @@ pub(crate) struct Workspace {
     /// What was narrated since it was opened.
     pub(crate) narration: TerminalNarration,
     pub(crate) store: ConversationStore,
+    /// Exports the traces of turns, where the file says where to.
+    exporting: Option<BackgroundExport>,
 }
 
 impl Workspace {
@@ -86,7 +88,12 @@ impl Workspace {
     }
 
     async fn open_writable(place: &DatabaseLocation, cast: AgentSelection, command: &str) -> Result<Self> {
-        Self::build_over_store(cast, ConversationStore::open_writable(place, command).await?, place)
+        let store = ConversationStore::open_writable(place, command).await?;
+        let mut workspace = Self::build_over_store(cast, store, place)?;
+        if let Some(exporting) = &mut workspace.exporting {
+            exporting.start();
+        }
+        Ok(workspace)
     }
 
     fn build_over_store(
@@ -132,9 +139,14 @@ impl Workspace {
         let agents = agents.into_iter().chain([parts.cycle_agent()]);
         let chat = agents.fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
         let controller = parts.with_chat(chat.clone());
+        let exporting = traces.as_ref().map(|settings| {
+            let documents = (Arc::new(store.clone()) as Arc<dyn DocumentStore>, store.is_shared());
+            build_trace_exporter(settings, chat.clone(), documents, &redactor).map(BackgroundExport::new)
+        });
+        let exporting = exporting.transpose()?;
         let agents = Some(chat.agents().map(str::to_owned).collect());
         let here = AnswerInstructions { again: format!("{again}{}", place.database_option()), agents };
-        Ok(Self { chat, redactor, about, here, controller, artifacts, narration, store })
+        Ok(Self { chat, redactor, about, here, controller, artifacts, narration, store, exporting })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers
@@ -203,10 +215,13 @@ impl Workspace {
 
     /// Lets running turns end, and closes the database.
     pub(crate) async fn close_gracefully(self) {
-        let Self { chat, controller, store, .. } = self;
+        let Self { chat, controller, store, exporting, .. } = self;
         drop(controller);
         // A turn that did not end in time is taken over at the next start.
         chat.shutdown(GRACE).await;
+        if let Some(exporting) = exporting {
+            exporting.finish().await;
+        }
         drop(chat);
         store.close().await;
     }

@@ -168,6 +168,17 @@ impl TraceExporter {
         }
     }
 
+    /// Exports the turns that wait, once: for a process that is about to end. Returns whether none is left.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a turn that was sent cannot be noted as sent.
+    ///
+    /// # Cancellation
+    /// As of [`Self::run`].
+    pub async fn flush(&self) -> Result<bool, StoreError> {
+        Ok(self.run_pass(&mut BTreeSet::new(), true).await?.is_none())
+    }
+
     /// Waits until turns have ended, or the store is to be looked at again.
     async fn wait_for_turns(&self) {
         let ended = self.chat.unsent_turns();

@@ -138,6 +138,19 @@ fn no_trace_is_lost_by_a_kill_while_the_receiver_is_away() {
     assert_eq!(later, "0 turns with 0 spans were sent\n");
 }
 
+// A command exports its own turns, and those that earlier ones could not send; a receiver that is away delays nothing.
+#[test]
+fn a_command_exports_the_turns_of_its_chat() {
+    let (home, away) = (Home::new(), Collector::start(503));
+    write_agent(&home, &away.url);
+    assert_eq!(run_here(&home, &["send", "one"]), "I hear you.\n");
+    assert!(run_here(&home, &["telemetry", "status"]).starts_with("default  1 turn waits, "));
+    away.status.store(200, Ordering::Release);
+    assert_eq!(run_here(&home, &["send", "two"]), "I hear you.\n");
+    assert_eq!(run_here(&home, &["telemetry", "status"]), "no turn waits to be exported\n");
+    away.take_turns(2);
+}
+
 // A key is in the headers alone, and no text of a conversation is sent.
 #[test]
 fn keys_and_texts_are_in_no_body_that_is_sent() {
