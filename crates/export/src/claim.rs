@@ -3,6 +3,8 @@
 //! A claim is a document of the tenant with a time at which it ends. It only keeps two processes from sending the same turns
 //! for nothing: where clocks differ, or a process stands still, both may send them, with the same ids.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,11 +30,13 @@ struct ClaimDocument {
 pub(crate) struct ExportClaims {
     /// The name of the process, drawn when it began.
     holder: String,
+    /// The tenants that it may have claimed.
+    held: Mutex<BTreeSet<TenantId>>,
 }
 
 impl ExportClaims {
     pub(crate) fn new(holder: String) -> Self {
-        Self { holder }
+        Self { holder, held: Mutex::default() }
     }
 
     /// Claims a tenant, or claims it for longer; false when another process has it.
@@ -59,6 +63,8 @@ impl ExportClaims {
         let claim = ClaimDocument { holder: self.holder.clone(), until };
         let Ok(body) = JsonDocument::from_serializable(&claim) else { return Ok(false) };
         let write = DocumentChange::Write { key, expect, session: None, body, expires_at: Some(until) };
+        // Before it is made: whoever is stopped meanwhile releases it, too.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
         match documents.change_documents(vec![write]).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_refusal() => Ok(false),
@@ -68,6 +74,12 @@ impl ExportClaims {
 
     /// Lets another process claim the tenant.
     pub(crate) async fn release_tenant(&self, documents: &dyn DocumentStore, tenant: &TenantId) {
+        self.remove_claim(documents, tenant).await;
+        // Afterwards: whoever is stopped meanwhile releases it again.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+    }
+
+    async fn remove_claim(&self, documents: &dyn DocumentStore, tenant: &TenantId) {
         let key = DocumentKey::new(tenant.clone(), KIND, ID);
         let Ok(Some(stored)) = documents.read_document(&key).await else { return };
         let is_own = stored.body.decode::<ClaimDocument>().is_ok_and(|claim| claim.holder == self.holder);
@@ -75,6 +87,14 @@ impl ExportClaims {
             let expect = DocumentPrecondition::Version(stored.version);
             // One that stays ends by itself.
             drop(documents.change_documents(vec![DocumentChange::Remove { key, expect }]).await);
+        }
+    }
+
+    /// Lets other processes claim the tenants that this one had when it was stopped.
+    pub(crate) async fn release_all(&self, documents: &dyn DocumentStore) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        for tenant in held {
+            self.remove_claim(documents, &tenant).await;
         }
     }
 }

@@ -166,6 +166,18 @@ impl TraceExporter {
             () = shutdown => {}
             () = exporting => {}
         }
+        self.release().await;
+    }
+
+    /// Lets other processes over the same database export at once: after [`Self::run`] was dropped. Otherwise they wait
+    /// for two minutes at most.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves what was not released to its time.
+    pub async fn release(&self) {
+        if let Some(claims) = &self.claims {
+            claims.release_all(self.documents.as_ref()).await;
+        }
     }
 
     /// Exports the turns that wait, once: for a process that is about to end. Returns whether none is left.

@@ -227,6 +227,10 @@ impl Server {
         door.begin_shutdown();
         let end = Instant::now() + self.shared.limits.grace;
         self.shared.chat.shutdown(self.shared.limits.grace).await;
+        if let Some(exporter) = &self.shared.trace_exporter {
+            // Claims that a store in trouble keeps end by themselves.
+            drop(timeout_at(end.max(Instant::now() + LAST_WORDS), exporter.release()).await);
+        }
         self.shared.closing.send_replace(true);
         let post = post.stop_dispatchers(end);
         // All connections have ended, or had their time.

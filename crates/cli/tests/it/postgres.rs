@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::postgres_server::{PostgresServer, url_at};
 use crate::serving::Serving;
+use crate::traces::{Collector, Spans};
 
 /// How often a session of a killed process may be refused, one request after the other, until its lease has ended.
 const REFUSALS_MAX: u32 = 100_000;
@@ -163,6 +164,69 @@ fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
     assert_eq!(texts.iter().filter(|(_, text)| text == "And again.").count(), 1, "{texts:?}");
     one.stop();
     two.stop();
+}
+
+/// Serves an agent that waits for an approval, with a receiver of notices and one of traces.
+fn serve_approvals(home: &Home, url: &str, (notices, traces): (&Collector, &Collector)) -> Serving {
+    let script = json!({ "model": "x", "rules": [{ "when": { "user": ["*"] },
+        "then": { "calls": [{ "tool": "calculator", "arguments": { "expression": "1+1" } }] } }] });
+    fs::write(home.path().join("script.json"), script.to_string()).unwrap();
+    fs::write(home.path().join("key"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let agents = format!(
+        "[models.m]\nwire = \"script\"\nfile = \"script.json\"\n\n\
+         [agents.a]\ninstructions = \"Answer.\"\ntools = [\"calculator\"]\napproval = {{ ask = [\"calculator\"] }}\n\n\
+         [notify.default]\nurl = \"{}/notices\"\nsecret = {{ file = \"key\" }}\n\n[telemetry]\nendpoint = \"{}\"\n",
+        notices.url, traces.url
+    );
+    fs::write(home.path().join("singletree.toml"), agents).unwrap();
+    Serving::start_in(home, &["--store", url])
+}
+
+// Notices and traces of one database are sent by two servers, each of them once, and by the other one when one has ended.
+#[test]
+fn two_servers_send_each_notice_and_each_trace_once() {
+    let Some(postgres) = PostgresServer::start("two_servers_send_each_notice_and_each_trace_once") else {
+        return;
+    };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("sent"));
+    let (notices, traces) = (Collector::start(200), Collector::start(200));
+    let receivers = (&notices, &traces);
+    let (one, two) = (serve_approvals(&home, &url, receivers), serve_approvals(&other, &url, receivers));
+    let say_in = |server: &Serving, session: u64| {
+        let path = format!("/v1/sessions/s{session}/messages");
+        let answered = server.ask("POST", &path, &json!({ "content": "Do it." }));
+        assert_eq!(answered["status"], "suspended", "{answered}");
+    };
+    let roots = |spans: &Spans| spans.values().filter(|span| span.parent_span_id.is_empty()).count();
+    std::thread::scope(|scope| {
+        for (server, first) in [(&one, 0), (&two, 10)] {
+            scope.spawn(move || (first..first + 10).for_each(|session| say_in(server, session)));
+        }
+    });
+    let waits = |all: &[String]| all.iter().collect::<std::collections::BTreeSet<_>>().len();
+    let read_notices = |count: usize| -> Vec<String> {
+        let id =
+            |head: &str| head.lines().find_map(|line| Some(line.strip_prefix("webhook-id: ")?.to_owned()));
+        (0..count).map(|_| id(&notices.next().head).unwrap()).collect()
+    };
+    let told = read_notices(20);
+    assert_eq!(waits(&told), 20, "{told:?}");
+    let spans = traces.take_spans(|spans| roots(spans) == 20);
+    // In the middle of its work or not: what it had claimed, the other one may have at once.
+    one.terminate();
+    for session in 20..25 {
+        say_in(&two, session);
+    }
+    let later = read_notices(5);
+    assert_eq!(waits(&[told, later].concat()), 25);
+    let is_new = |id: &(Vec<u8>, Vec<u8>)| !spans.contains_key(id);
+    let new_roots =
+        |more: &Spans| more.iter().filter(|(id, span)| is_new(id) && span.parent_span_id.is_empty()).count();
+    // Spans that were taken in the moment in which the first server ended may come again, as they were.
+    let more = traces.take_spans(|more| new_roots(more) == 5);
+    assert!(more.iter().all(|(id, span)| spans.get(id).is_none_or(|before| before == span)));
+    two.stop();
+    assert!(notices.try_next().is_none(), "a notice was sent twice");
 }
 
 // The owner of a session checks the key of a request that was sent on, and a key that is taken back counts nowhere.

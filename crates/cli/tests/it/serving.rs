@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::home::{BINARY, Home, kill};
@@ -60,6 +61,15 @@ impl Serving {
         if let Some(child) = self.child.take() {
             kill(child);
         }
+    }
+}
+
+impl Serving {
+    /// Asks the server to end, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
     }
 }
 

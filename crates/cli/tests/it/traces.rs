@@ -64,6 +64,11 @@ impl Collector {
         self.sent.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 
+    /// Returns a request that came already.
+    pub(crate) fn try_next(&self) -> Option<Sent> {
+        self.sent.try_recv().ok()
+    }
+
     /// Waits until the spans of so many turns were taken.
     fn take_turns(&self, turns: usize) -> Spans {
         let roots = |spans: &Spans| spans.values().filter(|span| span.parent_span_id.is_empty()).count();

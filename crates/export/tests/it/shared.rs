@@ -34,7 +34,9 @@ async fn what_a_dead_process_had_claimed_another_one_exports_later() {
         TraceExporter::new(chat.clone(), std::sync::Arc::new(store.clone()), receiver.clone(), env.clone())
             .shared_store()
     };
-    export_for(&make(&hanging), Duration::from_secs(10)).await;
+    // A process that dies says nothing.
+    let dead = make(&hanging);
+    tokio::time::timeout(Duration::from_secs(10), dead.run(std::future::pending())).await.unwrap_err();
     let receiver = ScriptedReceiver::replying([]);
     let second = make(&receiver);
     export_for(&second, Duration::from_secs(60)).await;
@@ -42,4 +44,19 @@ async fn what_a_dead_process_had_claimed_another_one_exports_later() {
     export_for(&second, Duration::from_secs(120)).await;
     assert_eq!(receiver.spans(), stored_spans(&chat, "s").await);
     assert_eq!(backlog(&store, &tenant("default")).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_that_is_stopped_had_claimed_another_one_exports_at_once() {
+    let (store, env) = (MemoryStore::new(), env());
+    let (chat, hanging) = (open(store.clone(), &env), ScriptedReceiver::replying([Reply::Hang]));
+    chat.session("s").send("one").await;
+    let make = |receiver: &std::sync::Arc<ScriptedReceiver>| {
+        TraceExporter::new(chat.clone(), std::sync::Arc::new(store.clone()), receiver.clone(), env.clone())
+            .shared_store()
+    };
+    export_for(&make(&hanging), Duration::from_secs(10)).await;
+    let receiver = ScriptedReceiver::replying([]);
+    export_for(&make(&receiver), Duration::from_secs(5)).await;
+    assert_eq!(receiver.spans(), stored_spans(&chat, "s").await);
 }
