@@ -34,9 +34,6 @@ const FORWARDED: &str = "singletree-forwarded";
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// The most bytes of a body that are kept for sending it on. A larger one, such as that of a blob, stays here.
-const KEPT_BYTES: usize = 2 << 20;
-
 /// Headers that are of one connection, or that this server has answered for.
 const OF_ONE_CONNECTION: [HeaderName; 10] = [
     ACCEPT_ENCODING,
@@ -155,16 +152,18 @@ impl Spawner for RequestSpawner {
     }
 }
 
-/// Runs a request; one for a session of another server is sent there, where that is possible.
+/// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
+/// to `body_max` bytes: as many as a request may have. A larger one is that of a blob, which needs no owner.
 pub(crate) async fn run_or_forward(
     peers: Option<&Arc<dyn Transport>>,
     request: Request,
     (next, request_id): (Next, &str),
+    body_max: usize,
 ) -> Response {
     let Some(peers) = peers.filter(|_| !request.headers().contains_key(FORWARDED)) else {
         return next.run(request).await;
     };
-    let (request, kept) = keep_request(request).await;
+    let (request, kept) = keep_request(request, body_max).await;
     let Some(kept) = kept else { return next.run(request).await };
     let found = OwnerFound::default();
     let answer = OWNER_FOUND.scope(found.clone(), next.run(request)).await;
@@ -200,12 +199,12 @@ fn broken_off_problem() -> RequestProblem {
 }
 
 /// Keeps a copy of a request, unless its body is too large or breaks off.
-async fn keep_request(request: Request) -> (Request, Option<HttpRequest>) {
+async fn keep_request(request: Request, body_max: usize) -> (Request, Option<HttpRequest>) {
     let (parts, body) = request.into_parts();
     let (mut kept, mut pieces) = (Vec::new(), body.into_data_stream());
     while let Some(piece) = pieces.next().await {
         match piece {
-            Ok(piece) if kept.len() + piece.len() <= KEPT_BYTES => kept.extend_from_slice(&piece),
+            Ok(piece) if kept.len() + piece.len() <= body_max => kept.extend_from_slice(&piece),
             piece => {
                 let read = once(async move { Ok(Bytes::from(kept)) });
                 let body = Body::from_stream(read.chain(once(async move { piece })).chain(pieces));

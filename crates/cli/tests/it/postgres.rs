@@ -229,6 +229,35 @@ fn two_servers_send_each_notice_and_each_trace_once() {
     assert!(notices.try_next().is_none(), "a notice was sent twice");
 }
 
+/// Sends a picture, and returns the status and the body of the answer.
+fn keep_picture(server: &Serving, bytes: &[u8]) -> (String, Value) {
+    let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+    let head = "POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+    let head = format!("{head}\r\ncontent-type: image/png\r\ncontent-length: {}\r\n\r\n", bytes.len());
+    (&stream).write_all(head.as_bytes()).unwrap();
+    (&stream).write_all(bytes).unwrap();
+    let lines: Vec<String> = BufReader::new(stream).lines().map(Result::unwrap).collect();
+    let body = lines.iter().rev().find_map(|line| serde_json::from_str(line).ok());
+    (lines[0].clone(), body.unwrap_or_default())
+}
+
+// A picture is larger than what is sent on, and needs no owner.
+#[test]
+fn a_large_picture_is_kept_at_whichever_server() {
+    let test = "a_large_picture_is_kept_at_whichever_server";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("picture"));
+    let (one, two) = (serve_slow_agent(&home, &url), Serving::start(&other, &["--store", &url]));
+    assert_eq!(say(&one, "Hello.")["status"], "completed");
+    let picture = [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &vec![7; 3 << 20]].concat();
+    let (status, kept) = keep_picture(&two, &picture);
+    assert_eq!(
+        (status.as_str(), kept["bytes"].as_u64()),
+        ("HTTP/1.1 201 Created", Some(picture.len() as u64))
+    );
+    assert_eq!(keep_picture(&one, &picture), (status, kept));
+}
+
 // The owner of a session checks the key of a request that was sent on, and a key that is taken back counts nowhere.
 #[test]
 fn a_key_is_good_at_two_servers_until_one_of_them_takes_it_back() {

@@ -13,6 +13,9 @@ use tower::ServiceExt;
 use super::*;
 
 /// A store of which the session `s` is another server's.
+/// How many bytes of a body are kept.
+const BODY_MAX: usize = 1000;
+
 #[derive(Debug)]
 struct AwayStore(MemoryStore);
 
@@ -116,7 +119,7 @@ fn router(owner: &Arc<Owner>) -> Router {
     };
     Router::new().fallback(here).layer(from_fn(move |request: Request, next: Next| {
         let peers = peers.clone();
-        async move { run_or_forward(Some(&peers), request, (next, "request-1")).await }
+        async move { run_or_forward(Some(&peers), request, (next, "request-1"), BODY_MAX).await }
     }))
 }
 
@@ -197,9 +200,9 @@ async fn what_is_not_another_servers_is_answered_here() {
     let told = ask(&owner, "/done", "what is said", &[]).await;
     assert_eq!((told.status, told.text.as_str()), (200, "here: 12 bytes"));
     // A large body is not kept, and arrives here whole.
-    let large = "x".repeat(KEPT_BYTES + 1);
+    let large = "x".repeat(BODY_MAX + 1);
     let told = ask(&owner, "/away", &large, &[]).await;
-    assert_eq!((told.status, told.text), (409, format!("here: {} bytes", KEPT_BYTES + 1)));
+    assert_eq!((told.status, told.text), (409, format!("here: {} bytes", BODY_MAX + 1)));
     assert!(owner.asked.lock().unwrap().is_empty());
 }
 
