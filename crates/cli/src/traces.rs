@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree::Chat;
 use singletree::config::TelemetrySettings;
 use singletree::durable::DocumentStore;
-use singletree::env::Env;
+use singletree::env::{Env, Spawner as _, TokioSpawner};
 use singletree::export::{ExportLimits, TraceExporter, TraceSampling};
 use singletree::harness::ChatBuilder;
 use singletree::http::{HttpClient, HttpLimits, Redactor};
@@ -15,7 +15,6 @@ use singletree::telemetry::SpanSettings;
 
 use singletree_server::ServerBuilder;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use crate::conversation_store::ConversationStore;
 use crate::error::Result;
@@ -85,8 +84,8 @@ const FLUSH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct BackgroundExport {
     exporter: Arc<TraceExporter>,
-    /// Ends the export when it is dropped.
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    /// Ends the export when it is dropped, and tells when it has ended.
+    running: Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>,
 }
 
 impl BackgroundExport {
@@ -96,17 +95,21 @@ impl BackgroundExport {
 
     pub(crate) fn start(&mut self) {
         let (stop, stopped) = oneshot::channel::<()>();
+        let (ended, has_ended) = oneshot::channel::<()>();
         let exporter = self.exporter.clone();
-        let export = async move { exporter.run(async { drop(stopped.await) }).await };
-        self.running = Some((stop, tokio::spawn(export)));
+        TokioSpawner.spawn_task(Box::pin(async move {
+            exporter.run(async { drop(stopped.await) }).await;
+            drop(ended);
+        }));
+        self.running = Some((stop, has_ended));
     }
 
     /// Sends what is left, as far as the receiver takes it in time.
     pub(crate) async fn finish(self) {
-        let Some((stop, task)) = self.running else { return };
+        let Some((stop, has_ended)) = self.running else { return };
         drop(stop);
-        // It has no result, and a panic in it is no reason to fail the command.
-        drop(task.await);
+        // It says nothing else.
+        drop(has_ended.await);
         // Whatever it says: turns that were not sent are still noted.
         drop(tokio::time::timeout(FLUSH, self.exporter.flush()).await);
     }

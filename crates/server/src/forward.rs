@@ -48,6 +48,13 @@ const OF_ONE_CONNECTION: [HeaderName; 10] = [
     UPGRADE,
 ];
 
+/// How the other servers over the same database are reached.
+pub(crate) struct Peers<'a> {
+    pub(crate) transport: &'a Arc<dyn Transport>,
+    /// How many bytes the body of a request to them may have.
+    pub(crate) body_max: usize,
+}
+
 /// Who owns the session that a request has come to.
 #[derive(Debug)]
 enum SessionOwner {
@@ -155,12 +162,12 @@ impl Spawner for RequestSpawner {
 /// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
 /// to `body_max` bytes: as many as a request may have. A larger one is that of a blob, which needs no owner.
 pub(crate) async fn run_or_forward(
-    peers: Option<&Arc<dyn Transport>>,
+    peers: Option<Peers<'_>>,
     request: Request,
     (next, request_id): (Next, &str),
-    body_max: usize,
 ) -> Response {
-    let Some(peers) = peers.filter(|_| !request.headers().contains_key(FORWARDED)) else {
+    let Some(Peers { transport, body_max }) = peers.filter(|_| !request.headers().contains_key(FORWARDED))
+    else {
         return next.run(request).await;
     };
     let (request, kept) = keep_request(request, body_max).await;
@@ -175,7 +182,7 @@ pub(crate) async fn run_or_forward(
     }
     let repeats_safely =
         kept.method != Method::Post || kept.headers.iter().any(|(name, _)| name == IDEMPOTENCY_KEY);
-    match send_to_owner(peers.as_ref(), &owner, (kept, request_id)).await {
+    match send_to_owner(transport.as_ref(), &owner, (kept, request_id)).await {
         // The servers do not know the same callers; the one from here was admitted.
         Ok(forwarded) if forwarded.status() == StatusCode::UNAUTHORIZED => answer,
         Ok(forwarded) => forwarded,

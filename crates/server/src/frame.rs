@@ -227,10 +227,9 @@ pub(crate) async fn handle_request(
     let answer = match admitted {
         Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
-            let (peers, id) = (frame.shared.peers.as_ref(), &noted.asked.request_id);
+            let (peers, id) = (frame.shared.peers(), &noted.asked.request_id);
             let trace = trace::read_trace_headers(request.headers());
-            let running = run_or_forward(peers, request, (next, id), frame.shared.limits.body_bytes);
-            let running = TraceHeaders::scope(trace.clone(), running);
+            let running = TraceHeaders::scope(trace.clone(), run_or_forward(peers, request, (next, id)));
             match AssertUnwindSafe(running).catch_unwind().await {
                 Ok(answer) => match (problem_of_response(&answer, &arrival), caller.clone()) {
                     (Some(problem), _) => {

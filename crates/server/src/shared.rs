@@ -15,6 +15,7 @@ use singletree_llm::Timer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
+use crate::forward::Peers;
 use crate::keys::{RequestAuthenticator, TenantAuditLog};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::nodes::NodeDirectory;
@@ -86,6 +87,12 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
+    /// Returns how the other servers over the same database are reached, where there may be some.
+    pub(crate) fn peers(&self) -> Option<Peers<'_>> {
+        let body_max = self.limits.body_bytes;
+        self.peers.as_ref().map(|transport| Peers { transport, body_max })
+    }
+
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat_of_caller(&self, caller: &Caller) -> Chat {
         let chat = self.chat_of_tenant(caller.tenant.clone());

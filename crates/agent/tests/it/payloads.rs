@@ -107,7 +107,8 @@ pub(crate) async fn check(chat: &Chat, model: &Watched) {
         .collect();
     let (mut results, mut expected) = (results, of("tool: "));
     // Calls that only read run side by side.
-    (results.sort(), expected.sort());
+    results.sort();
+    expected.sort();
     assert_eq!(results, expected);
 }
 

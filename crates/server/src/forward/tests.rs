@@ -119,7 +119,14 @@ fn router(owner: &Arc<Owner>) -> Router {
     };
     Router::new().fallback(here).layer(from_fn(move |request: Request, next: Next| {
         let peers = peers.clone();
-        async move { run_or_forward(Some(&peers), request, (next, "request-1"), BODY_MAX).await }
+        async move {
+            run_or_forward(
+                Some(Peers { transport: &peers, body_max: BODY_MAX }),
+                request,
+                (next, "request-1"),
+            )
+            .await
+        }
     }))
 }
 

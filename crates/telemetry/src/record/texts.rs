@@ -123,7 +123,7 @@ impl ConversationTexts {
     }
 
     /// Returns the arguments of a call in the message at this place, and the text that it was answered with.
-    fn find_tool_call(&self, asking: u64, id: &str) -> Option<(Option<Map<String, Value>>, Option<Value>)> {
+    fn find_tool_call(&self, asking: u64, id: &str) -> Option<ToolTexts> {
         let call = self.messages.get(&asking)?.tool_calls.iter().find(|call| call.id.starts_with(id))?;
         let results = self.messages.range(asking + 1..).map(|(_, message)| message);
         let result = results
@@ -133,6 +133,9 @@ impl ConversationTexts {
         Some((call.arguments.clone(), result))
     }
 }
+
+/// The arguments and the result of a tool's execution, as far as they are known.
+pub(crate) type ToolTexts = (Option<Map<String, Value>>, Option<Value>);
 
 /// Stands for messages that are not there any more.
 const DELETED: &str = "[deleted]";
@@ -180,7 +183,7 @@ impl<'a> TextFinder<'a> {
     }
 
     /// Returns the arguments and the result of a tool's execution.
-    pub(crate) fn find_tool_call(&self, entry: &ToolEntry) -> (Option<Map<String, Value>>, Option<Value>) {
+    pub(crate) fn find_tool_call(&self, entry: &ToolEntry) -> ToolTexts {
         let found = self.asking.zip(entry.tool_call_id.as_deref());
         found.and_then(|(asking, id)| self.texts.find_tool_call(asking, id)).unwrap_or_default()
     }
