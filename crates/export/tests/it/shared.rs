@@ -1,9 +1,11 @@
 //! Several processes on one store: one of them exports a tenant at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::MemoryStore;
 use singletree_export::TraceExporter;
+use singletree_harness::Chat;
 
 use crate::rig::{Reply, ScriptedReceiver, backlog, env, export_for, open, stored_spans, tenant};
 
@@ -12,7 +14,7 @@ async fn two_processes_send_each_turn_once_between_them() {
     let (store, env) = (MemoryStore::new(), env());
     let (chat, receiver) = (open(store.clone(), &env), ScriptedReceiver::replying([]));
     let exporters = [0, 1].map(|_| {
-        TraceExporter::new(chat.clone(), std::sync::Arc::new(store.clone()), receiver.clone(), env.clone())
+        TraceExporter::new(chat.clone(), Arc::new(store.clone()), receiver.clone(), env.clone())
             .shared_store()
     });
     for no in 0..300 {
@@ -25,17 +27,24 @@ async fn two_processes_send_each_turn_once_between_them() {
     assert_eq!(receiver.count(), receiver.spans().len(), "no span is sent twice");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_dead_process_had_claimed_another_one_exports_later() {
+/// A chat with a turn that waits to be exported, and a process whose receiver does not answer.
+async fn hanging_process()
+-> (MemoryStore, Chat, TraceExporter, impl Fn(&Arc<ScriptedReceiver>) -> TraceExporter) {
     let (store, env) = (MemoryStore::new(), env());
     let (chat, hanging) = (open(store.clone(), &env), ScriptedReceiver::replying([Reply::Hang]));
     chat.session("s").send("one").await;
-    let make = |receiver: &std::sync::Arc<ScriptedReceiver>| {
-        TraceExporter::new(chat.clone(), std::sync::Arc::new(store.clone()), receiver.clone(), env.clone())
+    let (exporting, documents) = (chat.clone(), store.clone());
+    let make = move |receiver: &Arc<ScriptedReceiver>| {
+        TraceExporter::new(exporting.clone(), Arc::new(documents.clone()), receiver.clone(), env.clone())
             .shared_store()
     };
+    (store, chat, make(&hanging), make)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_process_had_claimed_another_one_exports_later() {
+    let (store, chat, dead, make) = hanging_process().await;
     // A process that dies says nothing.
-    let dead = make(&hanging);
     tokio::time::timeout(Duration::from_secs(10), dead.run(std::future::pending())).await.unwrap_err();
     let receiver = ScriptedReceiver::replying([]);
     let second = make(&receiver);
@@ -48,14 +57,8 @@ async fn what_a_dead_process_had_claimed_another_one_exports_later() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_process_that_is_stopped_had_claimed_another_one_exports_at_once() {
-    let (store, env) = (MemoryStore::new(), env());
-    let (chat, hanging) = (open(store.clone(), &env), ScriptedReceiver::replying([Reply::Hang]));
-    chat.session("s").send("one").await;
-    let make = |receiver: &std::sync::Arc<ScriptedReceiver>| {
-        TraceExporter::new(chat.clone(), std::sync::Arc::new(store.clone()), receiver.clone(), env.clone())
-            .shared_store()
-    };
-    export_for(&make(&hanging), Duration::from_secs(10)).await;
+    let (_, chat, stopped, make) = hanging_process().await;
+    export_for(&stopped, Duration::from_secs(10)).await;
     let receiver = ScriptedReceiver::replying([]);
     export_for(&make(&receiver), Duration::from_secs(5)).await;
     assert_eq!(receiver.spans(), stored_spans(&chat, "s").await);

@@ -52,9 +52,11 @@ async fn a_turn_writes_the_same_bytes_at_any_length_of_history() {
         let store =
             options.durability(singletree_store_sqlite::CommitDurability::Normal).open().await.unwrap();
         let log = Log::default();
-        let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
         let env =
             Env { clock: Arc::new(StoppedClock), monotonic: Arc::new(StoppedClock), ..Env::from_system() };
+        // Its records have times of the graph.
+        let builder = Graph::builder().env(env.clone());
+        let graph = chain(say(say(builder, &log, "one"), &log, "two"), &["one", "two"]);
         let chat = Chat::builder().agent(agent(&graph, durability)).env(env).open(store.clone()).unwrap();
         let mut bytes = Vec::new();
         for n in 0..200 {

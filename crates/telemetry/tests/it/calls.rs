@@ -11,9 +11,13 @@ use singletree_llm::{
     ActivePrompt, InstantTimer, ModelRetryPolicy, ProviderCall, Request, RetryBackoff, RuntimeConfig,
     TokenBudget,
 };
-use singletree_telemetry::{Attributes, SpanSettings, TraceSpan, measure_calls, render_spans};
+use singletree_telemetry::{
+    Attributes, RecorderLimits, SpanSettings, TraceSpan, measure_calls, render_spans,
+};
 
-use crate::rig::{Model, asking, asks, does_nothing, events, ints, one_node, over, says, trees, unavailable};
+use crate::rig::{
+    Model, asking, asks, does_nothing, events, ints, one_node, over, says, store, trees, unavailable,
+};
 
 fn find<'a>(spans: &'a [TraceSpan], name: &str) -> &'a TraceSpan {
     spans.iter().find(|span| span.name.as_ref() == name).unwrap()
@@ -199,4 +203,13 @@ async fn a_tool_has_a_span_whose_arguments_are_a_payload() {
     let attributes = &find(&full, "openarmature.tool.call").attributes;
     assert_eq!(attributes["openarmature.tool.call.arguments"].to_json(), json!(r#"{"city":"Paris"}"#));
     assert_eq!(attributes["openarmature.tool.call.result"].to_json(), json!(r#"{"c":20}"#));
+}
+
+// INV-12: a turn with more events than are recorded says how many were left out.
+#[tokio::test]
+async fn events_beyond_the_bound_are_counted() {
+    let events = events(&one_node("n", does_nothing), json!({}), InvokeOptions::new()).await;
+    assert_eq!(store(&events, RecorderLimits::default()).left_out_count(), 0);
+    let stored = store(&events, RecorderLimits { turn_bytes: 0 });
+    assert_eq!(stored.left_out_count(), 1, "{:?}", stored.pieces);
 }

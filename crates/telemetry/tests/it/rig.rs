@@ -66,7 +66,7 @@ pub(crate) async fn events(
 /// Checks that stored records give the same spans as the events that they were made of, except for fields that are not
 /// stored.
 pub(crate) fn assert_records_give_the_same_spans(events: &[GraphEvent]) {
-    let stored = store(events);
+    let stored = store(events, RecorderLimits::default());
     let settings = SpanSettings::new().id_seed(*b"a turn");
     for settings in [settings.clone(), settings.profile(SpanProfile::GenAi)] {
         let kept = |events: &[GraphEvent]| -> Vec<_> {
@@ -77,8 +77,8 @@ pub(crate) fn assert_records_give_the_same_spans(events: &[GraphEvent]) {
 }
 
 /// Returns an invocation of one run as a turn would store it, in pieces of some events each.
-fn store(events: &[GraphEvent]) -> StoredTurn {
-    let (mut recorder, mut pieces) = (TurnRecorder::new(RecorderLimits::default()), Vec::new());
+pub(crate) fn store(events: &[GraphEvent], limits: RecorderLimits) -> StoredTurn {
+    let (mut recorder, mut pieces) = (TurnRecorder::new(limits), Vec::new());
     let (mut ending, mut resumed, mut label) = (None, false, None);
     let last = events.iter().rev().find_map(|event| match event {
         GraphEvent::Invocation(event) => Some(event.at),

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{Agent, AgentProfile};
-use singletree_env::TraceHeaders;
+use singletree_env::{Clock, Env, TraceHeaders};
 use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
     BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider, Timer,
@@ -172,8 +172,9 @@ pub(crate) fn script() -> Script {
     Script::from_json(&json!({ "model": "scripted-model", "rules": rules }).to_string()).unwrap()
 }
 
-/// Makes the agents.
-pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<GraphAgent> {
+/// Makes the agents, whose records have the times of a clock.
+pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>, clock: Arc<dyn Clock>) -> Vec<GraphAgent> {
+    let env = Env { clock, ..Env::from_system() };
     let provider = Arc::new(Model(ScriptedProvider::new(script()).with_pace(pace.clone()), world.clone()));
     let tools = vec![
         tool("look", Effect::Read, world),
@@ -183,9 +184,11 @@ pub(crate) fn agents(world: &World, pace: &Arc<dyn Timer>) -> Vec<GraphAgent> {
     let toolbox = Toolbox::new(tools, ToolLimits::standard()).unwrap();
     let buckets =
         BucketTable::default().with_override("provider_model_not_loaded", FailureBucket::SessionTerminating);
-    let scripted =
-        Agent::new(SCRIPTED, provider.clone()).instructions("Do as you are told.").toolbox(toolbox);
-    let brief = Agent::new(BRIEF, provider).instructions("Be brief.");
+    let scripted = Agent::new(SCRIPTED, provider.clone())
+        .instructions("Do as you are told.")
+        .toolbox(toolbox)
+        .env(env.clone());
+    let brief = Agent::new(BRIEF, provider).instructions("Be brief.").env(env);
     vec![scripted.build().unwrap().buckets(buckets.clone()), brief.build().unwrap().buckets(buckets)]
 }
 

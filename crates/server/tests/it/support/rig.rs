@@ -243,7 +243,7 @@ impl RigBuilder {
             .map(|plan| campaigns::build_parts((&self.world, plan), store_of_campaigns, self.clock.clone()));
         let (campaigner, parts) = campaigns.unzip();
         let cycles = parts.as_ref().map(ControllerParts::cycle_agent);
-        let chat = agents::agents(&self.world, &shared_pace)
+        let chat = agents::agents(&self.world, &shared_pace, self.clock.clone())
             .into_iter()
             .chain(more)
             .chain(campaigner)

@@ -160,6 +160,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/page/js/campaign_tasks.js").alike(),
     of("GET", "/page/js/campaign_words.js").alike(),
     of("GET", "/page/js/campaigns.js").alike(),
+    of("GET", "/page/js/trace_view.js").alike(),
     of("GET", "/page/vendor/dompurify-3.4.18/purify.es.mjs").alike(),
     of("GET", "/page/vendor/marked-18.2.1/marked.esm.js").alike(),
     of("GET", "/page/sign-in").alike(),
