@@ -192,6 +192,9 @@ async fn the_texts_of_a_deleted_session_are_in_no_span() {
         traces.push(chat.turn_trace(&turn.id).await.unwrap());
     }
     chat.session(SESSION).delete(None).await.unwrap();
+    // A session of its name is another one.
+    send(&chat, "say something else").await;
+    send(&chat, "look").await;
     for (trace, calls) in traces.into_iter().zip([1, 2]) {
         let spans = trace.with_texts(&chat).await.unwrap().render_spans(&settings);
         let told: Vec<_> = spans.iter().filter_map(texts_of).collect();

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{FieldValue, ItemRange, JsonDocument, ListItemRow, SessionKey, SessionRow};
+use singletree_durable::{
+    FieldValue, ItemRange, JsonDocument, ListItemRow, SessionKey, SessionRow, TurnRowQuery,
+};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 use singletree_session::{HISTORY, TAKEN_BY, TurnId, decode_message};
@@ -42,7 +44,9 @@ impl TurnTrace {
         self.stored.texts = Some(match session {
             Some(session) => {
                 let reader = TextReader { chat, session: &session, turn: &self.turn, no: self.no, referred };
-                reader.read_texts().await?
+                let texts = reader.read_texts().await?;
+                // Afterwards: another session of its name may have been made meanwhile.
+                if reader.is_turn_there().await? { texts } else { ConversationTexts::default() }
             }
             // It was deleted meanwhile.
             None => ConversationTexts::default(),
@@ -127,6 +131,12 @@ impl TextReader<'_> {
     async fn read_list(&self, generation: u64, from: u64, limit: u64) -> Result<Vec<(u64, ListItemRow)>> {
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
         Ok(self.read_items(range).await?.into_iter().filter_map(with_place).collect())
+    }
+
+    async fn is_turn_there(&self) -> Result<bool> {
+        let (inner, query) = (&self.chat.inner, TurnRowQuery::Invocation(self.turn.invocation.clone()));
+        let rows = inner.await_store_read(inner.journal.read_turns(&self.session.key, &query)).await?;
+        Ok(rows.iter().any(|row| row.no == self.no && row.ordinal == self.turn.ordinal))
     }
 
     async fn read_items(&self, range: ItemRange) -> Result<Vec<ListItemRow>> {
