@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use singletree::{Chat, ChatTurnOutcome, Turn};
+use singletree::{Chat, ChatEventKind, ChatTurnOutcome, Turn};
 
 use crate::error::Result;
 use crate::print::{TerminalOutput, TextStyle};
@@ -44,8 +44,11 @@ pub(crate) async fn follow_turn(
                 Some(event) => {
                     let event = event?;
                     view.show_event(&event, screen)?;
-                    // What is narrated of an event was narrated before the event is told.
-                    view.show_narration(screen)?;
+                    // What is narrated of an event was narrated before the event is told. It does not stand in the middle
+                    // of an answer: it may be late there, since it comes another way than the answer.
+                    if !matches!(event.what, ChatEventKind::Delta { .. }) {
+                        view.show_narration(screen)?;
+                    }
                     if let Some(outcome) = event.what.outcome() {
                         return Ok(outcome.clone());
                     }
