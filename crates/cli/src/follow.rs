@@ -44,7 +44,7 @@ pub(crate) async fn follow_turn(
                 Some(event) => {
                     let event = event?;
                     view.show_event(&event, screen)?;
-                    // What is narrated of an event was narrated before the event is told. It does not stand in the middle
+                    // The narration of an event was there before the event is told. It does not stand in the middle
                     // of an answer: it may be late there, since it comes another way than the answer.
                     if !matches!(event.what, ChatEventKind::Delta { .. }) {
                         view.show_narration(screen)?;

@@ -77,7 +77,7 @@ pub(crate) fn build_trace_exporter(
     Ok(if is_shared { exporter.shared_store() } else { exporter })
 }
 
-/// How long a process that ends waits for a receiver. What is left then, the next process sends.
+/// How long a process that ends waits for a receiver. The next process sends the turns that are left then.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Exports the traces of a chat's turns while a command runs.
@@ -104,7 +104,7 @@ impl BackgroundExport {
         self.running = Some((stop, has_ended));
     }
 
-    /// Sends what is left, as far as the receiver takes it in time.
+    /// Sends the turns that are left, as far as the receiver takes it in time.
     pub(crate) async fn finish(self) {
         let Some((stop, has_ended)) = self.running else { return };
         drop(stop);

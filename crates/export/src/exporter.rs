@@ -173,7 +173,7 @@ impl TraceExporter {
     /// for two minutes at most.
     ///
     /// # Cancellation
-    /// Dropping the future leaves what was not released to its time.
+    /// Dropping the future leaves the remaining claims to their time.
     pub async fn release(&self) {
         if let Some(claims) = &self.claims {
             claims.release_all(self.documents.as_ref()).await;

@@ -180,7 +180,7 @@ async fn a_long_history_is_told_by_its_end() {
     assert_eq!((input.len(), output.as_str()), (2 + 512 + 1, "assistant: You said: a"));
 }
 
-// INV-12, D25: nothing of what was deleted is rendered afterwards.
+// D25: no text of a deleted session is rendered afterwards.
 #[tokio::test]
 async fn the_texts_of_a_deleted_session_are_in_no_span() {
     let (chat, _) = watched_chat(None);

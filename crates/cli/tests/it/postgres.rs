@@ -212,7 +212,7 @@ fn two_servers_send_each_notice_and_each_trace_once() {
     let told = read_notices(20);
     assert_eq!(waits(&told), 20, "{told:?}");
     let spans = traces.take_spans(|spans| roots(spans) == 20);
-    // In the middle of its work or not: what it had claimed, the other one may have at once.
+    // In the middle of its work or not: the other one may have its claims at once.
     one.terminate();
     for session in 20..25 {
         say_in(&two, session);
@@ -241,7 +241,7 @@ fn keep_picture(server: &Serving, bytes: &[u8]) -> (String, Value) {
     (lines[0].clone(), body.unwrap_or_default())
 }
 
-// A picture is larger than what is sent on, and needs no owner.
+// A picture may be larger than a request that is sent on, and needs no owner.
 #[test]
 fn a_large_picture_is_kept_at_whichever_server() {
     let test = "a_large_picture_is_kept_at_whichever_server";

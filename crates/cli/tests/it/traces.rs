@@ -192,7 +192,7 @@ fn texts_of(spans: &Spans, name: &str) -> String {
     spans.values().filter(|span| span.name == name).map(|span| format!("{span:?}\n")).collect()
 }
 
-// INV-16, D25: texts only where the file asks for them, secrets never, and nothing of what was deleted meanwhile.
+// INV-16, D25: texts only where the file asks for them, secrets never, and no text of a session that was deleted meanwhile.
 #[test]
 fn texts_are_sent_only_where_they_are_wanted_and_still_there() {
     for payloads in [false, true] {

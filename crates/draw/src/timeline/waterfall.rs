@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 34;
 pub struct WaterfallRow {
     /// How many spans are around it.
     pub depth: usize,
-    /// What it is the span of.
+    /// The kind of its span.
     pub kind: WaterfallRowKind,
     /// The name of the agent, the node, the model or the tool, without characters that a reader cannot see.
     pub name: String,
@@ -33,7 +33,7 @@ pub struct WaterfallRow {
     pub note: String,
 }
 
-/// What a row is the span of.
+/// The kind of a row's span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaterfallRowKind {
     /// A turn of an agent.

@@ -7,7 +7,7 @@
 //! errors and the metadata of waits, which are not stored.
 //!
 //! Of a model call that is made with a stored conversation, the record says which of its messages. Whoever wants the texts,
-//! too, reads these messages when it renders ([`ConversationTexts`]): what was deleted since is in no span.
+//! too, reads these messages when it renders ([`ConversationTexts`]): a message that was deleted since is in no span.
 
 mod convert;
 mod decode;
