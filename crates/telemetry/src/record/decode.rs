@@ -138,7 +138,7 @@ pub(crate) fn read_piece(at: Timestamp, piece: &str) -> Vec<(Timestamp, Entry)> 
 /// Returns the index of the last attempt of each model call.
 fn find_last_attempts(entries: &[(Timestamp, Entry)]) -> HashMap<String, usize> {
     let attempt = |(index, (_, entry)): (usize, &(Timestamp, Entry))| match entry {
-        Entry::Llm(llm) => Some((llm.call.id.clone(), index)),
+        Entry::Llm(llm) => Some((llm.id.clone(), index)),
         _ => None,
     };
     entries.iter().enumerate().filter_map(attempt).collect()
@@ -306,22 +306,22 @@ impl EntryDecoder<'_> {
     }
 
     /// Returns the place at which a call was made.
-    fn place_of_call(&self, call: &CallPlace) -> StoredPlace {
+    fn place_of_call(&self, call: CallPlace<'_>) -> StoredPlace {
         let open = match call.of {
             None => self.open.last(),
             Some(number) => self.open.iter().find(|open| open.number == number),
         };
-        let place = call.place.clone().or_else(|| open.map(|open| open.place.clone()));
+        let place = call.place.cloned().or_else(|| open.map(|open| open.place.clone()));
         // A damaged piece: the call is put below the invocation.
         place.unwrap_or_else(|| StoredPlace::of_outermost_node("", 0))
     }
 
-    fn name_call(&self, call: &CallPlace) -> Arc<str> {
+    fn name_call(&self, call: CallPlace<'_>) -> Arc<str> {
         format!("{}:{}", self.turn.identity.invocation_id, call.id).into()
     }
 
     fn add_llm(&mut self, index: usize, at: Timestamp, entry: &LlmEntry) {
-        let source = self.place_of_call(&entry.call).to_source(&self.turn.identity);
+        let source = self.place_of_call(entry.call()).to_source(&self.turn.identity);
         let request = LlmRequestRecord::without_messages(
             runtime_config(&entry.params),
             entry.prompt.as_deref().map(prompt),
@@ -329,10 +329,10 @@ impl EntryDecoder<'_> {
         let messages = self.texts.as_ref().map(|texts| texts.request_messages(entry)).unwrap_or_default();
         let request = request.with_messages(messages);
         let (system, model) = (entry.system.as_str().into(), entry.model.as_str().into());
-        let name = self.name_call(&entry.call);
+        let name = self.name_call(entry.call());
         let call = Arc::new(LlmCall::from_record(source, (system, model), name, request.clone()));
-        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
-        let began = *self.call_starts.entry(entry.call.id.clone()).or_insert(started_at);
+        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.took));
+        let began = *self.call_starts.entry(entry.id.clone()).or_insert(started_at);
         let mut output = entry.output.as_ref().map(llm_output);
         let answer = self.texts.as_mut().and_then(|texts| texts.find_answer(index, entry));
         if let Some((output, (text, calls))) = output.as_mut().zip(answer) {
@@ -365,24 +365,24 @@ impl EntryDecoder<'_> {
             caller_invocation_metadata: None,
             outcome: outcome.clone(),
         }));
-        if self.last_attempts.get(&entry.call.id) == Some(&index) {
+        if self.last_attempts.get(&entry.id) == Some(&index) {
             self.events.push(end_of_call(call, (began, at), outcome));
         }
     }
 
     fn add_tool(&mut self, at: Timestamp, entry: &ToolEntry) {
-        let place = self.place_of_call(&entry.call);
+        let place = self.place_of_call(entry.call());
         // A tool of another loop than the conversation's has its calls elsewhere.
         let texts = self.texts.as_ref().filter(|_| place.is_in_outermost_graph());
         let (arguments, result) = texts.map(|texts| texts.find_tool_call(entry)).unwrap_or_default();
         let execution = Arc::new(ToolExecution {
             source: place.to_source(&self.turn.identity),
-            call_id: self.name_call(&entry.call),
+            call_id: self.name_call(entry.call()),
             tool_name: entry.name.clone(),
             tool_call_id: entry.tool_call_id.clone(),
             arguments,
         });
-        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.call.took));
+        let started_at = Timestamp::from_millis(at.as_millis().saturating_sub(entry.took));
         self.events.push(if entry.is_failed {
             GraphEvent::ToolCallFailed(ToolCallFailedEvent {
                 execution,

@@ -116,9 +116,20 @@ pub(crate) struct ErrorEntry(
     #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) Option<String>,
 );
 
-/// Where a call was made, and how long before its entry it began, in milliseconds.
+/// Where a call was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallPlace<'entry> {
+    /// The name of the call without that of the invocation.
+    pub(crate) id: &'entry str,
+    pub(crate) of: Option<u32>,
+    /// The place of a call that no open node or inner run made.
+    pub(crate) place: Option<&'entry StoredPlace>,
+}
+
+/// An attempt of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CallPlace {
+pub(crate) struct LlmEntry {
+    /// How long before its entry the call began, in milliseconds.
     #[serde(rename = "b")]
     pub(crate) took: i64,
     /// The name of the call without that of the invocation.
@@ -129,13 +140,6 @@ pub(crate) struct CallPlace {
     /// The place of a call that no open node or inner run made.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub(crate) place: Option<StoredPlace>,
-}
-
-/// An attempt of a model call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LlmEntry {
-    #[serde(flatten)]
-    pub(crate) call: CallPlace,
     #[serde(rename = "s")]
     pub(crate) system: String,
     #[serde(rename = "m")]
@@ -161,6 +165,10 @@ pub(crate) struct LlmEntry {
 }
 
 impl LlmEntry {
+    pub(crate) fn call(&self) -> CallPlace<'_> {
+        CallPlace { id: &self.id, of: self.of, place: self.place.as_ref() }
+    }
+
     /// Returns the place in the history of the message that the answer became, if it became one.
     pub(crate) fn answer_position(&self) -> Option<u64> {
         self.history.map(|(_, first, count)| first.saturating_add(count))
@@ -233,8 +241,17 @@ pub(crate) struct PromptEntry {
 /// An execution of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolEntry {
-    #[serde(flatten)]
-    pub(crate) call: CallPlace,
+    /// How long before its entry the call began, in milliseconds.
+    #[serde(rename = "b")]
+    pub(crate) took: i64,
+    /// The name of the call without that of the invocation.
+    #[serde(rename = "i")]
+    pub(crate) id: String,
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<u32>,
+    /// The place of a call that no open node or inner run made.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<StoredPlace>,
     #[serde(rename = "n")]
     pub(crate) name: String,
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
@@ -244,6 +261,12 @@ pub(crate) struct ToolEntry {
     /// The type of the error of one that failed.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub(crate) error_type: Option<String>,
+}
+
+impl ToolEntry {
+    pub(crate) fn call(&self) -> CallPlace<'_> {
+        CallPlace { id: &self.id, of: self.of, place: self.place.as_ref() }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

@@ -13,8 +13,8 @@ use singletree_llm::RetryReason;
 
 use super::decode::read_piece;
 use super::entry::{
-    CallPlace, ContainerEntry, EndEntry, Entry, ErrorEntry, LlmEntry, LlmErrorEntry, LlmOutputEntry,
-    NodeEntry, PromptEntry, StoredPiece, ToolEntry, UnitEntry,
+    ContainerEntry, EndEntry, Entry, ErrorEntry, LlmEntry, LlmErrorEntry, LlmOutputEntry, NodeEntry,
+    PromptEntry, StoredPiece, ToolEntry, UnitEntry,
 };
 use super::place::StoredPlace;
 
@@ -266,12 +266,18 @@ impl TurnRecorder {
         times: (Timestamp, Timestamp),
         failed: Option<Option<&str>>,
     ) {
-        let entry = self.unless_full(|recorder| ToolEntry {
-            call: recorder.call_place(&execution.source, &execution.call_id, times),
-            name: clip(&execution.tool_name),
-            tool_call_id: execution.tool_call_id.as_deref().map(clip),
-            is_failed: failed.is_some(),
-            error_type: failed.flatten().map(clip),
+        let entry = self.unless_full(|recorder| {
+            let (of, place) = recorder.place_of_call(&execution.source);
+            ToolEntry {
+                took: millis_between(times),
+                id: clip_call_id(&execution.source, &execution.call_id),
+                of,
+                place,
+                name: clip(&execution.tool_name),
+                tool_call_id: execution.tool_call_id.as_deref().map(clip),
+                is_failed: failed.is_some(),
+                error_type: failed.flatten().map(clip),
+            }
         });
         if let Some(entry) = entry {
             self.push_end(times.1, Entry::Tool(Box::new(entry)));
@@ -284,8 +290,12 @@ impl TurnRecorder {
             Ok(output) => (Some(output.as_ref()), None),
             Err(failure) => (failure.output.as_ref(), Some(failure.as_ref())),
         };
+        let (of, place) = self.place_of_call(&call.source);
         LlmEntry {
-            call: self.call_place(&call.source, &call.call_id, (event.started_at, event.at)),
+            took: millis_between((event.started_at, event.at)),
+            id: clip_call_id(&call.source, &call.call_id),
+            of,
+            place,
             system: clip(&call.provider),
             model: clip(&call.model),
             attempt: event.llm_attempt_index,
@@ -310,25 +320,25 @@ impl TurnRecorder {
         }
     }
 
-    /// Returns the place of a call: the node opened last, another open one, or a place of its own.
-    fn call_place(
-        &self,
-        source: &EventSource,
-        call_id: &str,
-        (started_at, at): (Timestamp, Timestamp),
-    ) -> CallPlace {
+    /// Returns the number of the open node or inner run that made a call, where it is not the one opened last; the place
+    /// of a call that none of them made.
+    fn place_of_call(&self, source: &EventSource) -> (Option<u32>, Option<StoredPlace>) {
         let place = StoredPlace::new(&source.namespace, &source.lineage, source.step, source.attempt_index);
-        let index = self.open.iter().rposition(|(_, open)| *open == place);
-        let of = index.filter(|index| index + 1 != self.open.len()).map(|index| self.open[index].0);
-        let prefix = format!("{}:", source.identity.invocation_id);
-        let id = call_id.strip_prefix(&prefix).unwrap_or(call_id);
-        CallPlace {
-            took: at.as_millis().saturating_sub(started_at.as_millis()),
-            id: clip(id),
-            of,
-            place: index.is_none().then_some(place),
-        }
+        let Some(index) = self.open.iter().rposition(|(_, open)| *open == place) else {
+            return (None, Some(place));
+        };
+        (Some(self.open[index].0).filter(|_| index + 1 != self.open.len()), None)
     }
+}
+
+fn millis_between((from, to): (Timestamp, Timestamp)) -> i64 {
+    to.as_millis().saturating_sub(from.as_millis())
+}
+
+/// Returns the name of a call without that of its invocation.
+fn clip_call_id(source: &EventSource, call_id: &str) -> String {
+    let prefix = format!("{}:", source.identity.invocation_id);
+    clip(call_id.strip_prefix(&prefix).unwrap_or(call_id))
 }
 
 /// Writes records as the piece of a commit at this time.

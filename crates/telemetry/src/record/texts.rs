@@ -194,16 +194,14 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::record::entry::CallPlace;
-
-    fn place() -> CallPlace {
-        CallPlace { took: 0, id: "0:0".into(), of: None, place: None }
-    }
 
     fn model_call(history: (u64, u64, u64), tool_calls: &[&str]) -> LlmEntry {
         let tool_calls = tool_calls.iter().map(|id| ("look".to_owned(), (*id).to_owned())).collect();
         LlmEntry {
-            call: place(),
+            took: 0,
+            id: "0:0".into(),
+            of: None,
+            place: None,
             system: "test".into(),
             model: "test".into(),
             attempt: 0,
@@ -218,7 +216,16 @@ mod tests {
 
     fn tool_call(id: &str) -> ToolEntry {
         let (name, tool_call_id) = ("look".to_owned(), Some(id.to_owned()));
-        ToolEntry { call: place(), name, tool_call_id, is_failed: false, error_type: None }
+        ToolEntry {
+            took: 0,
+            id: "0:0".into(),
+            of: None,
+            place: None,
+            name,
+            tool_call_id,
+            is_failed: false,
+            error_type: None,
+        }
     }
 
     fn calling(id: &str, at: u64) -> ChatMessage {
