@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::DatabaseLocation;
 use crate::system::{ServerUsage, limit_connections, raise_descriptor_limit};
-use crate::traces::{export_traces, note_unsent_turns};
+use crate::traces::{export_telemetry, note_unsent_turns};
 use crate::who::AgentSelection;
 
 /// Where a server listens of which nothing is said.
@@ -141,7 +141,7 @@ impl ConfiguredServer {
             .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system_probe(Arc::new(ServerUsage::new(place.measured_path(), descriptor_limit, log)))
             .quotas(resolve_quotas(&serving.quotas));
-        let server = export_traces(server, traces.as_ref(), (chat, &store), &redactor)?;
+        let server = export_telemetry(server, traces.as_ref(), (chat, &store), &redactor)?;
         let server = reach_peers(server, &store)?;
         let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptor_limit).build()?;
         Ok(Self {
@@ -253,10 +253,10 @@ fn start_error_log(
     redactor: &Redactor,
 ) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
     if serving.log == Some(false) {
-        return Ok((None, Telemetry::without_log()));
+        return Ok((None, Telemetry::without_log().enable_metrics(true)));
     }
     let log = ErrorLog::start_thread().map_err(Error::Output)?;
-    let telemetry = Telemetry::new(log.clone(), redactor.clone());
+    let telemetry = Telemetry::new(log.clone(), redactor.clone()).enable_metrics(true);
     Ok((Some(log), telemetry))
 }
 

@@ -1,4 +1,4 @@
-//! Exports the traces of turns as `[telemetry]` says.
+//! Exports the traces of turns, and the metrics of a server, as `[telemetry]` says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub(crate) fn build_trace_exporter(
     redactor: &Redactor,
 ) -> Result<TraceExporter> {
     let (env, known) = (Env::from_system(), redactor.clone());
-    let receiver = build_otlp_client(settings, &env)?;
+    let receiver = build_otlp_client(settings, settings.endpoint.as_str(), &env)?;
     let exporter = TraceExporter::new(chat, documents, Arc::new(receiver), env)
         .spans(SpanSettings::new().profile(settings.profile).disable_provider_payload(!settings.payloads))
         .sampling(trace_sampling(settings))
@@ -115,8 +115,8 @@ impl BackgroundExport {
     }
 }
 
-/// Has a server export the traces of a chat's turns, if the file says where to.
-pub(crate) fn export_traces(
+/// Has a server export the traces of a chat's turns and its metrics, if the file says where to.
+pub(crate) fn export_telemetry(
     server: ServerBuilder,
     settings: Option<&TelemetrySettings>,
     (chat, store): (Chat, &ConversationStore),
@@ -124,19 +124,17 @@ pub(crate) fn export_traces(
 ) -> Result<ServerBuilder> {
     let Some(settings) = settings else { return Ok(server) };
     let documents = (Arc::new(store.clone()) as Arc<dyn DocumentStore>, store.is_shared());
-    Ok(server.trace_exporter(build_trace_exporter(settings, chat, documents, redactor)?))
+    let server = server.trace_exporter(build_trace_exporter(settings, chat, documents, redactor)?);
+    let Some(metrics) = &settings.metrics else { return Ok(server) };
+    let receiver = build_otlp_client(settings, &metrics.endpoint, &Env::from_system())?;
+    Ok(server.metric_receiver(Arc::new(receiver), metrics.every))
 }
 
 /// Makes the client of the receiver. Operators choose it, so that it may be in their own network.
-fn build_otlp_client(settings: &TelemetrySettings, env: &Env) -> Result<OtlpClient> {
+fn build_otlp_client(settings: &TelemetrySettings, endpoint: &str, env: &Env) -> Result<OtlpClient> {
     let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
     let resource = ExportResource::new(settings.service.as_str())
         .attribute("service.version", env!("CARGO_PKG_VERSION"));
-    let client = OtlpClient::new(
-        transport,
-        settings.endpoint.as_str(),
-        resource,
-        (env.timer.clone(), env.rng.clone()),
-    );
+    let client = OtlpClient::new(transport, endpoint, resource, (env.timer.clone(), env.rng.clone()));
     Ok(settings.headers.iter().fold(client, |client, (name, value)| client.header(name, value.clone())))
 }

@@ -87,5 +87,5 @@ pub use report::{ConfigMistake, ConfigReport, MistakeKind};
 pub use sample::SAMPLE;
 pub use serving::{ServingSettings, TokenSettings};
 pub use surroundings::Surroundings;
-pub use telemetry::TelemetrySettings;
+pub use telemetry::{MetricSettings, TelemetrySettings};
 pub use unoffered::{OnUnoffered, UnofferedTools};

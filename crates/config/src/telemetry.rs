@@ -18,6 +18,14 @@ const PROFILES: [(&str, SpanProfile); 2] =
 /// The path of OTLP's requests for traces, for an address without one.
 const TRACES_PATH: &str = "/v1/traces";
 
+/// The path of OTLP's requests for metrics.
+const METRICS_PATH: &str = "/v1/metrics";
+
+/// The time between two sendings of metrics, where the file says nothing: that of OpenTelemetry's.
+const METRICS_EVERY: Duration = Duration::from_mins(1);
+
+const SHORTEST_METRICS_EVERY: Duration = Duration::from_secs(1);
+
 /// The name of the service, where the file says nothing.
 const SERVICE: &str = "singletree";
 
@@ -43,6 +51,18 @@ pub struct TelemetrySettings {
     pub max_age: Option<Duration>,
     /// The bytes of one tenant's turns that wait to be sent.
     pub max_bytes: Option<u64>,
+    /// Where a server sends its metrics, if it does.
+    pub metrics: Option<MetricSettings>,
+}
+
+/// Where a server sends its metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MetricSettings {
+    /// The address that takes metrics by OTLP over HTTP.
+    pub endpoint: String,
+    /// The time between two sendings.
+    pub every: Duration,
 }
 
 impl TelemetrySettings {
@@ -59,6 +79,7 @@ impl TelemetrySettings {
             agent_shares: Vec::new(),
             max_age: None,
             max_bytes: None,
+            metrics: None,
         }
     }
 
@@ -81,6 +102,7 @@ pub(crate) struct TelemetryTable {
     pub(crate) agent_shares: Vec<(LocatedValue<String>, f64)>,
     max_age: Option<Duration>,
     max_bytes: Option<u64>,
+    metrics: Option<MetricSettings>,
 }
 
 impl TelemetryTable {
@@ -92,8 +114,9 @@ impl TelemetryTable {
             section.report_missing_key("endpoint", hint);
         }
         let headers = read_settings(&mut section, "headers");
-        let endpoint =
-            endpoint.filter(|url| check_endpoint(&section, url, &headers)).map(|url| add_path(url.value));
+        let endpoint = endpoint
+            .filter(|url| check_endpoint(&section, ("endpoint", url), &headers))
+            .map(|url| add_path(url.value));
         let profile = section.read_choice("profile", &PROFILES).map(|it| it.value).unwrap_or_default();
         let payloads = section.read_flag("payloads").unwrap_or_default();
         let service = section.read_text("service").map(|it| it.value);
@@ -101,8 +124,20 @@ impl TelemetryTable {
         let agent_shares = section.open_section("shares").map(read_agent_shares).unwrap_or_default();
         let max_age = section.read_duration("max_age");
         let max_bytes = section.read_byte_count("max_bytes");
+        let metrics = read_metrics(&mut section, endpoint.as_deref(), &headers);
         section.report_unknown_keys();
-        Self { endpoint, headers, profile, payloads, service, share, agent_shares, max_age, max_bytes }
+        Self {
+            endpoint,
+            headers,
+            profile,
+            payloads,
+            service,
+            share,
+            agent_shares,
+            max_age,
+            max_bytes,
+            metrics,
+        }
     }
 
     /// Fetches the secrets. A secret that cannot be fetched is a mistake.
@@ -129,8 +164,48 @@ impl TelemetryTable {
                 .collect(),
             max_age: self.max_age,
             max_bytes: self.max_bytes,
+            metrics: self.metrics.clone(),
         })
     }
+}
+
+/// Reads where metrics are sent: to the address for traces, with another path, unless there is another address.
+fn read_metrics(
+    section: &mut TableReader<'_>,
+    traces: Option<&str>,
+    headers: &[(String, ServerSetting)],
+) -> Option<MetricSettings> {
+    let wanted = section.read_flag("metrics").unwrap_or_default();
+    let given = section.read_text("metrics_endpoint");
+    let every = section.read_duration("metrics_every");
+    if every.is_some_and(|every| every < SHORTEST_METRICS_EVERY)
+        && let Some((_, value)) = section.take_raw_value("metrics_every")
+    {
+        let what = format!("`{}` must be at least a second", section.qualified_key("metrics_every"));
+        section.mistakes().add_mistake(value.span().start, MistakeKind::Value, what);
+    }
+    if !wanted {
+        for key in ["metrics_endpoint", "metrics_every"] {
+            if let Some((_, value)) = section.take_raw_value(key) {
+                let what =
+                    format!("`{}` has no meaning without `metrics = true`", section.qualified_key(key));
+                section.mistakes().add_mistake(value.span().start, MistakeKind::Contradiction, what);
+            }
+        }
+        return None;
+    }
+    let endpoint = match given {
+        Some(url) => check_endpoint(section, ("metrics_endpoint", &url), headers).then_some(url.value)?,
+        None => {
+            let base = traces?.strip_suffix(TRACES_PATH);
+            if base.is_none() {
+                let hint = "an address that takes metrics by OTLP over HTTP: it cannot be derived from that of traces";
+                section.report_missing_key("metrics_endpoint", hint);
+            }
+            format!("{}{METRICS_PATH}", base?)
+        }
+    };
+    Some(MetricSettings { endpoint, every: every.unwrap_or(METRICS_EVERY) })
 }
 
 /// Reads the share of all agents.
@@ -174,7 +249,7 @@ fn report_share(section: &TableReader<'_>, key: &str, at: usize) {
 /// Checks an address. Describes the mistake without repeating it: a path may be a secret.
 fn check_endpoint(
     section: &TableReader<'_>,
-    url: &LocatedValue<String>,
+    (key, url): (&str, &LocatedValue<String>),
     headers: &[(String, ServerSetting)],
 ) -> bool {
     let has_secret = headers.iter().any(|(_, setting)| matches!(setting, ServerSetting::Secret(_)));
@@ -188,7 +263,7 @@ fn check_endpoint(
     section.mistakes().add_mistake(
         url.at,
         MistakeKind::Value,
-        format!("`{}` {what}", section.qualified_key("endpoint")),
+        format!("`{}` {what}", section.qualified_key(key)),
     );
     false
 }

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message as _;
+use prost::Message;
 use singletree_env::{BoxFuture, RandomSource, Timer};
 use singletree_http::{HttpRequest, HttpResponse, Method, Secret, Transport, read_body, retry_after};
-use singletree_telemetry::{SpanReceipt, SpanReceiver, SpanRefusal, TraceSpan};
+use singletree_telemetry::{
+    MetricReceiver, MetricSnapshot, SpanReceipt, SpanReceiver, SpanRefusal, TraceSpan,
+};
 
 use crate::encode::{ExportResource, span_to_wire, wrap_spans};
 use crate::error::{Error, Result};
 use crate::limits::ExportLimits;
+use crate::metrics::wrap_metrics;
 
 /// Statuses after which the same request may be accepted (OTLP/HTTP, "retryable response codes").
 const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
@@ -33,7 +37,7 @@ pub struct ExportSummary {
 /// The longest message of a receiver that is kept, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// Sends spans to one receiver.
+/// Sends spans, or values of metrics, to one receiver.
 ///
 /// A request is sent again after the statuses 429, 502, 503 and 504 and where no answer came, as often as
 /// [`ExportLimits::attempts`] says; a receiver says with `Retry-After` how long to wait. Spans may so arrive twice, with
@@ -49,7 +53,8 @@ pub struct OtlpClient {
 }
 
 impl OtlpClient {
-    /// Makes a client of a receiver's address for traces, as `https://collector.example/v1/traces`.
+    /// Makes a client of a receiver's address for traces, as `https://collector.example/v1/traces`, or for metrics, as
+    /// `https://collector.example/v1/metrics`.
     #[must_use]
     pub fn new(
         transport: Arc<dyn Transport>,
@@ -95,7 +100,7 @@ impl OtlpClient {
         for batch in split_by_size(spans, self.limits.request_bytes) {
             let count = batch.len() as u64;
             let body: Bytes = wrap_spans(batch, &self.resource).encode_to_vec().into();
-            let answer = self.send_body(&body).await?;
+            let answer: ExportTraceServiceResponse = self.send_body(&body).await?;
             summary.sent += count;
             if let Some(partial) = answer.partial_success {
                 summary.rejected += u64::try_from(partial.rejected_spans).unwrap_or(0);
@@ -108,8 +113,21 @@ impl OtlpClient {
         Ok(summary)
     }
 
+    /// Sends the values of metrics at one time, all in one request. Values that the receiver says that it dropped are not
+    /// sent again: the next ones take their place.
+    ///
+    /// # Errors
+    /// Those of [`Self::send_spans`].
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the request; the receiver may have taken it.
+    pub async fn send_metrics(&self, snapshot: &MetricSnapshot) -> Result<()> {
+        let body: Bytes = wrap_metrics(snapshot, &self.resource).encode_to_vec().into();
+        self.send_body::<ExportMetricsServiceResponse>(&body).await.map(drop)
+    }
+
     /// Sends a body until it is taken.
-    async fn send_body(&self, body: &Bytes) -> Result<ExportTraceServiceResponse> {
+    async fn send_body<A: Message + Default>(&self, body: &Bytes) -> Result<A> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -137,7 +155,7 @@ impl OtlpClient {
             .min(longest)
     }
 
-    async fn send_once(&self, body: Bytes) -> Result<SentRequest> {
+    async fn send_once<A: Message + Default>(&self, body: Bytes) -> Result<SentRequest<A>> {
         let mut headers = vec![("content-type".to_owned(), "application/x-protobuf".to_owned())];
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
         let request = HttpRequest { method: Method::Post, url: self.endpoint.clone(), headers, body };
@@ -148,7 +166,7 @@ impl OtlpClient {
         }
     }
 
-    async fn read_answer(&self, request: HttpRequest) -> Result<SentRequest> {
+    async fn read_answer<A: Message + Default>(&self, request: HttpRequest) -> Result<SentRequest<A>> {
         let response = match self.transport.send(request).await {
             Ok(response) => response,
             Err(error @ (singletree_http::Error::Request { .. } | singletree_http::Error::Egress { .. })) => {
@@ -169,9 +187,9 @@ impl OtlpClient {
 
     /// Reads the answer to a request that was taken. One that cannot be read says nothing: some receivers send no message
     /// of OTLP's.
-    async fn read_success(&self, response: HttpResponse) -> SentRequest {
+    async fn read_success<A: Message + Default>(&self, response: HttpResponse) -> SentRequest<A> {
         let body = read_body(response.body, self.limits.answer_bytes, &self.endpoint).await;
-        let answer = body.ok().and_then(|body| ExportTraceServiceResponse::decode(body).ok());
+        let answer = body.ok().and_then(|body| A::decode(body).ok());
         SentRequest::Taken(answer.unwrap_or_default())
     }
 }
@@ -190,9 +208,18 @@ impl SpanReceiver for OtlpClient {
     }
 }
 
+impl MetricReceiver for OtlpClient {
+    fn send_metrics<'a>(
+        &'a self,
+        snapshot: &'a MetricSnapshot,
+    ) -> BoxFuture<'a, std::result::Result<(), SpanRefusal>> {
+        Box::pin(async move { Self::send_metrics(self, snapshot).await.map_err(Into::into) })
+    }
+}
+
 /// What became of one attempt.
-enum SentRequest {
-    Taken(ExportTraceServiceResponse),
+enum SentRequest<A> {
+    Taken(A),
     NotTaken { problem: String, wait: Option<Duration> },
 }
 

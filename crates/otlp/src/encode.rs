@@ -13,7 +13,7 @@ use prost::Message as _;
 use singletree_env::Timestamp;
 use singletree_telemetry::{AttributeValue, Attributes, SpanException, SpanStatus, SpanSubject, TraceSpan};
 
-/// The name of what makes the spans.
+/// The name of what makes spans and metrics.
 const SCOPE: &str = "singletree";
 
 /// The process that spans are said to come from: attributes of OpenTelemetry's resource.
@@ -47,16 +47,23 @@ pub fn encode_spans(spans: &[TraceSpan], resource: &ExportResource) -> Vec<u8> {
 
 /// Puts spans into a request.
 pub(crate) fn wrap_spans(spans: Vec<Span>, resource: &ExportResource) -> ExportTraceServiceRequest {
-    let scope = InstrumentationScope {
+    let scoped = ScopeSpans { scope: Some(build_scope()), spans, ..ScopeSpans::default() };
+    let resource = Some(resource_to_wire(resource));
+    let all = ResourceSpans { resource, scope_spans: vec![scoped], ..ResourceSpans::default() };
+    ExportTraceServiceRequest { resource_spans: vec![all] }
+}
+
+/// Names what makes spans and metrics.
+pub(crate) fn build_scope() -> InstrumentationScope {
+    InstrumentationScope {
         name: SCOPE.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..InstrumentationScope::default()
-    };
-    let resource = Resource { attributes: attributes_to_wire(&resource.attributes), ..Resource::default() };
-    let scoped = ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() };
-    let all =
-        ResourceSpans { resource: Some(resource), scope_spans: vec![scoped], ..ResourceSpans::default() };
-    ExportTraceServiceRequest { resource_spans: vec![all] }
+    }
+}
+
+pub(crate) fn resource_to_wire(resource: &ExportResource) -> Resource {
+    Resource { attributes: attributes_to_wire(&resource.attributes), ..Resource::default() }
 }
 
 /// Writes one span.

@@ -19,7 +19,7 @@ use singletree_harness::Chat;
 use singletree_http::Secret;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower::ServiceExt;
 use tower_http::CompressionLevel;
 
@@ -33,6 +33,7 @@ use crate::problem::RequestProblem;
 use crate::section::ProtocolSection;
 use crate::settings::ServerLimits;
 use crate::shared::ServerState;
+use crate::telemetry::send_metrics_once;
 use crate::{
     Error, Result, agui, campaigns, docs, keys, narration, native, nodes, openai, openharness, page,
     steerable, store_health, system, telemetry, ui_stream, upkeep,
@@ -235,8 +236,16 @@ impl Server {
         let post = post.stop_dispatchers(end);
         // All connections have ended, or had their time.
         let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.wait_until_closed());
-        drop(tokio::join!(empty, post).0);
+        // Values that are not taken now are lost with the process.
+        let metrics = timeout(LAST_WORDS, send_last_metrics(&self.shared));
+        drop(tokio::join!(empty, post, metrics).0);
         ended
+    }
+}
+
+async fn send_last_metrics(shared: &ServerState) {
+    if let Some(export) = &shared.metric_export {
+        send_metrics_once(shared, export).await;
     }
 }
 

@@ -25,7 +25,7 @@ use crate::quota::QuotaLedger;
 use crate::settings::ServerLimits;
 use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{MetricExport, Telemetry};
 use singletree_env::RandomSource;
 
 /// The dependencies of all HTTP handlers.
@@ -64,6 +64,9 @@ pub(crate) struct ServerState {
     pub(crate) endpoints: Vec<WebhookEndpoint>,
     /// Exports the traces of turns; without it, they are not exported.
     pub(crate) trace_exporter: Option<TraceExporter>,
+    pub(crate) metric_export: Option<MetricExport>,
+    /// When the server was built.
+    pub(crate) started_at: Timestamp,
     /// Pauses in time.
     pub(crate) pace: Arc<dyn Timer>,
     /// The permits for blobs in memory.

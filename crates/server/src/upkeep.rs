@@ -1,4 +1,4 @@
-//! The background work of a server: takes over the turns of earlier processes, runs campaigns, exports traces, and deletes
+//! The background work of a server: takes over the turns of earlier processes, runs campaigns, exports traces and metrics, and deletes
 //! expired documents.
 
 use std::convert::Infallible;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::shared::ServerState;
+use crate::telemetry::send_metrics;
 
 /// The time between two looks for turns of servers that have died.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
@@ -20,8 +21,13 @@ const EXPIRED_EVERY: Duration = Duration::from_mins(10);
 const EXPIRED: u64 = 1000;
 
 /// Takes over the turns of earlier processes, then runs campaigns, exports traces, and deletes expired documents from time
-/// to time.
+/// to time. Sends metrics from the beginning.
 pub(crate) async fn run_upkeep(shared: &ServerState) -> Infallible {
+    // Metrics tell of a store in trouble, too.
+    tokio::join!(export_metrics(shared), work_on_store(shared)).0
+}
+
+async fn work_on_store(shared: &ServerState) -> Infallible {
     // Requests are answered meanwhile: they take over the sessions that they need.
     while shared.chat.sweep().await.is_err() {
         sleep(AGAIN).await;
@@ -66,6 +72,14 @@ async fn run_campaigns(shared: &ServerState) -> Infallible {
 async fn export_traces(shared: &ServerState) -> Infallible {
     if let Some(exporter) = &shared.trace_exporter {
         exporter.run(pending()).await;
+    }
+    pending().await
+}
+
+/// Sends the metrics, until the future is dropped.
+async fn export_metrics(shared: &ServerState) -> Infallible {
+    if let Some(export) = &shared.metric_export {
+        send_metrics(shared, export).await;
     }
     pending().await
 }

@@ -44,6 +44,7 @@ mod ids;
 mod invocation_trace;
 mod langfuse;
 mod measure;
+mod metric_family;
 mod open_spans;
 mod payload;
 mod receiver;
@@ -63,7 +64,10 @@ pub use invocation_trace::InvocationTrace;
 pub use langfuse::{
     LangfuseObservation, LangfuseSettings, LangfuseTrace, ObservationLevel, StateView, render_langfuse_traces,
 };
-pub use measure::{CallMeasurement, MetricInstrument, measure_calls};
+pub use measure::{CallMeasurement, CallMeter, METRIC_DIMENSIONS, MetricInstrument, measure_calls};
+pub use metric_family::{
+    HistogramCounts, MetricAttributes, MetricFamily, MetricReceiver, MetricSnapshot, MetricValues,
+};
 pub use payload::PayloadCap;
 pub use receiver::{SpanReceipt, SpanReceiver, SpanRefusal};
 pub use record::{

@@ -22,6 +22,10 @@ pub enum MetricInstrument {
 }
 
 impl MetricInstrument {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::TokenUsage, Self::OperationDuration, Self::TokenBudgetExceeded, Self::TokenBudgetUtilization];
+
     /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -61,6 +65,16 @@ impl MetricInstrument {
     }
 }
 
+/// The names of all dimensions (§11.3).
+pub const METRIC_DIMENSIONS: [&str; 6] = [
+    "error.type",
+    "gen_ai.request.model",
+    "gen_ai.system",
+    "openarmature.gen_ai.operation",
+    "openarmature.gen_ai.token.type",
+    "openarmature.gen_ai.token_budget.kind",
+];
+
 /// One measurement of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallMeasurement {
@@ -76,22 +90,36 @@ pub struct CallMeasurement {
 /// call.
 #[must_use]
 pub fn measure_calls(events: &[GraphEvent]) -> Vec<CallMeasurement> {
-    let mut measurements = Measurements::default();
-    events.iter().for_each(|event| measurements.add_event(event));
-    measurements.made
+    let mut meter = CallMeter::default();
+    events.iter().for_each(|event| meter.add_event(event));
+    meter.made
 }
 
-#[derive(Default)]
-struct Measurements {
+/// How many calls that have attempts and no end are remembered (INV-12). A call that is forgotten and ends nevertheless is
+/// measured as one of one attempt.
+const OPEN_CALLS: usize = 10_000;
+
+/// Measures model calls while the events of any number of invocations come in.
+#[derive(Debug, Default)]
+pub struct CallMeter {
     made: Vec<CallMeasurement>,
-    /// The calls whose attempts were measured.
+    /// The calls whose attempts were measured and that have not ended.
     attempted: HashSet<Arc<str>>,
 }
 
-impl Measurements {
+impl CallMeter {
+    /// Returns the measurements that an event makes. Events of one invocation must come in their order.
+    pub fn measure_event(&mut self, event: &GraphEvent) -> Vec<CallMeasurement> {
+        self.add_event(event);
+        std::mem::take(&mut self.made)
+    }
+
     fn add_event(&mut self, event: &GraphEvent) {
         match event {
             GraphEvent::LlmAttempt(event) => {
+                if self.attempted.len() >= OPEN_CALLS {
+                    self.attempted.clear();
+                }
                 self.attempted.insert(event.call.call_id.clone());
                 let outcome = event.outcome.as_deref().map_err(AsRef::as_ref);
                 self.add_attempt(&event.call, event.latency_ms, outcome);
@@ -111,7 +139,7 @@ impl Measurements {
         latency_ms: Option<f64>,
         outcome: Result<&LlmOutput, &LlmFailure>,
     ) {
-        if !self.attempted.contains(&call.call_id) {
+        if !self.attempted.remove(&call.call_id) {
             self.add_attempt(call, latency_ms, outcome);
         }
         let Some((budget, output)) = call.request().token_budget().zip(reported_output(outcome)) else {

@@ -104,7 +104,12 @@ pub(crate) fn try_ask(url: &str, method: &str, path: &str, body: &Value) -> Opti
     serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
 }
 
-fn exchange(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> std::io::Result<String> {
+pub(crate) fn exchange(
+    url: &str,
+    method: &str,
+    path: &str,
+    (header, body): (&str, &Value),
+) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://"))?;
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let head = format!(

@@ -8,14 +8,17 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::json;
 
 use crate::home::{BINARY, Home};
 use crate::model_server::read_bytes;
-use crate::serving::Serving;
+use crate::serving::{Serving, exchange};
 
 /// A request that came to the receiver.
 pub(crate) struct Sent {
@@ -144,6 +147,47 @@ fn no_trace_is_lost_by_a_kill_while_the_receiver_is_away() {
 }
 
 // A command exports its own turns, and those that earlier ones could not send; a receiver that is away delays nothing.
+/// Returns the metrics of the last request for them that came, and whether any text holds a canary.
+fn last_metrics(collector: &Collector) -> BTreeMap<String, Metric> {
+    let sent = std::iter::from_fn(|| collector.try_next());
+    let sent: Vec<_> = sent.filter(|sent| sent.head.starts_with("post /v1/metrics ")).collect();
+    assert!(sent.iter().all(|sent| !String::from_utf8_lossy(&sent.body).contains("canary")));
+    let request = ExportMetricsServiceRequest::decode(sent.last().unwrap().body.as_slice()).unwrap();
+    let scopes = request.resource_metrics.into_iter().flat_map(|it| it.scope_metrics);
+    scopes.flat_map(|it| it.metrics).map(|metric| (metric.name.clone(), metric)).collect()
+}
+
+#[test]
+fn a_server_sends_the_metrics_that_it_shows_and_once_more_at_its_end() {
+    let (home, collector) = (Home::new(), Collector::start(200));
+    write_agent(&home, &collector.url);
+    let path = home.path().join("singletree.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}metrics = true\nmetrics_every = \"1h\"\n")).unwrap();
+    let server = Serving::start_in(&home, &[]);
+    server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": "canary-text one" }));
+    let shown = exchange(&server.url, "GET", "/metrics", ("", &json!(null))).unwrap();
+    server.terminate();
+
+    let metrics = last_metrics(&collector);
+    let points = |name: &str| match metrics[name].data.as_ref().unwrap() {
+        Data::Histogram(it) => it.data_points.clone(),
+        other => panic!("{other:?}"),
+    };
+    let duration = points("openarmature.gen_ai.client.operation.duration");
+    assert_eq!((duration.len(), duration[0].count), (1, 1));
+    let dimensions: Vec<_> = duration[0].attributes.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(dimensions, ["gen_ai.request.model", "gen_ai.system", "openarmature.gen_ai.operation"]);
+    assert_eq!(duration[0].explicit_bounds.len() + 1, duration[0].bucket_counts.len());
+    let tokens = points("openarmature.gen_ai.client.token.usage");
+    assert!(tokens.len() == 2 && tokens.iter().all(|it| it.sum > Some(0.0)), "{tokens:?}");
+    // All that `/metrics` shows is sent.
+    let kinds = shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")).count();
+    assert!(kinds > 20 && kinds == metrics.len(), "{kinds} {}", metrics.len());
+    let Data::Sum(turns) = metrics["singletree_turns"].data.as_ref().unwrap() else { panic!() };
+    assert!(turns.is_monotonic && turns.data_points.len() == 1, "{turns:?}");
+}
+
 #[test]
 fn a_command_exports_the_turns_of_its_chat() {
     let (home, away) = (Home::new(), Collector::start(503));

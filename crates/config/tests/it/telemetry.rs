@@ -82,3 +82,40 @@ fn what_is_wrong_about_traces_is_told() {
         ],
     );
 }
+
+#[test]
+fn metrics_go_beside_the_traces_or_to_an_address_of_their_own() {
+    let read = |more: &str| {
+        let text = format!("{MODEL}{AGENT}[telemetry]\nendpoint = \"http://127.0.0.1:4318\"\n{more}");
+        let config = read_in(Path::new("nowhere"), &text).unwrap();
+        let metrics = config.telemetry_settings().unwrap().metrics.clone();
+        metrics.map(|metrics| (metrics.endpoint, metrics.every.as_secs()))
+    };
+    assert_eq!(read(""), None);
+    assert_eq!(read("metrics = true\n"), Some(("http://127.0.0.1:4318/v1/metrics".into(), 60)));
+    let other = "metrics = true\nmetrics_endpoint = \"http://127.0.0.1:9090/api/v1/otlp/v1/metrics\"\nmetrics_every = \"5s\"\n";
+    assert_eq!(read(other), Some(("http://127.0.0.1:9090/api/v1/otlp/v1/metrics".into(), 5)));
+}
+
+#[test]
+fn mistakes_about_metrics_have_places() {
+    let check = |text: &str, expect: &[&str]| check_agents(&format!("{AGENT}{text}"), expect);
+    check(
+        "[telemetry]\nendpoint = \"http://127.0.0.1:4318\"\nmetrics_every = \"5s\"\n",
+        &["5:17: `telemetry.metrics_every` has no meaning without `metrics = true`"],
+    );
+    check(
+        "[telemetry]\nendpoint = \"http://127.0.0.1:4318/otlp\"\nmetrics = true\nmetrics_every = \"10ms\"\n",
+        &[
+            "3:2: `telemetry.metrics_endpoint` is missing",
+            "hint: an address that takes metrics by OTLP over HTTP: it cannot be derived from that of traces",
+            "6:17: `telemetry.metrics_every` must be at least a second",
+        ],
+    );
+    check(
+        "[telemetry]\nendpoint = \"http://127.0.0.1:4318\"\nmetrics = true\n\
+         metrics_endpoint = \"http://collector.example.com/v1/metrics\"\n\
+         headers = { x-key = { env = \"SINGLETREE_NOTIFY_SECRET\" } }\n",
+        &["6:20: `telemetry.metrics_endpoint` must begin with https://, since a header holds a secret"],
+    );
+}

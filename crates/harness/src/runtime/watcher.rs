@@ -1,11 +1,14 @@
-//! Who looks on as turns begin and end: logs and metrics.
+//! Who looks on as turns run and end: logs and metrics.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use singletree_durable::{RowMutation, SessionKey, StoredTurnKind, Timestamp, TurnRow};
-use singletree_engine::TraceHeaders;
+use singletree_engine::{GraphEvent, TraceHeaders};
 use singletree_session::{BatchBuilder, ChatTurnOutcome, ModelTokenUsage, StoredOutcome, TurnId, TurnRowExt};
+
+use crate::runtime::chat_inner::ChatInner;
 
 /// How a turn went: told once it is recorded.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +42,29 @@ pub struct TurnEndReport {
 pub trait TurnWatcher: fmt::Debug + Send + Sync {
     /// A turn has ended.
     fn on_turn_end(&self, report: &TurnEndReport);
+
+    /// Tells whether the watcher is told of the events of runs. It is asked when a run begins.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// An event of a turn's run has come. It is not stored yet, and may never be: this is for counting, and never for what
+    /// is to agree with the conversation.
+    fn on_event(&self, _event: &GraphEvent) {}
+}
+
+impl ChatInner {
+    /// Returns the watcher, if it wants the events of runs.
+    pub(crate) fn event_watcher(&self) -> Option<&dyn TurnWatcher> {
+        self.watcher.as_deref().filter(|watcher| watcher.wants_events())
+    }
+
+    /// Tells the watcher of an event. If it panics, the turn goes on.
+    pub(crate) fn report_event(&self, event: &GraphEvent) {
+        if let Some(watcher) = self.event_watcher() {
+            drop(catch_unwind(AssertUnwindSafe(|| watcher.on_event(event))));
+        }
+    }
 }
 
 /// How much there is to do.

@@ -388,11 +388,14 @@ impl std::fmt::Debug for JournalPort {
 
 impl PersistencePort for JournalPort {
     fn notes_events(&self) -> bool {
-        self.inner.records_telemetry
+        self.inner.records_telemetry || self.inner.event_watcher().is_some()
     }
 
     fn note_event(&self, event: &GraphEvent) {
-        lock_unpoisoned(&self.telemetry).recorder.record_event(event);
+        if self.inner.records_telemetry {
+            lock_unpoisoned(&self.telemetry).recorder.record_event(event);
+        }
+        self.inner.report_event(event);
     }
 
     fn keeps_steps(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use singletree_agent::AgentProfile;
 use singletree_controller::Controller;
@@ -10,6 +11,7 @@ use singletree_engine::{Clock, IdGenerator, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
 use singletree_llm::Timer;
+use singletree_telemetry::MetricReceiver;
 use tokio::sync::{Semaphore, watch};
 
 use super::Server;
@@ -24,7 +26,7 @@ use crate::settings::ServerLimits;
 use crate::shared::ServerState;
 use crate::store_health::StoreHealth;
 use crate::system::SystemProbe;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{MetricExport, Telemetry};
 use singletree_engine::RuntimeTimer;
 use singletree_env::{RandomSource, SystemRandomSource};
 use singletree_export::TraceExporter;
@@ -57,6 +59,7 @@ pub struct ServerBuilder {
     system: Option<Arc<dyn SystemProbe>>,
     revocations: Option<Arc<dyn RevocationLog>>,
     trace_exporter: Option<TraceExporter>,
+    metric_export: Option<MetricExport>,
 }
 
 impl ServerBuilder {
@@ -87,6 +90,7 @@ impl ServerBuilder {
             system: None,
             revocations: None,
             trace_exporter: None,
+            metric_export: None,
         }
     }
 
@@ -267,6 +271,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Sends the metrics each time so long after the last time, while the server serves, and once more when it ends. What
+    /// is sent is what `/metrics` shows. The log says when the receiver takes them no more, and when it takes them again.
+    #[must_use]
+    pub fn metric_receiver(mut self, receiver: Arc<dyn MetricReceiver>, every: Duration) -> Self {
+        self.metric_export = Some(MetricExport { receiver, every });
+        self
+    }
+
     /// Builds the server.
     ///
     /// # Errors
@@ -299,6 +311,7 @@ impl ServerBuilder {
             exporter
                 .on_problem(Arc::new(move |problem| telemetry.log_trace_export(problem, told_at.as_ref())))
         });
+        let started_at = clock.now();
         let shared = ServerState {
             chat: self.chat,
             campaigns: self
@@ -328,6 +341,8 @@ impl ServerBuilder {
             endpoints,
             pace: self.pace,
             trace_exporter,
+            metric_export: self.metric_export,
+            started_at,
             closing,
         };
         Ok(Server::from_state(Arc::new(shared), origins))

@@ -1,10 +1,8 @@
 //! The metrics, in the format of Prometheus.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,17 +10,13 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use singletree_harness::{ChatWorkload, TurnEndReport};
 
+use super::call_metrics::CallMetrics;
 use super::error_category;
+use super::label_values::LabelValues;
 use super::line::DeliveryEnd;
 use super::system_gauges::SystemGauges;
 use super::trace_exports::TraceExportMetrics;
 use crate::system::SystemUsage;
-
-/// How many values a label from outside may have: every further value counts as `others` (INV-12).
-const VALUES_MAX: usize = 1000;
-
-/// The label of all values beyond [`VALUES_MAX`].
-const OTHERS: &str = "others";
 
 /// Names and values of labels.
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -33,6 +27,8 @@ type Spans<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 /// The metrics of a chat and its server.
 pub(crate) struct ServerMetrics {
     registry: Registry,
+    /// The metrics whose names are the specification's.
+    named_registry: Registry,
     requests: Counters<2>,
     request_seconds: Spans<1>,
     turns: Counters<3>,
@@ -49,6 +45,8 @@ pub(crate) struct ServerMetrics {
     pending_waits: Gauge,
     system: SystemGauges,
     pub(super) trace_exports: TraceExportMetrics,
+    /// Where model calls are measured.
+    pub(super) calls: Option<CallMetrics>,
     sessions: Gauge,
     running: Gauge,
     waiting: Gauge,
@@ -56,23 +54,6 @@ pub(crate) struct ServerMetrics {
     tenants: LabelValues,
     models: LabelValues,
     categories: LabelValues,
-}
-
-/// The values of a label that came from outside, as many as there may be.
-#[derive(Debug, Default)]
-struct LabelValues(Mutex<BTreeSet<String>>);
-
-impl LabelValues {
-    fn bounded_value(&self, value: &str) -> String {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains(value) {
-            if known.len() >= VALUES_MAX {
-                return OTHERS.to_owned();
-            }
-            known.insert(value.to_owned());
-        }
-        value.to_owned()
-    }
 }
 
 /// From a tenth of a millisecond to ten minutes.
@@ -84,6 +65,13 @@ fn seconds_histogram() -> Histogram {
 }
 
 impl ServerMetrics {
+    /// Makes metrics that measure model calls, too.
+    pub(super) fn with_calls() -> Self {
+        let (calls, mut named_registry) = (CallMetrics::default(), Registry::default());
+        calls.register_instruments(&mut named_registry);
+        Self { calls: Some(calls), named_registry, ..Self::default() }
+    }
+
     /// Counts a request that was answered.
     pub(super) fn count_request(&self, section: &'static str, status: u16, seconds: f64) {
         let of = [("section", section.to_owned())];
@@ -164,7 +152,10 @@ impl ServerMetrics {
         self.waiting.set(number(load.waiting));
         self.pending_waits.set(number(load.pending_waits));
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a text takes what is written to it");
+        let written = encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, &self.named_registry))
+            .and_then(|()| encode_eof(&mut text));
+        written.expect("a text takes what is written to it");
         text
     }
 }
@@ -207,6 +198,7 @@ impl Default for ServerMetrics {
             pending_waits: Gauge::default(),
             system: SystemGauges::default(),
             trace_exports: TraceExportMetrics::default(),
+            calls: None,
             sessions: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -214,6 +206,7 @@ impl Default for ServerMetrics {
             models: LabelValues::default(),
             categories: LabelValues::default(),
             registry: Registry::default(),
+            named_registry: Registry::default(),
         };
         metrics.register_metrics(&mut registry);
         Self { registry, ..metrics }
@@ -258,23 +251,5 @@ impl ServerMetrics {
 impl std::fmt::Debug for ServerMetrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerMetrics").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // INV-12
-    #[test]
-    fn a_label_from_outside_takes_so_many_values_and_no_more() {
-        let values = LabelValues::default();
-        for number in 0..VALUES_MAX {
-            assert_eq!(values.bounded_value(&number.to_string()), number.to_string());
-        }
-        assert_eq!(
-            (values.bounded_value("one more"), values.bounded_value("7")),
-            (OTHERS.to_owned(), "7".to_owned())
-        );
     }
 }

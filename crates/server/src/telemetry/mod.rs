@@ -1,8 +1,12 @@
 //! The telemetry of an operator: a log line for each request, each turn, each failed delivery of a notice and each
 //! missing tool, and metrics. They contain names, numbers and categories; no content of conversations.
 
+mod call_metrics;
+mod families;
+mod label_values;
 mod line;
 mod metered;
+mod metric_export;
 mod metrics;
 mod routes;
 mod system_gauges;
@@ -13,13 +17,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use singletree_durable::{Error as StoreError, Journal, JournalMaintenance, Timestamp};
-use singletree_engine::Clock;
+use singletree_engine::{Clock, GraphEvent};
 use singletree_export::ExportProblem;
 use singletree_harness::{ChatTurnOutcome, TurnEndReport, TurnWatcher};
 use singletree_http::Redactor;
 
 pub(crate) use line::{DeliveryAttempt, DeliveryEnd};
 use line::{DeliveryLine, DescriptorLine, EndedTurnLine, ReloadLine, RequestLine, StoreStateLine, ToolsLine};
+pub(crate) use metric_export::{MetricExport, send_metrics, send_metrics_once};
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use routes::{build_metrics_router, build_section};
 
@@ -55,6 +60,14 @@ impl Telemetry {
     #[must_use]
     pub fn without_log() -> Self {
         Self { log: None, redactor: Redactor::default(), metrics: Arc::default() }
+    }
+
+    /// Sets whether model calls are measured: tokens, durations and budgets, as the specification says (spec: observability
+    /// §11). They are not by default. It is called before the telemetry is given to a chat or a server.
+    #[must_use]
+    pub fn enable_metrics(mut self, enabled: bool) -> Self {
+        self.metrics = Arc::new(if enabled { ServerMetrics::with_calls() } else { ServerMetrics::default() });
+        self
     }
 
     /// Returns who looks on as turns end: for [`ChatBuilder::watcher`](singletree_harness::ChatBuilder::watcher).
@@ -168,6 +181,16 @@ impl TurnWatcher for Telemetry {
     fn on_turn_end(&self, end: &TurnEndReport) {
         self.metrics.count_ended_turn(end);
         self.write_log_line(&EndedTurnLine::from_report(end));
+    }
+
+    fn wants_events(&self) -> bool {
+        self.metrics.calls.is_some()
+    }
+
+    fn on_event(&self, event: &GraphEvent) {
+        if let Some(calls) = &self.metrics.calls {
+            calls.measure_event(event);
+        }
     }
 }
 

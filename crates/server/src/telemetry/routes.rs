@@ -53,7 +53,7 @@ pub(crate) fn build_section() -> ProtocolSection {
 
 /// Returns the router of a port for metrics alone.
 pub(crate) fn build_metrics_router(shared: Arc<ServerState>) -> Router {
-    let alone = async |State(shared): State<Arc<ServerState>>| render_metrics(&shared);
+    let alone = async |State(shared): State<Arc<ServerState>>| answer_metrics(&shared);
     Router::new().route("/metrics", get(alone)).route("/healthz", get(async || "ok")).with_state(shared)
 }
 
@@ -88,15 +88,19 @@ async fn show_metrics(State(shared): State<Arc<ServerState>>) -> Result<Response
             RequestProblem::from_kind(RequestProblemKind::Forbidden, why).with_hint("see `[server] metrics`")
         );
     }
-    Ok(render_metrics(&shared))
+    Ok(answer_metrics(&shared))
 }
 
-fn render_metrics(shared: &ServerState) -> Response {
+fn answer_metrics(shared: &ServerState) -> Response {
+    ([(CONTENT_TYPE, TYPE)], render_metrics(shared)).into_response()
+}
+
+/// Writes the metrics as they are now.
+pub(super) fn render_metrics(shared: &ServerState) -> String {
     let metrics = shared.telemetry.metrics();
     if let Some(exporter) = &shared.trace_exporter {
         metrics.trace_exports.set_from_counts(exporter.counts());
     }
     let usage = shared.system.as_ref().map(|probe| probe.measure_usage());
-    let text = metrics.render_openmetrics(shared.chat.load(), usage);
-    ([(CONTENT_TYPE, TYPE)], text).into_response()
+    metrics.render_openmetrics(shared.chat.load(), usage)
 }
