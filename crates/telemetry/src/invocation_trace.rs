@@ -67,6 +67,10 @@ impl InvocationTrace {
 }
 
 impl CallTracing for InvocationTrace {
+    fn trace_of_invocation(&self) -> Option<Arc<TraceHeaders>> {
+        Some(self.headers())
+    }
+
     fn trace_of_call(&self, call: TracedCall<'_>) -> Option<Arc<TraceHeaders>> {
         let of = |seed: &[u8], source: &EventSource, (id, attempt): (&str, u32), kind: &str| {
             IdParts::of_call(source, (id, attempt)).span_id(seed, kind)

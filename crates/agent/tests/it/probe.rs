@@ -26,8 +26,9 @@ pub(crate) struct Happening {
 }
 
 impl World {
-    /// Notes the trace in which a call is made.
+    /// Notes, and logs, the trace in which a call is made.
     pub(crate) fn note_trace(&self, call: &str) {
+        tracing::info!("{call}");
         self.called_in.lock().unwrap().push((call.to_owned(), TraceHeaders::current()));
     }
 

@@ -1,9 +1,11 @@
 //! The trace of a caller goes through the turn to its model and its tools, and on when another process resumes it.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::Value;
 use singletree_durable::{Journal, JournalMaintenance, MemoryStore};
 use singletree_env::TraceHeaders;
 use singletree_harness::{Chat, SendOptions};
@@ -133,6 +135,48 @@ async fn calls_go_out_in_the_callers_trace_also_from_another_process() {
             n += 1;
         }
         assert!(n > 6, "the sweep has looked at something");
+    }
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// spec: observability §7
+#[tokio::test]
+async fn the_lines_of_a_turn_name_its_session_and_spans_that_are_exported() {
+    let (lines, world) = (Lines::default(), World::default());
+    let written = lines.clone();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(move || written.clone()).finish();
+    let logging = tracing::subscriber::set_default(subscriber);
+    let chat = open(&world, MemoryStore::new());
+    converse(&chat, || true).await;
+    drop(logging);
+
+    let spans: HashSet<String> = span_ids(&chat).await.iter().map(ToString::to_string).collect();
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_calls: Vec<_> = lines.iter().filter(|line| line["target"] == "it::probe").collect();
+    assert_eq!(of_calls.len(), 5, "{text}");
+    for line in of_calls {
+        let around = line["spans"].as_array().unwrap();
+        assert_eq!(around[0]["openarmature.session_id"], SESSION, "{line}");
+        let logged =
+            around.iter().filter_map(|span| Some((span["trace_id"].as_str()?, span["span_id"].as_str()?)));
+        let logged: Vec<_> = logged.collect();
+        assert!(logged.len() >= 2, "{line}");
+        assert!(logged.iter().all(|(trace, span)| *trace == TRACE && spans.contains(*span)), "{line}");
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
 use singletree_env::TraceHeaders;
 use singletree_graph::{Identity, Snapshot};
+use tracing::{Instrument as _, Span};
 
 use super::attempt::OpenAttempt;
 use super::call_tracing::TracedCall;
@@ -16,6 +17,7 @@ use super::event::GraphEvent;
 use super::fault::NodeError;
 use super::level::containers_outwards;
 use super::lifecycle_event::MetadataEvent;
+use super::log_span::{identity_span, invocation_span, node_span, record_user};
 use super::metadata::{MetadataScope, check_metadata};
 use super::scope::{NodeAttempt, RunContext};
 use super::signal::Signal;
@@ -132,6 +134,7 @@ pub(crate) fn add_to_scope(scope: &MetadataScope, calls: &ObservedCalls, entries
         calls.dispatch(GraphEvent::MetadataAdded(MetadataEvent { source, at, entries: entries.clone() }));
     }
     scope.add_entries(entries);
+    record_user(&Span::current(), &scope.entries());
 }
 
 /// Tells whether this code runs in an observer of an invocation.
@@ -189,17 +192,20 @@ fn unsupported_context_error(context: &str) -> NodeError {
 }
 
 pub(crate) async fn run_in_invocation<T>(run: Arc<RunContext>, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(AmbientContext::Invocation(run), work).await
+    let span = invocation_span(&run);
+    AMBIENT.scope(AmbientContext::Invocation(run), work).instrument(span).await
 }
 
 pub(crate) async fn run_in_observer<T>(who: CurrentInvocation, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(AmbientContext::Observer(who), work).await
+    let span = identity_span(&who);
+    AMBIENT.scope(AmbientContext::Observer(who), work).instrument(span).await
 }
 
 pub(crate) async fn run_in_node<T>(scope: Arc<NodeAttempt>, work: impl Future<Output = T>) -> T {
     let traced = scope.run.tracing.as_ref();
     let trace = traced.and_then(|it| it.trace_of_call(TracedCall::Node(&scope.event_source())));
-    let work = AMBIENT.scope(AmbientContext::Node(scope), work);
+    let span = node_span(&scope, trace.as_deref());
+    let work = AMBIENT.scope(AmbientContext::Node(scope), work).instrument(span);
     match trace {
         Some(trace) => TraceHeaders::scope(Some(trace), work).await,
         None => work.await,

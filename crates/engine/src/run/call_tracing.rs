@@ -23,6 +23,9 @@ pub enum TracedCall<'a> {
 pub trait CallTracing: fmt::Debug + Send + Sync {
     /// Returns the headers of the trace below the span of a call. Must be quick: the call waits.
     fn trace_of_call(&self, call: TracedCall<'_>) -> Option<Arc<TraceHeaders>>;
+
+    /// Returns the headers of the trace below the span of the invocation, for the lines that are logged outside of nodes.
+    fn trace_of_invocation(&self) -> Option<Arc<TraceHeaders>>;
 }
 
 impl ObservedCalls {

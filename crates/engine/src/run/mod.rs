@@ -27,6 +27,7 @@ pub(crate) mod level;
 pub(crate) mod lifecycle;
 pub(crate) mod lifecycle_event;
 pub(crate) mod limit;
+pub(crate) mod log_span;
 pub(crate) mod member;
 pub(crate) mod members;
 pub(crate) mod metadata;

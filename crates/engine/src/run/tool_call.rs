@@ -7,11 +7,13 @@ use std::time::Duration;
 use serde_json::Value;
 use singletree_durable::Timestamp;
 use singletree_env::TraceHeaders;
+use tracing::{Instrument as _, Span};
 
 use super::call_event::{ToolCallEvent, ToolCallFailedEvent, ToolExecution};
 use super::call_tracing::TracedCall;
 use super::calls::{ObservedCalls, ToolRun};
 use super::event::GraphEvent;
+use super::log_span::tool_span;
 
 /// One execution of a tool that is reported to the observers of a run.
 ///
@@ -44,7 +46,8 @@ impl ToolCallScope {
     /// Runs the tool's work in the trace below the span of its execution, where the run has one; else in that of its caller.
     pub async fn run_in_trace<T>(&self, work: impl Future<Output = T>) -> T {
         let own = self.0.as_ref().and_then(|it| it.calls.trace_of_call(TracedCall::Tool(&it.execution)));
-        TraceHeaders::scope(own.or_else(TraceHeaders::current), work).await
+        let span = self.0.as_ref().map_or_else(Span::none, |it| tool_span(&it.execution, own.as_deref()));
+        TraceHeaders::scope(own.or_else(TraceHeaders::current), work).instrument(span).await
     }
 
     /// Reports that the tool returned. The result is taken as it is; it is made only where somebody observes.

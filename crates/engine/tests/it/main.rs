@@ -36,6 +36,7 @@ mod fields;
 mod identity;
 mod isolation;
 mod lifecycle;
+mod log_spans;
 mod middleware;
 mod model_calls;
 mod observers;

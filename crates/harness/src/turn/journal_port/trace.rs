@@ -27,6 +27,10 @@ impl JournalPort {
 }
 
 impl CallTracing for JournalPort {
+    fn trace_of_invocation(&self) -> Option<Arc<TraceHeaders>> {
+        Some(self.invocation_trace()?.headers())
+    }
+
     fn trace_of_call(&self, call: TracedCall<'_>) -> Option<Arc<TraceHeaders>> {
         self.invocation_trace()?.trace_of_call(call)
     }
