@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::TokenUsage;
+
 /// How many tokens a call with this prompt is expected to use at most (spec: prompt-management §3).
 ///
 /// Advisory: the budget is not sent, and no call is refused for it. `sampling.max_tokens` limits the answer.
@@ -26,6 +28,40 @@ impl TokenBudget {
         let budget =
             Self { input_max_tokens: bound("input_max_tokens"), total_max_tokens: bound("total_max_tokens") };
         (budget != Self::default()).then_some(budget)
+    }
+
+    /// Compares each declared bound with what a call used (spec: observability §5.5.15). A bound whose counter was not
+    /// reported is left out.
+    #[must_use]
+    pub fn evaluate(&self, usage: &TokenUsage) -> Vec<EvaluatedBound> {
+        let sum =
+            || usage.prompt_tokens.zip(usage.completion_tokens).map(|(one, two)| one.saturating_add(two));
+        let total = usage.total_tokens.or_else(sum);
+        let bounds =
+            [("input", usage.prompt_tokens, self.input_max_tokens), ("total", total, self.total_max_tokens)];
+        let evaluated = bounds
+            .into_iter()
+            .filter_map(|(kind, used, bound)| Some(EvaluatedBound { kind, used: used?, bound: bound? }));
+        evaluated.collect()
+    }
+}
+
+/// One declared bound of a budget whose counter was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EvaluatedBound {
+    /// Which bound: `input` or `total`.
+    pub kind: &'static str,
+    /// How many tokens the call used.
+    pub used: u64,
+    /// How many it should use at most.
+    pub bound: u64,
+}
+
+impl EvaluatedBound {
+    /// Tells whether the call used more.
+    #[must_use]
+    pub fn is_exceeded(self) -> bool {
+        self.used > self.bound
     }
 }
 
@@ -51,5 +87,25 @@ mod tests {
         ] {
             assert_eq!(TokenBudget::from_config(&config), read, "{config}");
         }
+    }
+
+    // spec: observability §5.5.15
+    #[test]
+    fn bounds_are_evaluated_where_their_counters_are_reported() {
+        let budget = TokenBudget { input_max_tokens: Some(10), total_max_tokens: Some(20) };
+        let usage = |prompt, completion, total| TokenUsage {
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            total_tokens: total,
+            ..TokenUsage::default()
+        };
+        let found = |used: &TokenUsage| {
+            let bounds = budget.evaluate(used);
+            bounds.iter().map(|bound| (bound.kind, bound.used, bound.is_exceeded())).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&usage(Some(10), Some(11), None)), [("input", 10, false), ("total", 21, true)]);
+        assert_eq!(found(&usage(Some(11), None, None)), [("input", 11, true)]);
+        assert_eq!(found(&usage(None, Some(1), Some(20))), [("total", 20, false)]);
+        assert_eq!(found(&TokenUsage::default()), []);
     }
 }

@@ -56,7 +56,7 @@ mod script;
 pub use active_prompt::ActivePrompt;
 pub use ask::{AttemptObserver, ModelStreamUpdate, ProviderCall, ProviderCallAttempt};
 pub use assemble::{ResponseAssembler, ResponseLimits, parse_arguments};
-pub use budget::TokenBudget;
+pub use budget::{EvaluatedBound, TokenBudget};
 pub use canonical::canonical_json;
 pub use cassette::{CassetteRecorder, CassetteReplayer};
 pub use config::RuntimeConfig;

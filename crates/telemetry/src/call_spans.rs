@@ -5,7 +5,6 @@ use singletree_engine::{LlmCall, LlmFailure, LlmOutput, LlmRequestRecord, ToolEx
 use singletree_llm::{RetryReason, ToolCall};
 
 use crate::attribute::{AttributeValue, Attributes, SetAttribute};
-use crate::budget::evaluate_budget;
 use crate::payload::to_canonical_json;
 use crate::settings::SpanSettings;
 
@@ -66,7 +65,7 @@ fn set_prompt_attributes(attributes: &mut Attributes, source: &LlmSpanSource<'_>
     let Some(budget) = prompt.token_budget else { return };
     attributes.set_some("openarmature.prompt.token_budget.input_max_tokens", budget.input_max_tokens);
     attributes.set_some("openarmature.prompt.token_budget.total_max_tokens", budget.total_max_tokens);
-    let bounds = source.output().map(|output| evaluate_budget(budget, &output.usage)).unwrap_or_default();
+    let bounds = source.output().map(|output| budget.evaluate(&output.usage)).unwrap_or_default();
     if !bounds.is_empty() {
         attributes
             .set("openarmature.llm.token_budget.exceeded", bounds.iter().any(|bound| bound.is_exceeded()));

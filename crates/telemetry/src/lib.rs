@@ -35,7 +35,6 @@
 
 mod active;
 mod attribute;
-mod budget;
 mod call_spans;
 mod collector;
 mod draft;

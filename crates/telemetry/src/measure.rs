@@ -6,8 +6,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use singletree_engine::{GraphEvent, LlmCall, LlmFailure, LlmOutput};
 
-use crate::budget::evaluate_budget;
-
 /// An instrument (§11.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum MetricInstrument {
@@ -145,7 +143,7 @@ impl CallMeter {
         let Some((budget, output)) = call.request().token_budget().zip(reported_output(outcome)) else {
             return;
         };
-        for bound in evaluate_budget(budget, &output.usage) {
+        for bound in budget.evaluate(&output.usage) {
             let kind = ("openarmature.gen_ai.token_budget.kind", bound.kind);
             if bound.is_exceeded() {
                 self.add(MetricInstrument::TokenBudgetExceeded, 1.0, call, [kind]);

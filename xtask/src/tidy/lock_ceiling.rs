@@ -10,10 +10,10 @@ use crate::Repository;
 /// campaigns have schedules (croner and jiff with its time zones: half of these are macros that croner is built with);
 /// 395 since sessions can be stored in PostgreSQL (tokio-postgres and deadpool-postgres with what they read passwords
 /// and connections by; docs/decisions/0020-postgresql.md); 411 since spans are sent by OTLP (its messages and what writes
-/// them; OpenTelemetry's global tracer, which conformance cases watch; docs/decisions/0021-telemetry.md); and four to
-/// grow. Raise it only in a commit that says here
-/// why the new ones are needed.
-const CEILING: usize = 415;
+/// them; OpenTelemetry's global tracer, which conformance cases watch; docs/decisions/0021-telemetry.md); 418 since code
+/// runs in spans of tracing (tests read with tracing-subscriber which lines belong to them; no program is built with it);
+/// and two to grow. Raise it only in a commit that says here why the new ones are needed.
+const CEILING: usize = 420;
 
 pub(super) fn find_exceeded_ceiling(repo: &Repository) -> Vec<TidyFinding> {
     let count = repo.lock.count;
@@ -34,7 +34,7 @@ mod tests {
             lock: CargoLockfile::parse(&"[[package]]\n".repeat(packages)),
             ..Repository::default()
         };
-        assert_finds(find_exceeded_ceiling, &repo(415), &[]);
-        assert_finds(find_exceeded_ceiling, &repo(416), &["Cargo.lock: 416 packages, 415 is the ceiling"]);
+        assert_finds(find_exceeded_ceiling, &repo(420), &[]);
+        assert_finds(find_exceeded_ceiling, &repo(421), &["Cargo.lock: 421 packages, 420 is the ceiling"]);
     }
 }

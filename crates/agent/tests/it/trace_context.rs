@@ -1,8 +1,9 @@
 //! The trace of a caller goes through the turn to its model and its tools, and on when another process resumes it.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -138,13 +139,17 @@ async fn calls_go_out_in_the_callers_trace_also_from_another_process() {
     }
 }
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// The lines that were logged on this thread, while a test wants them.
+    static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
-impl Write for Lines {
+/// Writes to the lines of the thread.
+struct ThreadWriter;
+
+impl Write for ThreadWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        LINES.with_borrow_mut(|lines| lines.iter_mut().for_each(|lines| lines.extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
@@ -156,16 +161,15 @@ impl Write for Lines {
 // spec: observability §7
 #[tokio::test]
 async fn the_lines_of_a_turn_name_its_session_and_spans_that_are_exported() {
-    let (lines, world) = (Lines::default(), World::default());
-    let written = lines.clone();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(move || written.clone()).finish();
-    let logging = tracing::subscriber::set_default(subscriber);
+    // The only subscriber of these tests.
+    tracing_subscriber::fmt().json().with_writer(|| ThreadWriter).init();
+    LINES.set(Some(Vec::new()));
+    let world = World::default();
     let chat = open(&world, MemoryStore::new());
     converse(&chat, || true).await;
-    drop(logging);
+    let text = String::from_utf8(LINES.take().unwrap()).unwrap();
 
     let spans: HashSet<String> = span_ids(&chat).await.iter().map(ToString::to_string).collect();
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_calls: Vec<_> = lines.iter().filter(|line| line["target"] == "it::probe").collect();
     assert_eq!(of_calls.len(), 5, "{text}");

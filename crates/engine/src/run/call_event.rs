@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use singletree_durable::Timestamp;
 use singletree_graph::{Identity, NodeLineage};
 use singletree_llm::{
-    ActivePrompt, ChatMessage, ConversationRange, ModelFinishReason, RetryReason, RuntimeConfig, TokenBudget,
-    TokenUsage, ToolCall,
+    ActivePrompt, ChatMessage, ConversationRange, EvaluatedBound, ModelFinishReason, RetryReason,
+    RuntimeConfig, TokenBudget, TokenUsage, ToolCall,
 };
 
 use super::redact::redact_message;
@@ -129,6 +129,14 @@ impl LlmRequestRecord {
     #[must_use]
     pub fn active_prompt_group(&self) -> Option<&str> {
         self.active_prompt()?.group_name.as_deref()
+    }
+
+    /// Returns the bounds of the prompt's token budget that an answer exceeded.
+    #[must_use]
+    pub fn exceeded_bounds(&self, usage: &TokenUsage) -> Vec<EvaluatedBound> {
+        let mut bounds = self.token_budget().map(|budget| budget.evaluate(usage)).unwrap_or_default();
+        bounds.retain(|bound| bound.is_exceeded());
+        bounds
     }
 
     /// Returns the token budget of the prompt.

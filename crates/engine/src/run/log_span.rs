@@ -1,5 +1,5 @@
 //! The spans of the crate `tracing` in which work runs, so that the lines that it logs say which invocation they belong to
-//! (spec: observability §7).
+//! (spec: observability §7); and the line that the engine logs itself.
 //!
 //! They carry ids and names, and never the contents of a state or a message. Without a subscriber they cost nothing; none is
 //! installed here. A span of the trace export is another thing: that is made of stored records.
@@ -11,6 +11,7 @@ use tracing::field::{Empty, display};
 
 use super::ambient::CurrentInvocation;
 use super::call_event::ToolExecution;
+use super::event::GraphEvent;
 use super::scope::{NodeAttempt, RunContext};
 
 /// Returns the span of an invocation.
@@ -75,6 +76,30 @@ pub(crate) fn tool_span(execution: &ToolExecution, trace: Option<&TraceHeaders>)
     );
     record_trace(&span, trace);
     span
+}
+
+/// Logs that a call exceeded bounds of its prompt's token budget (observability §7).
+pub(crate) fn warn_of_budget(event: &GraphEvent) {
+    let (call, output) = match event {
+        GraphEvent::LlmCompletion(event) => (&event.call, Some(event.output.as_ref())),
+        GraphEvent::LlmFailed(event) => (&event.call, event.failure.output.as_ref()),
+        _ => return,
+    };
+    let Some((prompt, output)) = call.request().active_prompt().zip(output) else { return };
+    for exceeded in call.request().exceeded_bounds(&output.usage) {
+        tracing::warn!(
+            target: "singletree",
+            {
+                openarmature.prompt.name = %prompt.name,
+                openarmature.prompt.version = %prompt.version,
+                openarmature.prompt.label = %prompt.label,
+                kind = exceeded.kind,
+                budget = exceeded.bound,
+                used = exceeded.used,
+            },
+            "a model call exceeded the token budget of its prompt"
+        );
+    }
 }
 
 /// The caller's metadata have any names, and fields of a span are fixed: they are one field.

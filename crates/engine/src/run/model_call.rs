@@ -17,6 +17,7 @@ use super::call_event::{
 use super::call_tracing::TracedCall;
 use super::calls::ObservedCalls;
 use super::event::GraphEvent;
+use super::log_span::warn_of_budget;
 
 /// One call of a model that is reported to the observers of a run.
 ///
@@ -109,6 +110,7 @@ impl ModelCallScope {
                 })
             }
         };
+        warn_of_budget(&event);
         calls.dispatch(event);
     }
 }

@@ -1,7 +1,8 @@
 //! Lines that code of a run logs say which invocation, node and span they belong to (observability §7).
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Once};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId};
@@ -9,17 +10,20 @@ use singletree_engine::{
     CallTracing, Ctx, END, Graph, GraphEvent, InvokeOptions, Next, Observer, Snapshot, StateUpdate,
     Subscription, ToolRun, TraceHeaders, TracedCall, around,
 };
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::rig::{int, over, update};
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// The lines that were logged on this thread, while somebody wants them. A test has its thread for itself.
+    static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
-impl Write for Lines {
+/// Writes to the lines of the thread.
+struct ThreadWriter;
+
+impl Write for ThreadWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        LINES.with_borrow_mut(|lines| lines.iter_mut().for_each(|lines| lines.extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
@@ -28,36 +32,27 @@ impl Write for Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Lines {
-    /// Runs a graph whose lines come here. Returns for each line its message, and the fields of all spans around it, those
-    /// of inner ones in place of the same ones of outer ones.
-    async fn of_run(
-        &self,
-        graph: &Graph<Snapshot>,
-        options: InvokeOptions,
-    ) -> Vec<(String, Map<String, Value>)> {
-        let subscriber = tracing_subscriber::fmt().json().with_writer(self.clone()).finish();
-        let logging = tracing::subscriber::set_default(subscriber);
-        graph.invoke(StateUpdate::new(), options).await.unwrap();
-        graph.drain(None).await.unwrap();
-        drop(logging);
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let read = |line: &str| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            let spans = line["spans"].as_array().unwrap().iter();
-            let fields = spans.flat_map(|span| span.as_object().unwrap().clone()).collect();
-            (line["fields"]["message"].as_str().unwrap().to_owned(), fields)
-        };
-        text.lines().map(read).collect()
-    }
+/// Runs a graph. Returns for each line that is logged its message, and its fields with those of all spans around it: those of
+/// inner ones in place of the same ones of outer ones.
+pub(crate) async fn lines_of_run(
+    graph: &Graph<Snapshot>,
+    options: InvokeOptions,
+) -> Vec<(String, Map<String, Value>)> {
+    // Subscribers of single threads hinder each other: whether a span is wanted is remembered for all threads.
+    static SUBSCRIBED: Once = Once::new();
+    SUBSCRIBED.call_once(|| tracing_subscriber::fmt().json().with_writer(|| ThreadWriter).init());
+    LINES.set(Some(Vec::new()));
+    graph.invoke(StateUpdate::new(), options).await.unwrap();
+    graph.drain(None).await.unwrap();
+    let text = String::from_utf8(LINES.take().unwrap()).unwrap();
+    let read = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let spans = line["spans"].as_array().unwrap().iter();
+        let all = spans.chain([&line["fields"]]);
+        let fields = all.flat_map(|of| of.as_object().unwrap().clone()).collect();
+        (line["fields"]["message"].as_str().unwrap().to_owned(), fields)
+    };
+    text.lines().map(read).collect()
 }
 
 /// Says that every call is in one trace, with the kind of the call as the id of its span.
@@ -73,7 +68,7 @@ impl CallTracing for NamedSpans {
         match call {
             TracedCall::Node(source) => headers(&source.node_name),
             TracedCall::Tool(execution) => headers(&execution.tool_name),
-            _ => None,
+            TracedCall::Model(..) => None,
         }
     }
 
@@ -121,7 +116,7 @@ async fn a_line_carries_the_ids_of_its_invocation_and_of_the_span_that_its_code_
         .metadata("tenant", "t")
         .call_tracing(Arc::new(NamedSpans))
         .observer(Subscription::new(Logging));
-    let lines = Lines::default().of_run(&graph, options).await;
+    let lines = lines_of_run(&graph, options).await;
 
     let told: Vec<_> = lines
         .iter()

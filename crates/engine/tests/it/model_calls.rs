@@ -16,6 +16,7 @@ use singletree_llm::{
     Schema, TokenBudget, TokenUsage, ToolCall,
 };
 
+use crate::log_spans::lines_of_run;
 use crate::rig::{Builder, int, invocation, map, over};
 
 /// A model that answers in order.
@@ -340,6 +341,33 @@ async fn an_event_carries_the_request_and_the_prompt_of_its_call() {
         [{"id": "1", "name": "t", "arguments": {"a": 1}}],
     ]);
     assert_eq!(*seen.0.lock().unwrap(), [expected]);
+}
+
+// spec: observability §7, §5.5.15
+#[tokio::test]
+async fn a_call_that_exceeds_the_budget_of_its_prompt_is_logged() {
+    let used = usage().prompt_tokens.unwrap();
+    let lines_of = async |most: u64| {
+        let prompt = ActivePrompt {
+            name: "classify".into(),
+            token_budget: Some(TokenBudget { input_max_tokens: Some(most), total_max_tokens: None }),
+            ..ActivePrompt::default()
+        };
+        let request = asks().with_prompt(prompt);
+        let graph = calling(completing(AnswersInOrder::whole([says("Done.")]), request)).compile().unwrap();
+        graph.attach_observer(Subscription::from_shared_observer(Arc::<Requests>::default()));
+        lines_of_run(&graph, InvokeOptions::new()).await
+    };
+    assert_eq!(lines_of(used).await, []);
+    let lines = lines_of(used - 1).await;
+    let [(message, fields)] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!(message, "a model call exceeded the token budget of its prompt");
+    assert_eq!(fields["openarmature.prompt.name"], "classify");
+    assert_eq!(
+        (&fields["kind"], &fields["budget"], &fields["used"]),
+        (&json!("input"), &json!(used - 1), &json!(used))
+    );
+    assert_eq!(fields["openarmature.node.name"], "ask");
 }
 
 // spec: graph-engine §6, llm-provider §7: one failed event, also of a request that was never sent; a response side for

@@ -1,7 +1,8 @@
 //! The lines of the log: one JSON object each.
 
 use serde::Serialize;
-use singletree_durable::StoredTurnKind;
+use singletree_durable::{SessionId, StoredTurnKind};
+use singletree_engine::GraphEvent;
 use singletree_harness::{ModelTokenUsage, TurnEndReport};
 use singletree_telemetry::TraceContext;
 
@@ -162,6 +163,8 @@ pub(super) struct EndedTurnLine<'a> {
     tenant: &'a str,
     session: &'a str,
     turn: String,
+    /// Its invocation. This is `openarmature.correlation_id` of its spans, too.
+    invocation: &'a str,
     /// The trace of its invocation, and its span there: where the caller keeps traces, or this server exports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
@@ -191,6 +194,7 @@ impl<'a> EndedTurnLine<'a> {
             tenant: end.session.tenant.as_str(),
             session: end.session.session.as_str(),
             turn: end.turn.to_string(),
+            invocation: end.turn.invocation.as_str(),
             trace: context.map(|context| context.trace_id.to_string()),
             span: context.map(|context| context.parent_id.to_string()),
             agent: &end.agent,
@@ -205,5 +209,51 @@ impl<'a> EndedTurnLine<'a> {
             run_ms: end.started_at.map(|started_at| millis(end.ended_at.duration_since(started_at))),
             models: &end.usage,
         }
+    }
+}
+
+/// A model call that exceeded a bound of its prompt's token budget.
+#[derive(Debug, Serialize)]
+pub(super) struct TokenBudgetLine<'a> {
+    at: String,
+    /// Always `token_budget`.
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'a str>,
+    invocation: &'a str,
+    model: &'a str,
+    prompt: &'a str,
+    version: &'a str,
+    label: &'a str,
+    /// `input` or `total`.
+    bound: &'static str,
+    budget: u64,
+    used: u64,
+}
+
+impl<'a> TokenBudgetLine<'a> {
+    /// Makes the lines of a call that has ended; none where it kept within its budget.
+    pub(super) fn of_event(event: &'a GraphEvent) -> Vec<Self> {
+        let (call, at, output) = match event {
+            GraphEvent::LlmCompletion(event) => (&event.call, event.at, Some(event.output.as_ref())),
+            GraphEvent::LlmFailed(event) => (&event.call, event.at, event.failure.output.as_ref()),
+            _ => return Vec::new(),
+        };
+        let Some((prompt, output)) = call.request().active_prompt().zip(output) else { return Vec::new() };
+        let identity = &call.source.identity;
+        let exceeded = call.request().exceeded_bounds(&output.usage).into_iter().map(|exceeded| Self {
+            at: convert_time(at).0,
+            kind: "token_budget",
+            session: identity.session_id.as_ref().map(SessionId::as_str),
+            invocation: identity.invocation_id.as_str(),
+            model: &call.model,
+            prompt: &prompt.name,
+            version: &prompt.version,
+            label: &prompt.label,
+            bound: exceeded.kind,
+            budget: exceeded.bound,
+            used: exceeded.used,
+        });
+        exceeded.collect()
     }
 }

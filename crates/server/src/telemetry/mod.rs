@@ -23,7 +23,10 @@ use singletree_harness::{ChatTurnOutcome, TurnEndReport, TurnWatcher};
 use singletree_http::Redactor;
 
 pub(crate) use line::{DeliveryAttempt, DeliveryEnd};
-use line::{DeliveryLine, DescriptorLine, EndedTurnLine, ReloadLine, RequestLine, StoreStateLine, ToolsLine};
+use line::{
+    DeliveryLine, DescriptorLine, EndedTurnLine, ReloadLine, RequestLine, StoreStateLine, TokenBudgetLine,
+    ToolsLine,
+};
 pub(crate) use metric_export::{MetricExport, send_metrics, send_metrics_once};
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use routes::{build_metrics_router, build_section};
@@ -190,6 +193,9 @@ impl TurnWatcher for Telemetry {
     fn on_event(&self, event: &GraphEvent) {
         if let Some(calls) = &self.metrics.calls {
             calls.measure_event(event);
+        }
+        for line in TokenBudgetLine::of_event(event) {
+            self.write_log_line(&line);
         }
     }
 }

@@ -70,7 +70,9 @@ async fn each_request_and_each_turn_has_a_line_without_what_was_said() {
     unknown["category"] = json!("chat_session_unknown");
     assert_eq!(requests, [line("POST", "/v1/sessions/s/messages", 200), unknown]);
     let mut turns = lines.of("turn");
-    for name in ["turn", "span"] {
+    let turn = turns[0]["turn"].as_str().unwrap();
+    assert!(turn.starts_with(turns[0]["invocation"].as_str().unwrap()), "{turn}");
+    for name in ["turn", "span", "invocation"] {
         let id = turns[0].as_object_mut().unwrap().remove(name).unwrap();
         assert!(id.as_str().is_some_and(|it| !it.is_empty()), "{name}");
     }
