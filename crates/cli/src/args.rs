@@ -21,7 +21,7 @@ use singletree::durable::SessionId;
 pub(crate) use artifacts::{ArtifactVersion, Artifacts};
 pub(crate) use campaigns::Campaign;
 pub(crate) use conversation::{Chat, PolicyName, Send};
-pub(crate) use erasing::{Erase, Restore};
+pub(crate) use erasing::{Erase, Import, Restore};
 pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
@@ -123,6 +123,10 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Make a database of a backup, without what was erased since the backup was made.
     Restore(Restore),
+    /// Move a database of SQLite into an empty PostgreSQL database (--store). Both are checked as doctor does.
+    ///
+    /// Exit codes: 0 it is moved, 1 one of them has findings, 2 wrong usage, 4 a database refused.
+    Import(Import),
     /// Erase everything that is kept for a person or a tenant, for good; also from backups that are restored later.
     Erase(Erase),
     /// Kill a chat of its own again and again under load, and look what is left.
@@ -460,6 +464,7 @@ impl Command {
             Self::Keys(it) => it.keyring_options().common.json,
             Self::Backup(it) => it.common.json,
             Self::Restore(it) => it.common.json,
+            Self::Import(it) => it.common.json,
             Self::Erase(it) => it.common.json,
             Self::Torture(it) => it.json,
             Self::Sim(it) => it.json,

@@ -10,6 +10,7 @@ use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
 use crate::print::{TerminalOutput, to_single_line};
+use crate::shell_word::quote_shell_word;
 
 /// The result of the binary's functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -55,6 +56,16 @@ pub(crate) enum Error {
         path: PathBuf,
         /// The process that has it open for writing, and its command.
         writer: Option<(u32, String)>,
+    },
+    /// A database that is to be imported, or was, breaks promises.
+    #[error("the database {database} has {count} findings{}", if repair.is_some() { "; nothing was imported" } else { "" })]
+    Unsound {
+        /// The database, without a password.
+        database: String,
+        /// How many.
+        count: usize,
+        /// The file to repair, where nothing was imported.
+        repair: Option<PathBuf>,
     },
     /// Another error whose text held a key.
     #[error("{text}")]
@@ -143,6 +154,7 @@ impl Error {
             Self::Agent { source } => source.category(),
             Self::Config(error) => error.category(),
             Self::Exists(_) | Self::DatabaseExists { .. } => "file_exists",
+            Self::Unsound { .. } => "store_unsound",
             Self::Redacted { category, .. } => category,
             Self::Harness(error) => error.category(),
             Self::Refused(turn) | Self::Unawaited { turn, .. } => &turn.error_category,
@@ -186,6 +198,7 @@ impl Error {
             | Self::Http(_)
             | Self::Client(_)
             | Self::TurnLost { .. }
+            | Self::Unsound { .. }
             | Self::Campaigns(_)
             | Self::Export(_)
             | Self::Torture(_)
@@ -219,6 +232,13 @@ impl Error {
                 ),
                 None => "restore to another --db, or move this database away".to_owned(),
             }),
+            Self::Unsound { repair: Some(file), .. } => Some(format!(
+                "singletree doctor --repair --db {}",
+                quote_shell_word(&file.display().to_string())
+            )),
+            Self::Unsound { repair: None, .. } => {
+                Some("look at it with `singletree doctor`; the imported file is as it was".to_owned())
+            }
             Self::TurnLost { session, .. } => Some(format!(
                 "the turn is kept and goes on where the server runs: singletree sessions show {session}"
             )),

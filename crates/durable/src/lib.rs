@@ -17,6 +17,7 @@
 //! # Invariants
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
 
+pub mod archive;
 mod batch;
 mod batched;
 mod checkpoint;

@@ -111,6 +111,6 @@ pub use singletree_harness::{
 pub use singletree_llm::ChatMessage;
 pub use singletree_macros::{State, tool};
 #[cfg(feature = "postgres")]
-pub use singletree_store_postgres::{NodeSummary, PostgresOptions, PostgresStore};
+pub use singletree_store_postgres::{ImportCounts, NodeSummary, PostgresOptions, PostgresStore};
 pub use singletree_store_sqlite::{Damage, ErasedName, ErasureList, SqliteStore};
 pub use singletree_tools::{Effect, ToolContext};

@@ -27,6 +27,7 @@ mod database;
 mod documents;
 mod encode;
 mod error;
+mod import;
 mod journal;
 mod keyword;
 mod lease;
@@ -41,6 +42,7 @@ mod row;
 mod store;
 mod tls;
 
+pub use import::ImportCounts;
 pub use nodes::NodeSummary;
 pub use options::PostgresOptions;
 pub use store::PostgresStore;

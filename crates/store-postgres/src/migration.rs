@@ -1,6 +1,6 @@
 //! The versions of the schema.
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{Object, Transaction};
 use singletree_durable::{Error, Result};
 
 use crate::error::unavailable_error;
@@ -12,7 +12,7 @@ const LOCK: i64 = 0x7369_6e67_6c65_7472;
 const STEPS: [&str; 1] = [include_str!("schema/v1.sql")];
 
 /// The functions of the newest version; each migration makes them anew.
-const FUNCTIONS: &str = include_str!("schema/functions.sql");
+pub(crate) const FUNCTIONS: &str = include_str!("schema/functions.sql");
 
 const DOING: &str = "migrate its schema";
 
@@ -21,7 +21,7 @@ pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
     let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
     let known = known_version();
     let change = client.transaction().await.map_err(failed)?;
-    change.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(failed)?;
+    lock_schema(&change).await.map_err(failed)?;
     let exists: bool = change
         .query_one("SELECT to_regclass('singletree.meta') IS NOT NULL", &[])
         .await
@@ -45,6 +45,11 @@ pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
     let epoch = change.query_one("SELECT log_epoch FROM singletree.meta", &[]).await.map_err(failed)?.get(0);
     change.commit().await.map_err(failed)?;
     Ok(epoch)
+}
+
+/// Waits for the lock under which schema and properties are changed, until the end of the transaction.
+pub(crate) async fn lock_schema(change: &Transaction<'_>) -> std::result::Result<(), tokio_postgres::Error> {
+    change.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map(drop)
 }
 
 /// Checks that the schema is there in the version that this store knows, and returns the epoch of the log.

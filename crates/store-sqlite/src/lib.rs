@@ -39,6 +39,7 @@
 //! ```
 
 mod apply;
+mod archive;
 mod backup;
 mod check;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! Arguments of `erase` and `restore`.
+//! Arguments of `erase`, `import` and `restore`.
 
 use std::path::PathBuf;
 
@@ -34,6 +34,16 @@ pub(crate) struct Restore {
     /// itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) erased: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The database to read, a file of SQLite. No server may use it; it stays as it is.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: PathBuf,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -65,6 +65,14 @@ async fn examine_database(args: Doctor) -> Result<u8> {
     Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
 }
 
+/// Returns how many things the doctor finds about a database and its file. Sessions that are changed whenever they are read
+/// count, too: they were not examined.
+pub(crate) async fn count_store_findings(store: &ConversationStore) -> Result<usize> {
+    let damage = store.find_damage().await?.len();
+    let examination = build_store_doctor(store).examine().await?;
+    Ok(damage + examination.findings.len() + examination.busy.len())
+}
+
 fn build_store_doctor(store: &ConversationStore) -> StoreDoctor {
     let store = Arc::new(store.clone());
     StoreDoctor::new(store.clone(), store)

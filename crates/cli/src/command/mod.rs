@@ -15,6 +15,7 @@ mod erase;
 mod fork;
 mod graph;
 mod health;
+mod import;
 mod init;
 mod keys;
 mod man;
@@ -79,6 +80,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Keys(args) => keys::run_keys_command(args).await,
         Command::Backup(args) => backup::run_backup_command(args).await,
         Command::Restore(args) => restore::run_restore_command(args).await,
+        Command::Import(args) => import::run_import_command(args).await,
         Command::Erase(args) => erase::run_erase_command(args).await,
         Command::Torture(args) => torture::run_torture_command(args).await,
         Command::Sim(args) => simulation::run_sim_command(args).await,

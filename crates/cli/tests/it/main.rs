@@ -4,6 +4,7 @@
 
 mod desk;
 mod home;
+mod import;
 mod model_server;
 mod pages;
 mod postgres_server;

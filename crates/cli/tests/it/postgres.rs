@@ -43,10 +43,14 @@ fn follow_turn(server: &Serving, turn: &str, last: &str) -> impl Iterator<Item =
     BufReader::new(stream).lines().map(Result::unwrap)
 }
 
-fn stream_lines(server: &Serving, path: &str, body: &Value) -> impl Iterator<Item = String> + use<> {
+pub(crate) fn stream_lines(
+    server: &Serving,
+    path: &str,
+    body: &Value,
+) -> impl Iterator<Item = String> + use<> {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();
-    let (host, length) = ("host: localhost\r\naccept: text/event-stream", body.len());
+    let (host, length) = ("host: localhost\r\nconnection: close\r\naccept: text/event-stream", body.len());
     let head = format!("POST {path} HTTP/1.1");
     let request = format!(
         "{head}\r\n{host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -230,7 +234,7 @@ fn two_servers_send_each_notice_and_each_trace_once() {
 }
 
 /// Sends a picture, and returns the status and the body of the answer.
-fn keep_picture(server: &Serving, bytes: &[u8]) -> (String, Value) {
+pub(crate) fn keep_picture(server: &Serving, bytes: &[u8]) -> (String, Value) {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let head = "POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: localhost\r\nconnection: close";
     let head = format!("{head}\r\ncontent-type: image/png\r\ncontent-length: {}\r\n\r\n", bytes.len());

@@ -9,10 +9,36 @@ BEGIN
   RAISE EXCEPTION '%', requirement USING ERRCODE = 'ST002';
 END $$;
 
--- The hash of a name of a tenant, under the key of the database: what is kept of a name when its bearer is deleted.
+-- HMAC-SHA-256 (RFC 2104).
+CREATE OR REPLACE FUNCTION singletree.hmac(key text, message bytea) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  block bytea := convert_to(key, 'UTF8');
+  inner_pad bytea;
+  outer_pad bytea;
+BEGIN
+  IF length(block) > 64 THEN
+    block := sha256(block);
+  END IF;
+  block := block || decode(repeat('00', 64 - length(block)), 'hex');
+  inner_pad := block;
+  outer_pad := block;
+  FOR i IN 0..63 LOOP
+    inner_pad := set_byte(inner_pad, i, get_byte(block, i) # 54);
+    outer_pad := set_byte(outer_pad, i, get_byte(block, i) # 92);
+  END LOOP;
+  RETURN sha256(outer_pad || sha256(inner_pad || message));
+END $$;
+
+-- A text with its length before it, so that no two lists of texts have the same bytes.
+CREATE OR REPLACE FUNCTION singletree.framed(of_text text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+  SELECT int8send(length(convert_to(of_text, 'UTF8'))) || convert_to(of_text, 'UTF8')
+$$;
+
+-- The hash of a name of a tenant, under the key of the database: what is kept of a name when its bearer is deleted. A file of
+-- SQLite has the same hash under the same key.
 CREATE OR REPLACE FUNCTION singletree.keyed_hash(kind text, of_tenant text, name text) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT encode(sha256(convert_to(name_key || encode(sha256(convert_to(
-    concat_ws(':', name_key, kind, length(of_tenant), of_tenant, name), 'UTF8')), 'hex'), 'UTF8')), 'hex')
+  SELECT encode(singletree.hmac(name_key,
+    singletree.framed(kind) || singletree.framed(of_tenant) || singletree.framed(name)), 'hex')
   FROM singletree.meta
 $$;
 
@@ -396,7 +422,7 @@ BEGIN
       WHEN 'audit' THEN
         INSERT INTO singletree.audit (at, action, tenant, session, done_by)
         VALUES ((p->>'at')::bigint, p->>'action', p->>'tenant', singletree.name_hash(p->>'tenant', p->>'session'),
-          CASE WHEN p->>'by' IS NULL THEN NULL ELSE singletree.keyed_hash('actor', p->>'tenant', p->>'by') END);
+          CASE WHEN p->>'by' IS NULL THEN NULL ELSE singletree.keyed_hash('name', p->>'tenant', p->>'by') END);
     END CASE;
   END LOOP;
   -- Once everything is there that may name one.

@@ -4,5 +4,6 @@
 
 mod contract;
 mod cut;
+mod import;
 mod ownership;
 mod server;
