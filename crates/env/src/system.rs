@@ -1,5 +1,7 @@
 //! The environment of the operating system and of tokio.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::unconstrained;
@@ -25,23 +27,66 @@ impl Clock for SystemClock {
     }
 }
 
-/// The monotonic clock of the operating system. In tests it follows the paused clock of the tokio runtime.
-#[derive(Debug, Clone, Copy)]
+/// The monotonic clock of the operating system. It counts the time in which the machine slept, where the system tells it
+/// (Linux): a lease goes on meanwhile. In tests it follows the paused clock of the tokio runtime.
+#[derive(Debug, Clone)]
 pub struct SystemMonotonicClock {
     origin: tokio::time::Instant,
+    asleep: Arc<SleepingTime>,
 }
 
 impl Default for SystemMonotonicClock {
     #[expect(clippy::disallowed_methods, reason = "every other crate reads this clock")]
     fn default() -> Self {
-        Self { origin: tokio::time::Instant::now() }
+        let asleep = SleepingTime { before: read_sleeping_time(), counted: AtomicU64::new(0) };
+        Self { origin: tokio::time::Instant::now(), asleep: Arc::new(asleep) }
     }
 }
 
 impl MonotonicClock for SystemMonotonicClock {
     fn elapsed_since_origin(&self) -> Duration {
-        self.origin.elapsed()
+        self.origin.elapsed() + self.asleep.count_until_now(read_sleeping_time())
     }
+}
+
+/// How long the machine slept since a clock was made.
+#[derive(Debug)]
+struct SleepingTime {
+    /// How long it had slept before.
+    before: Duration,
+    /// What was counted so far, in nanoseconds. It only grows.
+    counted: AtomicU64,
+}
+
+impl SleepingTime {
+    /// The two clocks of the system are read one after the other: what they differ by changes by less than this while the
+    /// machine is awake.
+    const NOISE: Duration = Duration::from_millis(10);
+
+    fn count_until_now(&self, slept: Duration) -> Duration {
+        let slept = slept.saturating_sub(self.before);
+        let counted = Duration::from_nanos(self.counted.load(Ordering::Relaxed));
+        if slept <= counted + Self::NOISE {
+            return counted;
+        }
+        let nanos = u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.counted.fetch_max(nanos, Ordering::Relaxed).max(nanos))
+    }
+}
+
+/// Returns how long the machine has slept since it was started.
+#[cfg(target_os = "linux")]
+fn read_sleeping_time() -> Duration {
+    use rustix::time::{ClockId, Timespec, clock_gettime};
+    let span = |time: Timespec| Duration::try_from(time).unwrap_or_default();
+    // In this order: a process that is stopped between the two sees too little, which is made up for later.
+    let all = span(clock_gettime(ClockId::Boottime));
+    all.saturating_sub(span(clock_gettime(ClockId::Monotonic)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_sleeping_time() -> Duration {
+    Duration::ZERO
 }
 
 /// The timer of the tokio runtime. In tests it follows the runtime's paused clock.
@@ -98,6 +143,19 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+
+    #[test]
+    fn the_time_asleep_is_counted_once_and_never_falls() {
+        let seconds = Duration::from_secs;
+        let asleep = SleepingTime { before: seconds(5), counted: AtomicU64::new(0) };
+        assert_eq!(asleep.count_until_now(seconds(5)), Duration::ZERO);
+        // The clocks are read one after the other.
+        assert_eq!(asleep.count_until_now(seconds(5) + Duration::from_micros(3)), Duration::ZERO);
+        assert_eq!(asleep.count_until_now(seconds(65)), seconds(60));
+        assert_eq!(asleep.count_until_now(seconds(65) - Duration::from_micros(3)), seconds(60));
+        assert_eq!(asleep.count_until_now(seconds(66)), seconds(61));
+        assert_eq!(asleep.count_until_now(Duration::ZERO), seconds(61));
+    }
     use crate::Env;
 
     #[tokio::test(start_paused = true)]
