@@ -38,12 +38,16 @@ fn trace_sampling(settings: &TelemetrySettings) -> TraceSampling {
     shares.fold(sampling, |all, (agent, share)| all.agent_share(agent.as_str(), *share))
 }
 
+/// Returns for how long the note of a turn is kept whose trace is to be exported.
+pub(crate) fn unsent_notes_kept(settings: &TelemetrySettings) -> Duration {
+    export_limits(settings).max_age.saturating_add(NOTE_KEPT_LONGER)
+}
+
 /// Has a chat note the turns whose traces are to be exported.
 pub(crate) fn note_unsent_turns(chat: ChatBuilder, settings: Option<&TelemetrySettings>) -> ChatBuilder {
     match settings {
         Some(settings) => {
-            let kept = export_limits(settings).max_age.saturating_add(NOTE_KEPT_LONGER);
-            chat.note_unsent_turns(kept).trace_sampling(trace_sampling(settings))
+            chat.note_unsent_turns(unsent_notes_kept(settings)).trace_sampling(trace_sampling(settings))
         }
         None => chat,
     }

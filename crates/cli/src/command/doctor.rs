@@ -17,6 +17,7 @@ use crate::json;
 use crate::place::DatabaseLocation;
 use crate::print::{TerminalOutput, TextStyle};
 use crate::serving::build_notice_settings;
+use crate::traces::unsent_notes_kept;
 use crate::who::{FILE, load_config};
 
 /// Runs the command; without `--repair` beside a writer or alone.
@@ -48,6 +49,7 @@ async fn examine_database(args: Doctor) -> Result<u8> {
         store.close().await;
         let store = ConversationStore::open_writable(&place, "doctor --repair").await?;
         let doctor = build_store_doctor(&store).notices(records.notices).audit(records.audit_kept);
+        let doctor = records.notes_kept.into_iter().fold(doctor, StoreDoctor::note_unsent_turns);
         let repaired = doctor.repair().await;
         store.close().await;
         let repaired = repaired?;
@@ -83,6 +85,8 @@ struct RepairRecords {
     notices: NoticeSettings,
     /// For how long its entry in the audit is kept.
     audit_kept: Duration,
+    /// For how long the notes of traces are kept that are to be exported.
+    notes_kept: Option<Duration>,
 }
 
 impl RepairRecords {
@@ -91,11 +95,13 @@ impl RepairRecords {
         let usual = Path::new(FILE);
         let audit_kept = ServerLimits::default().audit_kept;
         let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
-            return Ok(Self { notices: NoticeSettings::new(), audit_kept });
+            return Ok(Self { notices: NoticeSettings::new(), audit_kept, notes_kept: None });
         };
         let config = load_config(config).await?;
         let audit_kept = config.serving_settings().audit_kept.unwrap_or(audit_kept);
-        Ok(Self { notices: build_notice_settings(config.notify_settings())?, audit_kept })
+        let notices = build_notice_settings(config.notify_settings())?;
+        let notes_kept = config.telemetry_settings().map(unsent_notes_kept);
+        Ok(Self { notices, audit_kept, notes_kept })
     }
 }
 

@@ -12,8 +12,9 @@ use singletree_durable::{
 use singletree_engine::Signal;
 use singletree_harness::{
     AuditRecord, Chat, DoctorFinding, Durability, FindingKind, Notice, NoticeSettings, NoticeType,
-    StoreDoctor,
+    StoreDoctor, UnsentTurn,
 };
+use singletree_telemetry::SpanSettings;
 
 use crate::bench::{Log, agent, approve, asking, at, calling, category, name, plain, user};
 
@@ -175,6 +176,7 @@ async fn a_repair_writes_notices_and_a_record_of_the_audit() {
     let shared = Arc::new(store.clone());
     let notices = NoticeSettings::new().with_tenant_types(TenantId::single(), NoticeType::ALL);
     let doctor = StoreDoctor::new(shared.clone(), shared).notices(notices).audit(Duration::from_hours(1));
+    let doctor = doctor.note_unsent_turns(Duration::from_hours(1));
     let mended = doctor.repair().await.unwrap().mended;
     let codes: Vec<_> = mended.iter().map(|it| it.symptom.code()).collect();
 
@@ -184,6 +186,13 @@ async fn a_repair_writes_notices_and_a_record_of_the_audit() {
         documents(Notice::KIND).await.iter().map(|it| Notice::from_document(it).unwrap()).collect();
     let types: Vec<_> = noticed.iter().map(|it| it.what.notice_type()).collect();
     assert_eq!(types, [NoticeType::Resumed, NoticeType::Errored]);
+    // The turn that the repair ended has a trace, which is exported.
+    let unsent: Vec<_> =
+        documents(UnsentTurn::KIND).await.iter().map(|it| UnsentTurn::from_document(it).unwrap()).collect();
+    let [unsent] = unsent.as_slice() else { panic!("{unsent:?}") };
+    let chat = chat(store.reopen(), &plain(&Log::default()));
+    let spans = unsent.read_trace(&chat).await.unwrap().render_spans(&SpanSettings::new());
+    assert!(spans.iter().any(|span| span.name.as_ref() == "openarmature.invocation"), "{spans:?}");
     let recorded = documents(AuditRecord::KIND).await;
     let recorded: Vec<_> = recorded.iter().map(|it| AuditRecord::from_document(it).unwrap()).collect();
     assert!(recorded.iter().all(|it| it.action == "session.repaired" && it.subject == SESSION));

@@ -28,6 +28,7 @@ use singletree_session::BatchBuilder;
 
 use crate::runtime::deed::{AuditRecord, AuditSettings};
 use crate::runtime::noticing::{NoticePublisher, NoticeSettings};
+use crate::runtime::unsent_turns::UnsentTurns;
 use crate::{Error, Result};
 use chart::SessionRowSet;
 use finding::RepairAction;
@@ -68,6 +69,7 @@ pub struct StoreDoctor {
     clock: Arc<dyn Clock>,
     publisher: Arc<NoticePublisher>,
     auditing: AuditSettings,
+    unsent_turns: UnsentTurns,
 }
 
 /// The result of an examination.
@@ -109,6 +111,7 @@ impl StoreDoctor {
             clock: Arc::new(SystemClock),
             publisher: Arc::new(NoticePublisher::new(NoticeSettings::new())),
             auditing: AuditSettings::default(),
+            unsent_turns: UnsentTurns::new(None),
         }
     }
 
@@ -139,6 +142,14 @@ impl StoreDoctor {
     #[must_use]
     pub fn audit(mut self, kept: Duration) -> Self {
         self.auditing = AuditSettings::with_retention_time(kept);
+        self
+    }
+
+    /// Has the turns that a repair ends noted as turns whose traces are to be exported, in the same commit, as a chat does
+    /// ([`ChatBuilder::note_unsent_turns`](crate::ChatBuilder::note_unsent_turns)). Without it, none.
+    #[must_use]
+    pub fn note_unsent_turns(mut self, kept: Duration) -> Self {
+        self.unsent_turns = UnsentTurns::new(Some(kept));
         self
     }
 
@@ -238,7 +249,7 @@ impl StoreDoctor {
         repaired
     }
 
-    /// Commits a repair with its notices and its record in the audit. `earlier` counts the repairs before this one.
+    /// Commits a repair with its notices, its note of a trace and its record in the audit. `earlier` counts the repairs before this one.
     async fn commit_repair(
         &self,
         writing: BatchBuilder,
@@ -248,6 +259,8 @@ impl StoreDoctor {
         let key = writing.batch.key.clone();
         let notices = self.publisher.notices_of_batch(&writing);
         writing.batch.puts.extend(NoticePublisher::documents_for_notices(&notices));
+        let unsent = self.unsent_turns.documents_for_batch(&writing);
+        writing.batch.puts.extend(unsent);
         let record = AuditRecord::new(writing.now, None, "session.repaired", key.session.as_str())
             .with_detail("finding", found.code());
         let number = format!("repair {earlier}");
