@@ -165,6 +165,8 @@ async fn finish_sessions(
     let leases = "INSERT INTO singletree.lease (tenant, session, owner, fence, commit_id) \
                   SELECT tenant, session, NULL, $1, NULL FROM singletree.session";
     change.execute(leases, &[&fence]).await?;
+    // Further fences are higher.
+    change.execute("SELECT setval('singletree.fence', greatest($1::bigint, 1))", &[&fence]).await?;
     change
         .batch_execute(
             "SELECT setval(pg_get_serial_sequence('singletree.session', 'id'), max(id)) FROM singletree.session",
