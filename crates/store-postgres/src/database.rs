@@ -1,5 +1,6 @@
 //! Connections, and statements with a time limit.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -44,6 +45,27 @@ pub(crate) struct Database {
     pool: Pool,
     timer: Arc<dyn Timer>,
     statement_time: Duration,
+    /// Whether a pooler gives each transaction another connection of the database, which does not know statements that were
+    /// prepared before.
+    is_pooled: bool,
+}
+
+/// The parameter of an address that tells of such a pooler.
+const POOLED: &str = "pooler=transaction";
+
+/// Takes the parameter out of an address; tells whether it was there. Any other pooler is the driver's to refuse.
+fn take_pooler(url: &str) -> (Cow<'_, str>, bool) {
+    if let Some((place, query)) = url.split_once('?').filter(|(place, _)| place.contains("://")) {
+        let rest: Vec<&str> = query.split('&').filter(|pair| *pair != POOLED).collect();
+        let is_pooled = rest.len() < query.split('&').count();
+        let mark = if rest.is_empty() { "" } else { "?" };
+        return (Cow::Owned(format!("{place}{mark}{}", rest.join("&"))), is_pooled);
+    }
+    // A list of parameters.
+    match url.strip_suffix(POOLED).filter(|rest| rest.ends_with(' ')) {
+        Some(rest) => (Cow::Borrowed(rest), true),
+        None => (Cow::Borrowed(url), false),
+    }
 }
 
 /// Tells whether all connections stay on this machine: they need no encryption, and a certificate that a package made
@@ -73,7 +95,8 @@ impl Database {
         statement_time: Duration,
     ) -> Result<Self> {
         let doing = "read its address";
-        let mut config = Config::from_str(url).map_err(|error| unavailable_error(doing, error))?;
+        let (url, is_pooled) = take_pooler(url);
+        let mut config = Config::from_str(&url).map_err(|error| unavailable_error(doing, error))?;
         if config.get_ssl_mode() == SslMode::Prefer && is_on_this_machine(&config) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -82,7 +105,8 @@ impl Database {
             .keepalives_idle(KEEPALIVE)
             .tcp_user_timeout(KEEPALIVE * 4)
             .application_name("singletree");
-        if access == DatabaseAccess::Read {
+        // A pooler hands no options on.
+        if access == DatabaseAccess::Read && !is_pooled {
             let named = config.get_options().unwrap_or_default().to_owned();
             config.options(format!("{named} -c default_transaction_read_only=on").trim_start());
         }
@@ -98,12 +122,17 @@ impl Database {
             .wait_timeout(Some(statement_time))
             .build()
             .map_err(|error| unavailable_error("prepare its connections", error))?;
-        Ok(Self { pool, timer, statement_time })
+        Ok(Self { pool, timer, statement_time, is_pooled })
     }
 
     /// Takes a connection.
     pub(crate) async fn connect(&self, doing: &'static str) -> Result<Object> {
         self.pool.get().await.map_err(|error| pool_error(error, doing))
+    }
+
+    /// Tells whether a pooler gives each transaction another connection.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     /// Closes all connections; later calls fail with `store_closed`.
@@ -115,7 +144,7 @@ impl Database {
         self.pool.is_closed()
     }
 
-    /// Runs one statement, which is prepared once for each connection.
+    /// Runs one statement, which is prepared once for each connection, or, behind a pooler, sent whole with its values.
     pub(crate) async fn run_statement(
         &self,
         sql: &str,
@@ -133,9 +162,13 @@ impl Database {
         parameters: &[Parameter<'_>],
         doing: &'static str,
     ) -> StatementResult<Vec<Row>> {
-        let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
         let running = async {
+            if self.is_pooled {
+                let typed: Vec<_> = parameters.iter().map(|(value, kind)| (*value, kind.clone())).collect();
+                return client.query_typed(sql, &typed).await;
+            }
+            let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+            let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
             let statement = client.prepare_typed_cached(sql, &types).await?;
             client.query(&statement, &values).await
         };
@@ -172,6 +205,25 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_says_whether_a_pooler_is_in_between() {
+        for (url, expected) in [
+            ("postgres://u@h/d?pooler=transaction", ("postgres://u@h/d", true)),
+            (
+                "postgres://u@h/d?sslmode=require&pooler=transaction&port=1",
+                ("postgres://u@h/d?sslmode=require&port=1", true),
+            ),
+            ("postgres://u@h/d?sslmode=require", ("postgres://u@h/d?sslmode=require", false)),
+            ("postgres://u@h/d?pooler=session", ("postgres://u@h/d?pooler=session", false)),
+            ("host=h dbname=d pooler=transaction", ("host=h dbname=d ", true)),
+            ("host=h dbname=d", ("host=h dbname=d", false)),
+        ] {
+            let (rest, is_pooled) = take_pooler(url);
+            assert_eq!((rest.as_ref(), is_pooled), expected, "{url}");
+        }
+        Config::from_str("postgres://u@h/d?pooler=session").unwrap_err();
+    }
 
     #[test]
     fn only_addresses_of_this_machine_need_no_encryption() {

@@ -27,7 +27,8 @@ impl PostgresOptions {
     /// afterwards. No server may use the database, and nothing may be in it.
     ///
     /// # Errors
-    /// - `store_unavailable`: the database cannot be reached, a server uses it, it is not empty, or it refuses a row.
+    /// - `store_unavailable`: the database cannot be reached or only through a pooler, a server uses it, it is not empty,
+    ///   or it refuses a row.
     /// - Those of [`open`](Self::open), and of the source.
     ///
     /// After an error nothing is imported.
@@ -37,13 +38,16 @@ impl PostgresOptions {
     pub async fn import(self, source: &mut dyn ArchiveSource) -> Result<ImportCounts> {
         let access = (self.url.as_str(), DatabaseAccess::Write);
         let database = Database::new(access, 1, self.env.timer.clone(), self.statement_time)?;
+        if database.is_pooled() {
+            return Err(unavailable_error(DOING, "it needs a connection without a pooler"));
+        }
         let mut client = database.connect("open").await?;
         check_durability(&client).await?;
         migrate_schema(&mut client).await?;
         let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
         let change = client.transaction().await.map_err(failed)?;
         // A server that starts meanwhile waits for the end, and then reads the new epoch.
-        lock_schema(&change).await.map_err(failed)?;
+        lock_schema(&change).await?;
         check_unused(&change).await?;
         adopt_metadata(&change, source).await.map_err(failed)?;
         let mut counts = ImportCounts::new();

@@ -23,6 +23,10 @@ impl PostgresOptions {
     /// Starts with the default options. `url` is a connection URL or a list of parameters as libpq takes them, such as
     /// `postgres://user@host/database?sslmode=require`.
     ///
+    /// With `pooler=transaction` among the parameters (in a list of parameters the last one) a pooler may be in between that
+    /// gives each transaction another connection, as pgbouncer does with `pool_mode = transaction`: statements are not
+    /// prepared.
+    ///
     /// Without an `sslmode` connections to this machine are not encrypted, and others are wherever the server can. The
     /// server's certificate is always verified, with its name.
     #[must_use]

@@ -2,19 +2,22 @@
 
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::{AuditRow, BoxFuture, Result, Timestamp};
+use futures_util::future::join_all;
+use singletree_durable::{AuditRow, BoxFuture, Journal, Result, Timestamp};
 use singletree_durable::{SessionId, SessionKey, TenantId};
-use singletree_store_postgres::PostgresStore;
+use singletree_env::Env;
+use singletree_store_postgres::{PostgresOptions, PostgresStore};
 use singletree_store_testing::{ContractClause, ContractStores, StoreFactory, check};
 use tokio_postgres::Client;
 
+use crate::pooler::Pooler;
 use crate::server::{Server, open};
 
 /// One database, whose schema is made anew for each clause.
 #[derive(Debug)]
 struct Databases {
-    server: Arc<Server>,
-    name: String,
+    /// The address of the database: the server's, or a pooler's.
+    url: String,
     admin: Client,
     /// Former handles, which behave as processes that do not know yet that their lease has ended.
     former: Mutex<Vec<PostgresStore>>,
@@ -23,13 +26,13 @@ struct Databases {
 }
 
 impl Databases {
-    async fn new(server: Arc<Server>, name: &str) -> Self {
+    async fn new(server: &Server, name: &str) -> Self {
         let admin = server.database(name).await;
-        Self { server, name: name.to_owned(), admin, former: Mutex::default(), faulty: None }
+        Self { url: server.url(name), admin, former: Mutex::default(), faulty: None }
     }
 
     async fn stores(&self) -> ContractStores {
-        let store = open(&self.server.url(&self.name)).await;
+        let store = open(&self.url).await;
         self.former.lock().unwrap().push(store.clone());
         let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
@@ -96,12 +99,33 @@ impl StoreFactory for Databases {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_postgres_store_keeps_every_promise() {
     let Some(server) = Server::start("the_postgres_store_keeps_every_promise").await else { return };
-    let factory = Databases::new(server, "contract").await;
+    check_clauses(ContractClause::all(), &Databases::new(&server, "contract").await).await;
+}
+
+async fn check_clauses(clauses: impl IntoIterator<Item = &ContractClause>, factory: &Databases) {
     let mut broken = Vec::new();
-    for &clause in ContractClause::all() {
-        broken.extend(check(clause, &factory).await.err().map(|it| it.to_string()));
+    for &clause in clauses {
+        broken.extend(check(clause, factory).await.err().map(|it| it.to_string()));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_keeps_every_promise_behind_a_pooler() {
+    let test = "the_store_keeps_every_promise_behind_a_pooler";
+    let Some(server) = Server::start(test).await else { return };
+    let Some(pooler) = Pooler::start(test, &server).await else { return };
+    let direct = Databases::new(&server, "pooled").await;
+    let factory = Databases { url: format!("{} pooler=transaction", pooler.url("pooled")), ..direct };
+    // Every fourth: the statements are the same, and all of them take most of a minute.
+    check_clauses(ContractClause::all().iter().step_by(4), &factory).await;
+    // Without the word, statements have names, which another connection does not know.
+    let store = PostgresOptions::new(pooler.url("pooled"), Env::from_system()).connections(4).open().await;
+    let Ok(store) = store else { return };
+    let key = |at: u32| SessionKey::new(TenantId::single(), SessionId::parse(format!("s{at}")).unwrap());
+    let keys: Vec<_> = (0..64).map(key).collect();
+    let read = join_all(keys.iter().map(|key| store.read_session(key))).await;
+    assert!(read.iter().any(Result::is_err), "the pooler is in between");
 }
 
 /// The functions of the schema.
@@ -156,7 +180,7 @@ async fn the_suite_finds_faults_in_the_functions_of_the_schema() {
     let Some(server) = Server::start("the_suite_finds_faults_in_the_functions_of_the_schema").await else {
         return;
     };
-    let mut factory = Databases::new(server, "faults").await;
+    let mut factory = Databases::new(&server, "faults").await;
     let mut missed = Vec::new();
     for (text, fault, clause) in FAULTS {
         assert!(FUNCTIONS.contains(text), "the functions have no {text:?}");

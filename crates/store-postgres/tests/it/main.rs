@@ -6,4 +6,5 @@ mod contract;
 mod cut;
 mod import;
 mod ownership;
+mod pooler;
 mod server;

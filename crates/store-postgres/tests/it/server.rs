@@ -138,7 +138,7 @@ fn find_programs() -> Option<PathBuf> {
 }
 
 /// Returns the user that the server runs as, where the test runs as root: PostgreSQL refuses that one.
-fn find_user() -> Result<Option<u32>, String> {
+pub(crate) fn find_user() -> Result<Option<u32>, String> {
     let id = |arguments: &[&str]| -> Result<u32, String> {
         let told = Command::new("id").args(arguments).output().map_err(|error| error.to_string())?;
         String::from_utf8_lossy(&told.stdout).trim().parse().map_err(|_| format!("id {arguments:?} failed"))
@@ -149,7 +149,7 @@ fn find_user() -> Result<Option<u32>, String> {
     id(&["-u", "postgres"]).or_else(|_| id(&["-u", "nobody"])).map(Some)
 }
 
-fn command(program: &Path, user: Option<u32>) -> Command {
+pub(crate) fn command(program: &Path, user: Option<u32>) -> Command {
     use std::os::unix::process::CommandExt;
 
     let mut command = Command::new(program);
