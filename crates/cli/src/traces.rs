@@ -72,7 +72,8 @@ pub(crate) fn build_trace_exporter(
     redactor: &Redactor,
 ) -> Result<TraceExporter> {
     let (env, known) = (Env::from_system(), redactor.clone());
-    let receiver = build_otlp_client(settings, settings.endpoint.as_str(), &env)?;
+    // Of a trace the same spans are the same bytes, whichever process sends them.
+    let receiver = build_otlp_client(settings, settings.endpoint.as_str(), (build_resource(settings), &env))?;
     let exporter = TraceExporter::new(chat, documents, Arc::new(receiver), env)
         .spans(SpanSettings::new().profile(settings.profile).disable_provider_payload(!settings.payloads))
         .sampling(trace_sampling(settings))
@@ -130,15 +131,25 @@ pub(crate) fn export_telemetry(
     let documents = (Arc::new(store.clone()) as Arc<dyn DocumentStore>, store.is_shared());
     let server = server.trace_exporter(build_trace_exporter(settings, chat, documents, redactor)?);
     let Some(metrics) = &settings.metrics else { return Ok(server) };
-    let receiver = build_otlp_client(settings, &metrics.endpoint, &Env::from_system())?;
+    let env = Env::from_system();
+    // The counts of several servers are told apart.
+    let resource = build_resource(settings).attribute("service.instance.id", env.ids.generate_uuid());
+    let receiver = build_otlp_client(settings, &metrics.endpoint, (resource, &env))?;
     Ok(server.metric_receiver(Arc::new(receiver), metrics.every))
 }
 
+/// Names the service that spans and metrics come from.
+fn build_resource(settings: &TelemetrySettings) -> ExportResource {
+    ExportResource::new(settings.service.as_str()).attribute("service.version", env!("CARGO_PKG_VERSION"))
+}
+
 /// Makes the client of the receiver. Operators choose it, so that it may be in their own network.
-fn build_otlp_client(settings: &TelemetrySettings, endpoint: &str, env: &Env) -> Result<OtlpClient> {
+fn build_otlp_client(
+    settings: &TelemetrySettings,
+    endpoint: &str,
+    (resource, env): (ExportResource, &Env),
+) -> Result<OtlpClient> {
     let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
-    let resource = ExportResource::new(settings.service.as_str())
-        .attribute("service.version", env!("CARGO_PKG_VERSION"));
     let client = OtlpClient::new(transport, endpoint, resource, (env.timer.clone(), env.rng.clone()));
     Ok(settings.headers.iter().fold(client, |client, (name, value)| client.header(name, value.clone())))
 }

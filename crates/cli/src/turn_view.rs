@@ -82,6 +82,17 @@ impl TurnView {
         self
     }
 
+    /// Knows the call that a wait stands before, for the case that the call has begun before the view looks: it is named by
+    /// an earlier turn, and its beginning is not recorded.
+    pub(crate) fn awaiting_call(mut self, metadata: &Value) -> Self {
+        let text = |key: &str| metadata[key].as_str();
+        if let Some((call, tool)) = text("call_id").zip(text("tool")) {
+            let line = format_call_line(tool, &metadata["arguments"].to_string());
+            self.calls.entry(call.to_owned()).or_default().line = Some(line);
+        }
+        self
+    }
+
     /// Shows what was narrated since the last event.
     pub(crate) fn show_narration(&self, screen: &mut TerminalOutput) -> io::Result<()> {
         match &self.narration {

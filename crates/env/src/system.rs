@@ -54,12 +54,12 @@ impl MonotonicClock for SystemMonotonicClock {
 struct SleepingTime {
     /// How long it had slept before.
     before: Duration,
-    /// What was counted so far, in nanoseconds. It only grows.
+    /// The time that was counted so far, in nanoseconds. It only grows.
     counted: AtomicU64,
 }
 
 impl SleepingTime {
-    /// The two clocks of the system are read one after the other: what they differ by changes by less than this while the
+    /// The two clocks of the system are read one after the other: their difference changes by less than this while the
     /// machine is awake.
     const NOISE: Duration = Duration::from_millis(10);
 

@@ -30,7 +30,7 @@ impl TokenBudget {
         (budget != Self::default()).then_some(budget)
     }
 
-    /// Compares each declared bound with what a call used (spec: observability §5.5.15). A bound whose counter was not
+    /// Compares each declared bound with the tokens that a call used (spec: observability §5.5.15). A bound whose counter was not
     /// reported is left out.
     #[must_use]
     pub fn evaluate(&self, usage: &TokenUsage) -> Vec<EvaluatedBound> {

@@ -13,7 +13,7 @@ use prost::Message as _;
 use singletree_env::Timestamp;
 use singletree_telemetry::{AttributeValue, Attributes, SpanException, SpanStatus, SpanSubject, TraceSpan};
 
-/// The name of what makes spans and metrics.
+/// The name of the instrumentation that makes spans and metrics.
 const SCOPE: &str = "singletree";
 
 /// The process that spans are said to come from: attributes of OpenTelemetry's resource.
@@ -53,7 +53,7 @@ pub(crate) fn wrap_spans(spans: Vec<Span>, resource: &ExportResource) -> ExportT
     ExportTraceServiceRequest { resource_spans: vec![all] }
 }
 
-/// Names what makes spans and metrics.
+/// Names the instrumentation that makes spans and metrics.
 pub(crate) fn build_scope() -> InstrumentationScope {
     InstrumentationScope {
         name: SCOPE.to_owned(),

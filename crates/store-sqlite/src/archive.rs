@@ -63,7 +63,7 @@ impl SqliteStore {
         let mut rows = rows;
         match has_begun.await {
             Ok(metadata) => Ok(Box::new(SqliteArchive { metadata, rows })),
-            // What went wrong is the only part.
+            // The error is the only part.
             Err(_) => match rows.recv().await {
                 Some(Err(error)) => Err(error),
                 _ => Err(Error::Closed),

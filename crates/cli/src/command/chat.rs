@@ -179,13 +179,13 @@ impl TerminalConversation<'_> {
             None => options,
         };
         let turn = self.chat.session(self.session).submit(ChatMessage::user(text), options).await?;
-        self.show_turn(&turn).await
+        self.show_turn(&turn, TurnView::with_indentation()).await
     }
 
     /// Retries a turn, shows the new one, and returns whether something waits now.
     pub(super) async fn retry_turn(&mut self, failed: &TurnId) -> Result<bool> {
         let turn = self.chat.retry(failed, SendOptions::new().listen()).await?;
-        self.show_turn(&turn).await
+        self.show_turn(&turn, TurnView::with_indentation()).await
     }
 
     /// Returns the narration that is shown while a turn runs: where the agent takes commands.
@@ -195,8 +195,8 @@ impl TerminalConversation<'_> {
         takes_commands.then(|| (self.workspace.narration.clone(), self.session.to_owned()))
     }
 
-    async fn show_turn(&mut self, turn: &Turn) -> Result<bool> {
-        let view = TurnView::with_indentation().narrating(self.live_narration().await);
+    async fn show_turn(&mut self, turn: &Turn, view: TurnView) -> Result<bool> {
+        let view = view.narrating(self.live_narration().await);
         let outcome =
             follow_turn(self.chat, turn, view, &mut self.screen, InterruptEffect::CancelsTurn).await?;
         // A turn stands apart from the next one.
@@ -249,8 +249,13 @@ impl TerminalConversation<'_> {
             self.screen.write_styled_line(TextStyle::Dim, "  later: /pending asks again")?;
             return Ok(false);
         };
+        let view = TurnView::with_indentation();
+        let view = match (&reply, &wait.descriptor.metadata) {
+            (AnswerArgument::Approved(true), Some(metadata)) => view.awaiting_call(metadata),
+            _ => view,
+        };
         let turn = ask::answer_shown_wait(self.chat, wait, reply, Some(FROM.to_owned())).await?;
-        self.show_turn(&turn).await
+        self.show_turn(&turn, view).await
     }
 }
 

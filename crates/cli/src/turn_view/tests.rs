@@ -182,6 +182,23 @@ fn a_call_and_its_result_stand_once_however_they_came() {
     check(&[appended(0, 5, asking()), result(), again, started(6), last], &twice);
 }
 
+// A call that was approved is named by an earlier turn, and may have begun before the view looks.
+#[test]
+fn an_approved_call_is_shown_also_when_its_beginning_is_missed() {
+    let metadata = json!({ "kind": "approval", "tool": "clock", "call_id": "c", "arguments": {} });
+    let result = || appended(1, 7, ChatMessage::tool("c", "noon"));
+    let expect = "  * clock {}\n  = noon\n";
+    for events in [
+        vec![result()],
+        vec![started(6), result()],
+        vec![started(6), finished(6), result()],
+        vec![result(), started(6)],
+    ] {
+        check_with(TurnView::default().awaiting_call(&metadata), &events, expect);
+    }
+    check_with(TurnView::default().awaiting_call(&json!({ "kind": "question" })), &[result()], "  = noon\n");
+}
+
 #[test]
 fn the_text_so_far_waits_for_what_comes_before_it() {
     let (call, result) = (|| appended(0, 5, asking()), || appended(1, 6, ChatMessage::tool("c", "noon")));

@@ -153,6 +153,9 @@ fn last_metrics(collector: &Collector) -> BTreeMap<String, Metric> {
     let sent: Vec<_> = sent.filter(|sent| sent.head.starts_with("post /v1/metrics ")).collect();
     assert!(sent.iter().all(|sent| !String::from_utf8_lossy(&sent.body).contains("canary")));
     let request = ExportMetricsServiceRequest::decode(sent.last().unwrap().body.as_slice()).unwrap();
+    // Several servers send metrics of one service.
+    let resource = request.resource_metrics[0].resource.as_ref().unwrap();
+    assert!(resource.attributes.iter().any(|it| it.key == "service.instance.id"), "{resource:?}");
     let scopes = request.resource_metrics.into_iter().flat_map(|it| it.scope_metrics);
     scopes.flat_map(|it| it.metrics).map(|metric| (metric.name.clone(), metric)).collect()
 }

@@ -48,8 +48,8 @@ pub trait TurnWatcher: fmt::Debug + Send + Sync {
         false
     }
 
-    /// An event of a turn's run has come. It is not stored yet, and may never be: this is for counting, and never for what
-    /// is to agree with the conversation.
+    /// An event of a turn's run has come. It is not stored yet, and may never be: it is for counting, and for nothing that
+    /// has to agree with the conversation.
     fn on_event(&self, _event: &GraphEvent) {}
 }
 

@@ -271,8 +271,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Sends the metrics each time so long after the last time, while the server serves, and once more when it ends. What
-    /// is sent is what `/metrics` shows. The log says when the receiver takes them no more, and when it takes them again.
+    /// Sends the metrics at this interval while the server serves, and once more when it ends: all that `/metrics` shows. The
+    /// log says when the receiver no longer takes them, and when it takes them again.
     #[must_use]
     pub fn metric_receiver(mut self, receiver: Arc<dyn MetricReceiver>, every: Duration) -> Self {
         self.metric_export = Some(MetricExport { receiver, every });

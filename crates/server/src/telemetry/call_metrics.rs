@@ -26,7 +26,7 @@ impl MetricConstructor<Histogram> for InstrumentBuckets {
     }
 }
 
-/// The instruments, and what measures the calls. Names have underscores in place of dots, as Prometheus demands.
+/// The instruments, and the meter of the calls. Names have underscores in place of dots, as Prometheus demands.
 #[derive(Debug)]
 pub(super) struct CallMetrics {
     meter: Mutex<CallMeter>,

@@ -1,6 +1,6 @@
 //! Reads metrics from their text, for receivers that want values.
 //!
-//! The library that counts tells its values as text only. A receiver so gets exactly what `/metrics` shows; the names that
+//! The library that counts tells its values as text only. So a receiver gets the values that `/metrics` shows; the names that
 //! the specification writes with dots are restored.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What only applications with stores of their own have in a database is imported, too.
+//! Rows that only applications with stores of their own have are imported, too.
 
 use singletree_durable::{
     CheckpointRecord, Checkpointer, InvocationId, Journal, NodePosition, TenantId, Timestamp,
