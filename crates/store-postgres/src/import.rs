@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
 use futures_util::pin_mut;
-use singletree_durable::Result;
 use singletree_durable::archive::{
     ArchiveColumnType, ArchiveRows, ArchiveSource, ArchiveTable, ArchiveValue,
 };
+use singletree_durable::{Error, Result};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::PostgresOptions;
 use crate::database::{Database, DatabaseAccess};
-use crate::error::{corrupt_error, unavailable_error};
+use crate::error::{StatementFailure, corrupt_error, unavailable_error};
 use crate::migration::{FUNCTIONS, check_durability, lock_schema, migrate_schema};
 
 const DOING: &str = "import a database";
@@ -27,8 +27,9 @@ impl PostgresOptions {
     /// afterwards. No server may use the database, and nothing may be in it.
     ///
     /// # Errors
-    /// - `store_unavailable`: the database cannot be reached or only through a pooler, a server uses it, it is not empty,
-    ///   or it refuses a row.
+    /// - `store_unavailable`: the database cannot be reached or only through a pooler, a server uses it, or it is not
+    ///   empty.
+    /// - `store_refused`: it refuses a row. `store_full`: it has no space.
     /// - Those of [`open`](Self::open), and of the source.
     ///
     /// After an error nothing is imported.
@@ -44,7 +45,6 @@ impl PostgresOptions {
         let mut client = database.connect("open").await?;
         check_durability(&client).await?;
         migrate_schema(&mut client).await?;
-        let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
         let change = client.transaction().await.map_err(failed)?;
         // A server that starts meanwhile waits for the end, and then reads the new epoch.
         lock_schema(&change).await?;
@@ -65,9 +65,13 @@ impl PostgresOptions {
     }
 }
 
+/// Tells why a statement of the import failed: then nothing of it is stored.
+fn failed(error: tokio_postgres::Error) -> Error {
+    StatementFailure::from_statement(error, DOING).into_error(DOING)
+}
+
 /// Checks that no server is alive and that nothing is stored.
 async fn check_unused(change: &Transaction<'_>) -> Result<()> {
-    let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
     let alive = "SELECT EXISTS (SELECT 1 FROM singletree.node WHERE alive_until > now())";
     if change.query_one(alive, &[]).await.map_err(failed)?.get(0) {
         return Err(unavailable_error(DOING, "a server uses the database; stop it first"));
@@ -101,7 +105,6 @@ async fn copy_table(
     part: &mut Option<ArchiveRows>,
     source: &mut dyn ArchiveSource,
 ) -> Result<u64> {
-    let failed = |error: tokio_postgres::Error| unavailable_error(DOING, error);
     let names: Vec<&str> = table.columns().iter().map(|(name, _)| *name).collect();
     let types: Vec<Type> = table.columns().iter().map(|(_, kind)| column_type(*kind)).collect();
     let sql = format!("COPY singletree.{} ({}) FROM STDIN BINARY", table.name(), names.join(", "));

@@ -41,7 +41,8 @@ pub(crate) struct Restore {
 /// `singletree import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// The database to read, a file of SQLite. No server may use it; it stays as it is.
+    /// The database to read, a file of SQLite. No server may use it. Its conversations stay; a file of an older version is brought to
+    /// this one.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: PathBuf,
     #[command(flatten)]

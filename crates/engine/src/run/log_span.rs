@@ -1,8 +1,8 @@
 //! The spans of the crate `tracing` in which work runs, so that the lines that it logs say which invocation they belong to
 //! (spec: observability §7); and the line that the engine logs itself.
 //!
-//! They carry ids and names, and never the contents of a state or a message. Without a subscriber they cost nothing; none is
-//! installed here. A span of the trace export is another thing: that is made of stored records.
+//! They carry ids and names, and never the contents of a state or a message. Without a subscriber none is made; none
+//! is installed here. A span of the trace export is another thing: that is made of stored records.
 
 use serde_json::{Map, Value};
 use singletree_env::TraceHeaders;

@@ -20,6 +20,7 @@ mod crash_file;
 mod crash_migration;
 mod deadline;
 mod doctor;
+mod doctor_records;
 mod dropped;
 mod dying;
 mod effects;
