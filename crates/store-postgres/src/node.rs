@@ -13,6 +13,10 @@ use crate::store::PostgresStoreInner;
 /// How many heartbeats a lease has.
 const BEATS: u32 = 5;
 
+/// How often the heartbeats of the other nodes are read between two own ones, with the own one. Their time is the part of a
+/// takeover that adds to the lease.
+const LOOKS: u32 = 4;
+
 /// The part of a lease, as a divisor, in which nothing is answered from memory any more before it was renewed.
 const MARGIN: u32 = 4;
 
@@ -50,13 +54,16 @@ impl DeadNodes {
 /// Starts the heartbeat, which ends with the last handle.
 pub(crate) fn start_heartbeat(inner: &Arc<PostgresStoreInner>) {
     let (watched, timer) = (Arc::downgrade(inner), inner.env.timer.clone());
-    let pause = inner.lease / BEATS;
+    let pause = inner.lease / BEATS / LOOKS;
     inner.env.spawner.spawn_task(Box::pin(async move {
-        loop {
+        for look in (1..=LOOKS).cycle() {
             timer.sleep_for(pause).await;
             let Some(inner) = watched.upgrade().filter(|inner| !inner.database.is_closed()) else { return };
             // A failure is left to the next beat; if none succeeds, the lease ends.
-            drop(inner.renew_lease().await);
+            drop(match look {
+                LOOKS => inner.renew_lease().await,
+                _ => inner.watch_others().await,
+            });
         }
     }));
 }

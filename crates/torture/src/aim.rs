@@ -78,7 +78,20 @@ impl WorkInProgress {
                 self.commits.remove(n);
                 self.note_commit(*phase, session, *turn);
             }
+            CommitSide::Failed => {
+                self.commits.remove(n);
+            }
         }
+    }
+
+    /// Returns the sessions in which turns run, as far as the child reported it.
+    pub(crate) fn busy_sessions(&self) -> BTreeSet<String> {
+        self.turns.iter().map(|(session, _)| session.clone()).collect()
+    }
+
+    /// Another process has taken this session over.
+    pub(crate) fn forget_session(&mut self, session: &str) {
+        self.turns.retain(|(it, _)| it != session);
     }
 
     fn note_commit(&mut self, phase: BatchPurpose, session: &str, turn: Option<u64>) {

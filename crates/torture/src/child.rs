@@ -6,7 +6,8 @@ mod finish;
 mod office;
 mod watched;
 
-use std::future::{Future, poll_fn};
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -88,11 +89,16 @@ pub async fn serve_requests(parts: ChildParts) -> Result<()> {
     let [agent, office] = build_agents(effects, pace, release)?;
     let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched.clone())?;
     heartbeat.enter_phase(ChildPhase::Sweeping);
-    let taken = chat.sweep().await?.len() as u64;
+    let is_one_of_several = watched.has_other_writers();
+    let taken = sweep_at_start(&chat, is_one_of_several).await?.len() as u64;
     heartbeat.enter_phase(ChildPhase::Serving);
     say(&ChildReport::Ready { taken });
     let mut tasks = tokio::task::JoinSet::new();
-    while let Some(ask) = asks.recv().await {
+    let mut takeovers = pin!(take_over_turns(&chat, is_one_of_several));
+    while let Some(ask) = tokio::select! {
+        ask = asks.recv() => ask,
+        never = &mut takeovers => match never {},
+    } {
         let (chat, say) = (chat.clone(), say.clone());
         tasks.spawn(async move {
             match ask {
@@ -106,9 +112,37 @@ pub async fn serve_requests(parts: ChildParts) -> Result<()> {
     }
     while tasks.join_next().await.is_some() {}
     heartbeat.enter_phase(ChildPhase::Ending);
-    wait_until_finished(&watched).await?;
+    tokio::select! {
+        finished = wait_until_finished(&watched) => finished?,
+        never = &mut takeovers => match never {},
+    }
     chat.shutdown(GRACE).await;
     Ok(())
+}
+
+/// The time between two looks for turns of other processes that have died.
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
+
+/// Takes over the turns of dead processes; where the database of several processes fails, until it does not.
+async fn sweep_at_start(chat: &Chat, tries_again: bool) -> Result<Vec<Turn>> {
+    loop {
+        match chat.sweep().await {
+            Err(_) if tries_again => tokio::time::sleep(SWEEP_EVERY).await,
+            swept => return Ok(swept?),
+        }
+    }
+}
+
+/// Takes over the turns of other processes that have died, as a server does it.
+async fn take_over_turns(chat: &Chat, is_one_of_several: bool) -> Infallible {
+    if !is_one_of_several {
+        return pending().await;
+    }
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        // Turns that cannot be taken over now are taken over later.
+        drop(chat.sweep().await);
+    }
 }
 
 /// How a message begins that the turn which runs may take.

@@ -377,12 +377,13 @@ impl LoadClients {
         self.texts.get(text).map(String::as_str)
     }
 
-    /// The child has died: no open call will be answered any more. A client that has the name of a turn asks for its
-    /// outcome; another client makes the same call again, or gives up.
-    pub(crate) fn handle_child_death(&mut self) {
+    /// A child has died: the open calls that it had will not be answered any more. A client that has the name of a turn
+    /// asks for its outcome; another client makes the same call again, or gives up.
+    pub(crate) fn handle_child_death(&mut self, is_lost: impl Fn(u64) -> bool) {
         self.log.record_event("", HistoryEvent::Died);
         for at in 0..self.clients.len() {
-            let Some(open) = self.clients.get_mut(at).and_then(|client| client.open.take()) else { continue };
+            let open = self.clients.get_mut(at).and_then(|client| client.open.take_if(|it| is_lost(it.call)));
+            let Some(open) = open else { continue };
             if let Some(turn) =
                 open.turn.clone().filter(|_| !matches!(open.deed, ClientOperation::Cancel { .. }))
             {

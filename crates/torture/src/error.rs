@@ -47,6 +47,12 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// The database was not restarted.
+    #[error("the command that restarts the database failed ({status})")]
+    Restart {
+        /// How.
+        status: String,
+    },
     /// The agent of the load cannot be made.
     #[error("the agent of the load cannot be made")]
     Agent {
@@ -63,9 +69,11 @@ impl Error {
     #[must_use]
     pub fn category(&self) -> &str {
         match self {
-            Self::Child { .. } | Self::Line { .. } | Self::Ended { .. } | Self::Silent { .. } => {
-                "torture_child_failed"
-            }
+            Self::Child { .. }
+            | Self::Line { .. }
+            | Self::Ended { .. }
+            | Self::Silent { .. }
+            | Self::Restart { .. } => "torture_child_failed",
             Self::Effects { .. } => "place_unavailable",
             Self::Agent { source } => source.category(),
             Self::Harness(source) => source.category(),

@@ -17,12 +17,13 @@ use crate::child::{LoggedEffect, build_agents};
 use crate::clients::LoadClients;
 use crate::error::{Error, Result};
 use crate::fault::CommitFaults;
+use crate::nodes::NodeFaults;
 use crate::process::{ChildProcess, ReceivedLine};
 use crate::verdict::{KillStatistics, TortureVerdict, answered_too_late, check_effects};
 use crate::wire::ChildReport;
 
 /// How long the child may say nothing.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,16 +79,7 @@ where
     F: Fn() -> O,
     O: Future<Output = Result<ReopenedStore>>,
 {
-    let mut run = TortureRun {
-        plan,
-        clock,
-        clients: LoadClients::new(plan.seed, plan.clients, plan.sessions),
-        kills: KillStatistics::default(),
-        effects: Vec::new(),
-        read: 0,
-        release: 1,
-        found: Vec::new(),
-    };
+    let mut run = TortureRun::new(plan, clock);
     let began = clock.now();
     let goes_on = |run: &TortureRun<'_>| match plan.until {
         StopCondition::Kills(kills) => run.kills.total < kills,
@@ -111,20 +103,22 @@ const EXAMINED: u64 = 50;
 const RELEASED: u64 = 10;
 
 /// How long a call may go without its answer in a process that is left alone, while nothing else happens.
-const STUCK: Duration = Duration::from_secs(20);
+pub(crate) const STUCK: Duration = Duration::from_secs(20);
 
-struct TortureRun<'a> {
+pub(crate) struct TortureRun<'a> {
     plan: &'a TorturePlan,
     clock: &'a dyn Clock,
-    clients: LoadClients,
-    kills: KillStatistics,
+    pub(crate) clients: LoadClients,
+    pub(crate) kills: KillStatistics,
+    /// The faults of a run with several nodes.
+    pub(crate) faults: Option<NodeFaults>,
     effects: Vec<(Option<String>, LoggedEffect)>,
     /// How many lines of the effects' log were read.
     read: usize,
     /// Which release of the second agent the process has.
     release: u32,
     /// Violations that were found before the end.
-    found: Vec<RuleViolation>,
+    pub(crate) found: Vec<RuleViolation>,
 }
 
 /// The decisions about a process before it is started.
@@ -136,8 +130,22 @@ struct ProcessPlan {
     settles: bool,
 }
 
-impl TortureRun<'_> {
-    fn now_millis(&self) -> i64 {
+impl<'a> TortureRun<'a> {
+    pub(crate) fn new(plan: &'a TorturePlan, clock: &'a dyn Clock) -> Self {
+        Self {
+            plan,
+            clock,
+            clients: LoadClients::new(plan.seed, plan.clients, plan.sessions),
+            kills: KillStatistics::default(),
+            faults: None,
+            effects: Vec::new(),
+            read: 0,
+            release: 1,
+            found: Vec::new(),
+        }
+    }
+
+    pub(crate) fn now_millis(&self) -> i64 {
         self.clock.now().as_millis()
     }
 
@@ -181,12 +189,12 @@ impl TortureRun<'_> {
         if serves {
             self.send_requests_until(&mut aim, &mut process, &mut way, faults.is_some())?;
         }
-        process.kill()?;
+        process.handle.kill()?;
         // Lines that the child wrote before it died still count.
         while let ReceivedLine::Line(line) = process.receive_line(SILENCE)? {
             self.process_report(&line, &mut way);
         }
-        process.wait_for_exit()?;
+        process.handle.wait_for_exit()?;
         way.count_kill(aimed, &mut self.kills);
         self.read_effects()?;
         if faults.is_none() {
@@ -194,7 +202,7 @@ impl TortureRun<'_> {
                 self.found.push(RuleViolation { rule: AuditRule::Contradicted, session, why });
             }
         }
-        self.clients.handle_child_death();
+        self.clients.handle_child_death(|_| true);
         Ok(())
     }
 
@@ -210,7 +218,7 @@ impl TortureRun<'_> {
         loop {
             let now = self.now_millis();
             for ask in self.clients.next_requests(aimed, now, false) {
-                process.send_request(&ask)?;
+                process.handle.send_request(&ask)?;
             }
             let left = duration_of_millis(aim.kill_timeout_millis())
                 .saturating_sub(self.clock.now().duration_since(ready_at));
@@ -222,7 +230,7 @@ impl TortureRun<'_> {
                     let is_met = aim.is_met_by(&line);
                     if is_met {
                         // At once: the commit is under way right now.
-                        process.kill()?;
+                        process.handle.kill()?;
                     }
                     self.process_report(&line, way);
                     if is_met {
@@ -242,7 +250,7 @@ impl TortureRun<'_> {
         loop {
             let now = self.now_millis();
             for ask in self.clients.next_requests(None, now, false) {
-                process.send_request(&ask)?;
+                process.handle.send_request(&ask)?;
             }
             let left = WARM.saturating_sub(self.clock.now().duration_since(began));
             if left.is_zero() {
@@ -275,7 +283,7 @@ impl TortureRun<'_> {
                     return Err(Error::Silent {
                         seconds: SILENCE.as_secs(),
                         phase: alive,
-                        state: process.describe_state(),
+                        state: process.handle.describe_state(),
                     });
                 }
                 ReceivedLine::Closed => return Err(child_ended_error(process)),
@@ -291,7 +299,7 @@ impl TortureRun<'_> {
         loop {
             let now = self.now_millis();
             for ask in self.clients.next_requests(None, now, true) {
-                process.send_request(&ask)?;
+                process.handle.send_request(&ask)?;
             }
             let unanswered = self.clients.unanswered_calls();
             if unanswered.is_empty() {
@@ -333,7 +341,7 @@ impl TortureRun<'_> {
         self.clients.begin_process();
         self.wait_until_ready(&mut process, &mut way)?;
         self.wait_for_answers(&mut process, &mut way)?;
-        process.close_requests();
+        process.handle.close_requests();
         let mut since = self.clock.now();
         loop {
             match process.receive_line(SILENCE.saturating_sub(self.clock.now().duration_since(since)))? {
@@ -343,13 +351,13 @@ impl TortureRun<'_> {
                     self.process_report(&line, &mut way);
                 }
                 ReceivedLine::Nothing => {
-                    let (seconds, state) = (SILENCE.as_secs(), process.describe_state());
+                    let (seconds, state) = (SILENCE.as_secs(), process.handle.describe_state());
                     return Err(Error::Silent { seconds, phase: "ending".to_owned(), state });
                 }
                 ReceivedLine::Closed => break,
             }
         }
-        let status = process.wait_for_exit()?;
+        let status = process.handle.wait_for_exit()?;
         if !status.success() {
             return Err(Error::Ended { status: status.to_string() });
         }
@@ -357,7 +365,7 @@ impl TortureRun<'_> {
     }
 
     /// Reads the new lines of the log of effects.
-    fn read_effects(&mut self) -> Result<()> {
+    pub(crate) fn read_effects(&mut self) -> Result<()> {
         let text = match std::fs::read_to_string(&self.plan.effects) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -375,7 +383,7 @@ impl TortureRun<'_> {
     }
 
     /// Runs the doctor on the store of a dead process, so that a fault which a later process repairs is found, too.
-    async fn examine_store(&mut self, opened: ReopenedStore) -> Result<()> {
+    pub(crate) async fn examine_store(&mut self, opened: ReopenedStore) -> Result<()> {
         self.clients.mix.examinations += 1;
         let examination = StoreDoctor::new(opened.journal, opened.upkeep).examine().await?;
         let kills = self.kills.total;
@@ -387,7 +395,7 @@ impl TortureRun<'_> {
         Ok(())
     }
 
-    async fn compute_verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
+    pub(crate) async fn compute_verdict(self, opened: ReopenedStore) -> Result<TortureVerdict> {
         let ReopenedStore { journal, upkeep } = opened;
         let agents = build_agents(self.plan.effects.clone(), Arc::new(InstantTimer), self.release)?;
         let chat = Chat::builder();
@@ -408,8 +416,8 @@ impl TortureRun<'_> {
         report.violations.extend(late);
         report.violations.extend(self.found);
         let examination = StoreDoctor::new(journal, upkeep).examine().await?;
-        let (seed, kills, mix) = (self.plan.seed, self.kills, self.clients.mix);
-        Ok(TortureVerdict { seed, kills, mix, report, examination })
+        let (seed, kills, nodes, mix) = (self.plan.seed, self.kills, self.faults, self.clients.mix);
+        Ok(TortureVerdict { seed, kills, nodes, mix, report, examination })
     }
 }
 
@@ -417,14 +425,14 @@ impl TortureRun<'_> {
 const WARM: Duration = Duration::from_millis(150);
 
 /// How long it waits for a line before it looks whether a client has something to ask.
-const TICK: Duration = Duration::from_millis(20);
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 fn duration_of_millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 fn child_ended_error(process: &mut ChildProcess) -> Error {
-    match process.wait_for_exit() {
+    match process.handle.wait_for_exit() {
         Ok(status) => Error::Ended { status: status.to_string() },
         Err(error) => error,
     }

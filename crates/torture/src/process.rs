@@ -2,16 +2,23 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Error, Result};
 use crate::wire::{ChildReport, ChildRequest};
 
 /// A child that runs.
-pub(crate) struct ChildProcess {
+pub(crate) struct ChildHandle {
     child: Child,
     stdin: Option<ChildStdin>,
+}
+
+/// A child with its lines.
+pub(crate) struct ChildProcess {
+    pub(crate) handle: ChildHandle,
     lines: Receiver<Result<ChildReport>>,
 }
 
@@ -29,16 +36,39 @@ fn process_error(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 impl ChildProcess {
-    pub(crate) fn start(mut command: Command) -> Result<Self> {
+    pub(crate) fn start(command: Command) -> Result<Self> {
+        let (tell, lines) = channel();
+        // A receiver that hears of the end by the channel needs no line about it.
+        let handle =
+            ChildHandle::start(command, move |line| line.is_none_or(|line| tell.send(line).is_ok()))?;
+        Ok(Self { handle, lines })
+    }
+
+    /// Waits for the next line.
+    pub(crate) fn receive_line(&self, within: Duration) -> Result<ReceivedLine> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => line.map(ReceivedLine::Line),
+            Err(RecvTimeoutError::Timeout) => Ok(ReceivedLine::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(ReceivedLine::Closed),
+        }
+    }
+}
+
+impl ChildHandle {
+    /// Starts the child. `hear` is called in a thread of its own with each line, and with none at the end, until it
+    /// returns `false`.
+    pub(crate) fn start(
+        mut command: Command,
+        hear: impl FnMut(Option<Result<ChildReport>>) -> bool + Send + 'static,
+    ) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(process_error("start"))?;
         let stdin = child.stdin.take();
-        let (tell, lines) = channel();
         if let Some(stdout) = child.stdout.take() {
             let reader = std::thread::Builder::new().name("torture-reader".to_owned());
-            reader.spawn(move || read_reports(stdout, &tell)).map_err(process_error("read"))?;
+            reader.spawn(move || read_reports(stdout, hear)).map_err(process_error("read"))?;
         }
-        Ok(Self { child, stdin, lines })
+        Ok(Self { child, stdin })
     }
 
     /// Asks for something. A child that is gone hears nothing.
@@ -51,15 +81,6 @@ impl ChildProcess {
             self.stdin = None;
         }
         Ok(())
-    }
-
-    /// Waits for the next line.
-    pub(crate) fn receive_line(&self, within: Duration) -> Result<ReceivedLine> {
-        match self.lines.recv_timeout(within) {
-            Ok(line) => line.map(ReceivedLine::Line),
-            Err(RecvTimeoutError::Timeout) => Ok(ReceivedLine::Nothing),
-            Err(RecvTimeoutError::Disconnected) => Ok(ReceivedLine::Closed),
-        }
     }
 
     /// Returns the system's data about the child: its state, and where each of its threads waits. For people.
@@ -87,6 +108,13 @@ impl ChildProcess {
         self.child.kill().map_err(process_error("kill"))
     }
 
+    /// Stops the child, or lets it go on (SIGSTOP, SIGCONT).
+    pub(crate) fn set_paused(&mut self, is_paused: bool) -> Result<()> {
+        let signal = if is_paused { Signal::STOP } else { Signal::CONT };
+        let sent = kill_process(Pid::from_child(&self.child), signal);
+        sent.map_err(|error| process_error("stop or continue")(error.into()))
+    }
+
     /// Asks no more: the child ends when everything is answered.
     pub(crate) fn close_requests(&mut self) {
         self.stdin = None;
@@ -99,7 +127,7 @@ impl ChildProcess {
     }
 }
 
-impl Drop for ChildProcess {
+impl Drop for ChildHandle {
     fn drop(&mut self) {
         // Only when something went wrong it still runs; nobody would end it otherwise.
         self.child.kill().unwrap_or_default();
@@ -107,17 +135,18 @@ impl Drop for ChildProcess {
     }
 }
 
-fn read_reports(stdout: ChildStdout, tell: &Sender<Result<ChildReport>>) {
+fn read_reports(stdout: ChildStdout, mut hear: impl FnMut(Option<Result<ChildReport>>) -> bool) {
     let mut stdout = BufReader::new(stdout);
     loop {
         let mut text = String::new();
         // A line without its end was cut by the kill: it was not said.
         if stdout.read_line(&mut text).is_err() || !text.ends_with('\n') {
+            hear(None);
             return;
         }
         let line = serde_json::from_str(&text);
         let line = line.map_err(|source| Error::Line { line: text.trim_end().to_owned(), source });
-        if tell.send(line).is_err() {
+        if !hear(Some(line)) {
             return;
         }
     }

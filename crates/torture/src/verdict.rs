@@ -12,6 +12,7 @@ use singletree_harness::Examination;
 
 use crate::child::LoggedEffect;
 use crate::mix::LoadComposition;
+use crate::nodes::NodeFaults;
 use crate::phase::BatchPurpose;
 
 /// Where the kills landed.
@@ -32,6 +33,8 @@ pub struct TortureVerdict {
     pub seed: u64,
     /// Where the kills landed.
     pub kills: KillStatistics,
+    /// The faults beside kills, where there were several nodes.
+    pub nodes: Option<NodeFaults>,
     /// The composition of the load.
     pub mix: LoadComposition,
     /// The audit of the logs against the stored data, with the violations that were found before a kill.
@@ -74,6 +77,13 @@ impl fmt::Display for TortureVerdict {
         write!(f, "seed {}: {total} kills, {running} of them in a running turn", self.seed)?;
         for (phase, count) in landed {
             write!(f, ", {count} in {}", phase.as_str())?;
+        }
+        if let Some(NodeFaults { pauses, cuts, restarts, moved, takeovers, slowest_takeover_millis }) =
+            &self.nodes
+        {
+            write!(f, "\n{pauses} pauses, {cuts} cut connections, {restarts} restarts of the database, ")?;
+            write!(f, "{moved} requests sent to another node, ")?;
+            write!(f, "{takeovers} takeovers within {slowest_takeover_millis} ms")?;
         }
         let AuditReport { sessions, calls, given, told, stored, effects, .. } = &self.report;
         write!(f, "\n{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;

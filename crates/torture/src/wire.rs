@@ -52,14 +52,38 @@ pub enum ChildRequest {
     },
 }
 
+impl ChildRequest {
+    /// Returns the number of the call.
+    #[must_use]
+    pub fn call(&self) -> u64 {
+        match self {
+            Self::Do { call, .. } | Self::Branch { call, .. } | Self::Outcome { call, .. } => *call,
+            Self::Disconnect { asked, .. } => asked.call(),
+        }
+    }
+
+    /// Returns the session in which it changes something.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            Self::Do { session, .. } => Some(session),
+            Self::Branch { to, .. } => Some(to),
+            Self::Disconnect { asked, .. } => asked.session(),
+            Self::Outcome { .. } => None,
+        }
+    }
+}
+
 /// Which side of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitSide {
     /// It is about to be handed to the store.
     Begin,
-    /// The store has answered.
+    /// The store has made it.
     End,
+    /// The store has refused it, or it is not known whether it was made.
+    Failed,
 }
 
 /// A line of the child.

@@ -2,14 +2,19 @@
 //! standard output.
 
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use singletree::SqliteStore;
+use singletree::env::{Env, Timer};
 use singletree::store_sqlite::CommitDurability;
+use singletree::{PostgresOptions, SqliteStore, durable};
 use singletree_torture::{ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, Say, serve_requests};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::args::TortureChild;
+use crate::command::torture::CHILD_STORE;
+use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use singletree::engine::RuntimeTimer;
@@ -19,9 +24,7 @@ pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> 
     let say = build_report_writer();
     let heartbeat = Heartbeat::start_thread(say.clone()).map_err(|source| Error::Input { source })?;
     heartbeat.enter_phase(ChildPhase::Opening);
-    let durability = if args.relaxed { CommitDurability::Normal } else { CommitDurability::Full };
-    let options = SqliteStore::options(&args.db).command("singletree torture").durability(durability);
-    let store = options.open().await.map_err(|source| Error::Open { source })?;
+    let store = open_store(&args).await?;
     let shared = Arc::new(store.clone());
     let served = serve_requests(ChildParts {
         journal: shared.clone(),
@@ -39,6 +42,40 @@ pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> 
     store.close().await;
     Ok(COMPLETED)
 }
+
+async fn open_store(args: &TortureChild) -> Result<ConversationStore> {
+    let opened = match (&args.node, &args.db) {
+        (Some(node), _) => {
+            let url = std::env::var(CHILD_STORE).unwrap_or_default();
+            let options = PostgresOptions::new(url, Env::from_system()).node(node);
+            open_until_reached(options.lease(Duration::from_millis(args.lease))).await
+        }
+        (None, file) => {
+            let durability = if args.relaxed { CommitDurability::Normal } else { CommitDurability::Full };
+            let options = SqliteStore::options(file.as_deref().unwrap_or(Path::new("")));
+            options
+                .command("singletree torture")
+                .durability(durability)
+                .open()
+                .await
+                .map(ConversationStore::Sqlite)
+        }
+    };
+    opened.map_err(|source| Error::Open { source })
+}
+
+/// Opens a database that may be away for a moment, because it restarts or its connections are cut.
+async fn open_until_reached(options: PostgresOptions) -> durable::Result<ConversationStore> {
+    loop {
+        match options.clone().open().await {
+            Err(durable::Error::Unavailable { .. }) => RuntimeTimer.sleep_for(AGAIN).await,
+            opened => return opened.map(ConversationStore::Postgres),
+        }
+    }
+}
+
+/// The time between two attempts to reach a database.
+const AGAIN: Duration = Duration::from_millis(200);
 
 fn build_report_writer() -> Say {
     Arc::new(|line: &ChildReport| {

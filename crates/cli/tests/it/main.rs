@@ -46,6 +46,7 @@ mod story;
 mod sync_trace;
 mod tenants;
 mod torture;
+mod torture_nodes;
 #[cfg(unix)]
 mod trace_context;
 mod traces;

@@ -36,6 +36,31 @@ impl PostgresServer {
         }
     }
 
+    /// Starts a server for one test, which may make it crash.
+    pub(crate) fn start_own(test: &str) -> Option<Self> {
+        Self::spawn().map_err(|reason| eprintln!("not run: {test}: {reason}")).ok()
+    }
+
+    /// Returns a command for `sh` that makes the server crash and starts it again.
+    pub(crate) fn restart_command(&self) -> String {
+        let (control, data) = (self.programs.join("pg_ctl"), self.dir.path().join("data"));
+        let control = format!("{} -D {}", control.display(), data.display());
+        let (log, settings) = (self.dir.path().join("log"), self.settings());
+        let as_user = self.user.map_or_else(String::new, |user| {
+            format!("setpriv --reuid={user} --regid={user} --clear-groups env PGUSER=postgres ")
+        });
+        let start = format!("-w -l {} -o '{settings}' start", log.display());
+        format!(
+            "cd / && {as_user}{control} -m immediate stop >/dev/null && {as_user}{control} {start} >/dev/null"
+        )
+    }
+
+    fn settings(&self) -> String {
+        // No file is synced: the machine of a test does not lose power.
+        let socket = self.dir.path().display();
+        format!("-k {socket} -c listen_addresses= -c fsync=off -c max_connections=200")
+    }
+
     fn spawn() -> Result<Self, String> {
         let programs = find_programs().ok_or("there is no PostgreSQL server (apt-get install postgresql)")?;
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -50,9 +75,7 @@ impl PostgresServer {
             "initdb",
             &["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D", &data],
         )?;
-        let socket = server.dir.path().display();
-        // No file is synced: the machine of a test does not lose power.
-        let settings = format!("-k {socket} -c listen_addresses= -c fsync=off -c max_connections=200");
+        let settings = server.settings();
         server.run("pg_ctl", &["-w", "-D", &data, "-l", &log, "-o", &settings, "start"])?;
         Ok(server)
     }

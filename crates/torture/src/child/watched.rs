@@ -76,7 +76,7 @@ impl JournalLayer for ReportingStore {
                 Some(landing) => landing.await,
                 None => Ok(()),
             };
-            say(&line(CommitSide::End));
+            say(&line(if landed.is_ok() { CommitSide::End } else { CommitSide::Failed }));
             match fault {
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "the disk is full".into() }),
                 None => landed,

@@ -1,0 +1,410 @@
+//! Several nodes over one database: they are killed, stopped and cut off while clients ask them, and the same audit judges
+//! the stored data.
+
+mod fleet;
+mod takeovers;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Serialize;
+use singletree_audit::{AuditRule, AuditedOutcome, RuleViolation};
+use singletree_engine::Clock;
+
+use crate::aim::KillTrigger;
+use crate::error::{Error, Result};
+use crate::load::{ReopenedStore, SILENCE, STUCK, StopCondition, TICK, TorturePlan, TortureRun};
+use crate::phase::BatchPurpose;
+use crate::proxy::{CutSide, DatabaseAddress, PlannedCut};
+use crate::verdict::{KillStatistics, TortureVerdict};
+use crate::wire::{ChildReport, ChildRequest};
+use fleet::{Fleet, Heard, StartNode};
+use takeovers::AwaitedTakeovers;
+
+/// The plan of a run with several nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodesPlan {
+    /// The load, and when to stop.
+    pub load: TorturePlan,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// Their lease.
+    pub lease: Duration,
+    /// Where the database listens.
+    pub database: DatabaseAddress,
+    /// A command that makes the database crash and brings it back, for `sh`.
+    pub restart: Option<String>,
+}
+
+/// The faults beside kills, and how soon the survivors went on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NodeFaults {
+    /// How often a node stood still for longer than its lease.
+    pub pauses: u64,
+    /// How many connections to the database were cut.
+    pub cuts: u64,
+    /// How often the database was restarted.
+    pub restarts: u64,
+    /// How many requests went to another node because the first one did not own the session.
+    pub moved: u64,
+    /// How many sessions with running turns another node took over, as far as no other fault came between.
+    pub takeovers: u64,
+    /// The longest time from a kill to the first commit of the next owner, in milliseconds.
+    pub slowest_takeover_millis: i64,
+}
+
+/// Tortures several nodes: load, kills, pauses, cuts and restarts, until the plan says stop; then lets everything end, opens
+/// the store and compares. `start` is called with the number of a node and with the port of this machine at which that node
+/// finds the database. `tell` hears how far it is, after each kill.
+///
+/// The load runs on the calling thread, which it blocks; only the doctor and the comparison at the end await.
+///
+/// # Errors
+/// `torture_child_failed` when a node ends or falls silent by itself, or the database is not restarted, which is no verdict;
+/// those of opening the store.
+///
+/// # Cancellation
+/// The nodes are killed.
+pub async fn torture_nodes<F, O>(
+    plan: &NodesPlan,
+    start: impl Fn(usize, u16) -> Command,
+    clock: &dyn Clock,
+    tell: &mut dyn FnMut(&KillStatistics),
+    open: F,
+) -> Result<TortureVerdict>
+where
+    F: Fn() -> O,
+    O: Future<Output = Result<ReopenedStore>>,
+{
+    let mut run = NodesRun::start(plan, &start, clock)?;
+    let began = clock.now();
+    let goes_on = |run: &NodesRun<'_>| match plan.load.until {
+        StopCondition::Kills(kills) => run.run.kills.total < kills,
+        StopCondition::Time(time) => clock.now().duration_since(began) < time,
+    };
+    while goes_on(&run) {
+        let before = run.run.kills.total;
+        run.run_fault()?;
+        if run.run.kills.total == before {
+            continue;
+        }
+        tell(&run.run.kills);
+        if run.run.kills.total.is_multiple_of(EXAMINED) {
+            run.settle()?;
+            run.run.examine_store(open().await?).await?;
+        }
+    }
+    run.finish()?.compute_verdict(open().await?).await
+}
+
+/// After how many kills the doctor looks at the store, when every call is answered.
+const EXAMINED: u64 = 25;
+
+/// The number of kills for each pause and for each restart of the database.
+const KILLS_A_PAUSE: u64 = 3;
+const KILLS_A_RESTART: u64 = 30;
+
+/// After how many messages a connection is cut at most, and how many are cut one after the other.
+const CUT_AFTER: u64 = 120;
+const CUTS: u64 = 6;
+
+/// For how long a request waits that a node has refused because another one owns the session, in milliseconds.
+const MOVED_AGAIN: u64 = 150;
+
+/// The refusal of a node that does not own the session.
+const MOVING: &str = "session_moving";
+
+/// A request that has no answer yet.
+struct AskedRequest {
+    node: usize,
+    request: ChildRequest,
+}
+
+struct NodesRun<'a> {
+    run: TortureRun<'a>,
+    plan: &'a NodesPlan,
+    fleet: Fleet<'a>,
+    /// Where each open call is, by its number.
+    asked: BTreeMap<u64, AskedRequest>,
+    /// Requests that were refused by a node, each with the time to ask again.
+    again: Vec<(i64, ChildRequest)>,
+    /// Which node answered last for a session.
+    homes: BTreeMap<String, usize>,
+    takeovers: AwaitedTakeovers,
+    faults: NodeFaults,
+}
+
+impl<'a> NodesRun<'a> {
+    fn start(plan: &'a NodesPlan, start: &'a StartNode<'a>, clock: &'a dyn Clock) -> Result<Self> {
+        Ok(Self {
+            run: TortureRun::new(&plan.load, clock),
+            plan,
+            fleet: Fleet::start(plan.nodes, &plan.database, start)?,
+            asked: BTreeMap::new(),
+            again: Vec::new(),
+            homes: BTreeMap::new(),
+            takeovers: AwaitedTakeovers::default(),
+            faults: NodeFaults::default(),
+        })
+    }
+
+    fn draw_below(&mut self, end: u64) -> u64 {
+        self.run.clients.random_source().draw_below(end)
+    }
+
+    fn draw_millis(&mut self, end: Duration) -> Duration {
+        Duration::from_millis(self.draw_below(u64::try_from(end.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// Makes the next fault, and lets the clients ask for a while.
+    fn run_fault(&mut self) -> Result<()> {
+        let kills = self.run.kills.total;
+        let lease = self.plan.lease;
+        if self.faults.pauses * KILLS_A_PAUSE < kills {
+            self.pause_node()?;
+            return self.serve_for(lease / 2, None);
+        }
+        if self.plan.restart.is_some() && self.faults.restarts * KILLS_A_RESTART < kills {
+            self.restart_database()?;
+            return self.serve_for(lease / 2, None);
+        }
+        if self.cut_count() < kills * CUTS / 2 {
+            self.cut_connections();
+        }
+        let pause = self.draw_millis(lease);
+        self.serve_for(pause, None)?;
+        self.kill_node()
+    }
+
+    fn pause_node(&mut self) -> Result<()> {
+        let node = self.await_ready_node()?;
+        let long = self.plan.lease + self.plan.lease / 5 + self.draw_millis(self.plan.lease);
+        let until = self.run.now_millis() + i64::try_from(long.as_millis()).unwrap_or(i64::MAX);
+        self.takeovers.forget();
+        self.faults.pauses += 1;
+        self.fleet.pause(node, until)
+    }
+
+    fn restart_database(&mut self) -> Result<()> {
+        let Some(command) = &self.plan.restart else { return Ok(()) };
+        self.takeovers.forget();
+        let status = Command::new("sh").arg("-c").arg(command).status();
+        let status = status.map_err(|source| Error::Child { doing: "restart the database of", source })?;
+        if !status.success() {
+            return Err(Error::Restart { status: status.to_string() });
+        }
+        self.faults.restarts += 1;
+        Ok(())
+    }
+
+    fn cut_count(&self) -> u64 {
+        self.fleet.nodes.iter().map(|node| node.proxy.cut_count()).sum()
+    }
+
+    fn cut_connections(&mut self) {
+        let (skip, count) = (self.draw_below(CUT_AFTER), self.draw_below(CUTS) + 1);
+        let side = if self.draw_below(2) == 0 { CutSide::Before } else { CutSide::After };
+        let node = self.run.clients.random_source().draw_index(self.fleet.nodes.len());
+        self.fleet.node(node).proxy.set_next_cut(Some(PlannedCut { skip, count, side }));
+    }
+
+    fn kill_node(&mut self) -> Result<()> {
+        let node = self.await_ready_node()?;
+        let mut aim = KillTrigger::choose_next(self.run.clients.random_source(), &self.run.kills);
+        let aimed = aim.awaited_phase();
+        let until = self.run.now_millis() + aim.kill_timeout_millis();
+        while self.run.now_millis() < until {
+            self.ask_requests(aimed, false)?;
+            if let Heard::Line(of, line) = self.receive(TICK)?
+                && of == node
+                && aim.is_met_by(&line)
+            {
+                break;
+            }
+        }
+        self.fleet.node(node).handle.kill()?;
+        // Lines that it wrote before it died still count.
+        while !matches!(self.receive(TICK)?, Heard::Ended(of) if of == node) {}
+        let work = std::mem::take(&mut self.fleet.node(node).work);
+        self.takeovers.note_death(work.busy_sessions(), self.run.now_millis());
+        work.count_kill(aimed, &mut self.run.kills);
+        self.run.read_effects()?;
+        let lost: Vec<u64> =
+            self.asked.iter().filter(|(_, it)| it.node == node).map(|(call, _)| *call).collect();
+        self.run.clients.handle_child_death(|call| lost.contains(&call));
+        self.asked.retain(|call, _| !lost.contains(call));
+        self.fleet.start_again(node)
+    }
+
+    /// Draws a node that answers, and waits until there is one.
+    fn await_ready_node(&mut self) -> Result<usize> {
+        let mut since = self.run.now_millis();
+        loop {
+            let ready = self.fleet.answering_nodes();
+            // With one that answers beside it the load goes on.
+            if ready.len() > 1 || (ready.len() == self.plan.nodes && !ready.is_empty()) {
+                let at = self.run.clients.random_source().draw_index(ready.len());
+                return Ok(ready.get(at).copied().unwrap_or_default());
+            }
+            let now = self.run.now_millis();
+            if self.fleet.nodes.iter().any(|node| node.paused_until.is_some()) {
+                since = now;
+            }
+            if now - since > i64::try_from(SILENCE.as_millis()).unwrap_or(i64::MAX) {
+                let silent = self.fleet.nodes.iter().position(|node| !node.is_ready).unwrap_or_default();
+                return Err(self.fleet.silent_error(silent, SILENCE));
+            }
+            self.ask_requests(None, false)?;
+            self.receive(TICK)?;
+        }
+    }
+
+    /// Lets the clients ask for a while.
+    fn serve_for(&mut self, time: Duration, wanted: Option<BatchPurpose>) -> Result<()> {
+        let until = self.run.now_millis() + i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        while self.run.now_millis() < until {
+            self.ask_requests(wanted, false)?;
+            self.receive(TICK)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the next requests of the clients, each to a node.
+    fn ask_requests(&mut self, wanted: Option<BatchPurpose>, settle: bool) -> Result<()> {
+        let now = self.run.now_millis();
+        self.fleet.resume_due(now)?;
+        if self.fleet.answering_nodes().is_empty() {
+            return Ok(());
+        }
+        let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(at, _)| *at <= now);
+        self.again = later;
+        let due: Vec<(i64, ChildRequest)> = due;
+        let new = self.run.clients.next_requests(wanted, now, settle);
+        for request in due.into_iter().map(|(_, request)| request).chain(new) {
+            let node = self.choose_node(request.session());
+            self.fleet.send_request(node, &request)?;
+            self.asked.insert(request.call(), AskedRequest { node, request });
+        }
+        Ok(())
+    }
+
+    /// Chooses a node for a request: mostly the one that answered last for the session, as a load balancer that knows
+    /// nothing would not.
+    fn choose_node(&mut self, session: Option<&str>) -> usize {
+        let home = session.and_then(|session| self.homes.get(session)).copied();
+        let ready = self.fleet.answering_nodes();
+        let dice = self.run.clients.random_source();
+        if dice.draw_percent(3) {
+            // One that may stand still.
+            return dice.draw_index(self.fleet.nodes.len());
+        }
+        match home.filter(|home| ready.contains(home) && dice.draw_percent(70)) {
+            Some(home) => home,
+            None => ready.get(dice.draw_index(ready.len())).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Waits for a line of a node, and gives it to the client that it is for.
+    fn receive(&mut self, within: Duration) -> Result<Heard> {
+        let heard = self.fleet.receive(within)?;
+        if let Heard::Line(node, line) = &heard {
+            self.process_report(*node, line);
+        }
+        Ok(heard)
+    }
+
+    fn process_report(&mut self, node: usize, line: &ChildReport) {
+        let now = self.run.now_millis();
+        self.takeovers.note_report(line, now);
+        let (call, is_moving) = match line {
+            ChildReport::Told { call, turn, end, .. } => {
+                let moves = matches!(end, AuditedOutcome::Errored { category, .. } if category == MOVING);
+                (*call, turn.is_none() && moves)
+            }
+            ChildReport::Failed { call, category } => (*call, category == MOVING),
+            ChildReport::Done { call } => (*call, false),
+            _ => return self.run.clients.receive_report(line, now),
+        };
+        let Some(asked) = self.asked.remove(&call) else { return };
+        let session = asked.request.session().map(str::to_owned);
+        if is_moving {
+            self.faults.moved += 1;
+            let wait = i64::try_from(self.draw_below(MOVED_AGAIN)).unwrap_or_default();
+            session.map(|session| self.homes.remove(&session));
+            self.again.push((now + wait, asked.request));
+            return;
+        }
+        session.map(|session| self.homes.insert(session, node));
+        self.run.clients.receive_report(line, now);
+    }
+
+    /// Waits until every call is answered, with all nodes there. A call without an answer when nothing happens any more is
+    /// stuck.
+    fn settle(&mut self) -> Result<()> {
+        self.run.clients.mix.settled += 1;
+        for node in &mut self.fleet.nodes {
+            node.proxy.set_next_cut(None);
+            node.paused_until = node.paused_until.map(|_| i64::MIN);
+        }
+        let mut since = self.run.now_millis();
+        let patience = i64::try_from((STUCK + self.plan.lease).as_millis()).unwrap_or(i64::MAX);
+        loop {
+            self.ask_requests(None, true)?;
+            let unanswered = self.run.clients.unanswered_calls();
+            let is_ready = self.fleet.nodes.iter().all(|node| node.is_ready);
+            if unanswered.is_empty() && is_ready {
+                return Ok(());
+            }
+            let moved = self.faults.moved;
+            if let Heard::Line(_, line) = self.receive(TICK)?
+                && !matches!(line, ChildReport::Alive { .. })
+                && moved == self.faults.moved
+            {
+                since = self.run.now_millis();
+            }
+            if self.run.now_millis() - since < patience {
+                continue;
+            }
+            if !is_ready {
+                return Err(self.fleet.silent_error(0, STUCK));
+            }
+            for (session, call) in unanswered {
+                let why = format!("{call} had no answer, {STUCK:?} after anything happened");
+                self.run.found.push(RuleViolation { rule: AuditRule::Stuck, session, why });
+            }
+            return Ok(());
+        }
+    }
+
+    /// Lets everything end, and the nodes with it.
+    fn finish(mut self) -> Result<TortureRun<'a>> {
+        self.run.clients.stop_new_calls();
+        self.settle()?;
+        let mut open: Vec<usize> = (0..self.plan.nodes).collect();
+        for node in &mut self.fleet.nodes {
+            node.handle.close_requests();
+        }
+        let mut since = self.run.now_millis();
+        while let Some(first) = open.first().copied() {
+            match self.receive(TICK)? {
+                Heard::Ended(node) => {
+                    self.fleet.finish(node)?;
+                    open.retain(|it| *it != node);
+                    since = self.run.now_millis();
+                }
+                Heard::Line(_, ChildReport::Alive { .. }) | Heard::Nothing => {}
+                Heard::Line(..) => since = self.run.now_millis(),
+            }
+            if self.run.now_millis() - since > i64::try_from(SILENCE.as_millis()).unwrap_or(i64::MAX) {
+                return Err(self.fleet.silent_error(first, SILENCE));
+            }
+        }
+        self.run.read_effects()?;
+        self.faults.cuts = self.cut_count();
+        self.faults.takeovers = self.takeovers.count;
+        self.faults.slowest_takeover_millis = self.takeovers.slowest_millis;
+        self.run.faults = Some(self.faults);
+        Ok(self.run)
+    }
+}

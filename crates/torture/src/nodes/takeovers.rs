@@ -1,0 +1,62 @@
+//! How soon the turns of a dead node go on elsewhere.
+
+use std::collections::BTreeMap;
+
+use crate::phase::BatchPurpose;
+use crate::wire::{ChildReport, CommitSide};
+
+/// The sessions of dead nodes in which turns ran, each with the time of the death in milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct AwaitedTakeovers {
+    since: BTreeMap<String, i64>,
+    pub(super) count: u64,
+    pub(super) slowest_millis: i64,
+}
+
+impl AwaitedTakeovers {
+    /// A node is gone, with turns running in these sessions. A takeover that others may have been about to make is not
+    /// measured any more: the node that is gone now may be the one that was to make it.
+    pub(super) fn note_death(&mut self, sessions: impl IntoIterator<Item = String>, now: i64) {
+        self.since = sessions.into_iter().map(|session| (session, now)).collect();
+    }
+
+    /// Some node stands still or has no database: what takes long from now on says nothing.
+    pub(super) fn forget(&mut self) {
+        self.since.clear();
+    }
+
+    pub(super) fn note_report(&mut self, line: &ChildReport, now: i64) {
+        let ChildReport::Commit { session, phase, at: CommitSide::End, .. } = line else { return };
+        // Each of them is made by the owner of the session only.
+        if *phase == BatchPurpose::Other {
+            return;
+        }
+        if let Some(since) = self.since.remove(session) {
+            self.count += 1;
+            self.slowest_millis = self.slowest_millis.max(now - since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(session: &str, phase: BatchPurpose, at: CommitSide) -> ChildReport {
+        ChildReport::Commit { n: 0, phase, session: session.to_owned(), turn: Some(1), at }
+    }
+
+    #[test]
+    fn a_takeover_is_measured_from_the_death_to_the_first_commit_of_another_node() {
+        let mut awaited = AwaitedTakeovers::default();
+        awaited.note_death(["a".to_owned(), "b".to_owned()], 1_000);
+        awaited.note_report(&commit("c", BatchPurpose::Step, CommitSide::End), 1_100);
+        awaited.note_report(&commit("a", BatchPurpose::TakeOver, CommitSide::Begin), 4_000);
+        awaited.note_report(&commit("a", BatchPurpose::TakeOver, CommitSide::End), 4_200);
+        awaited.note_report(&commit("a", BatchPurpose::Step, CommitSide::End), 9_000);
+        assert_eq!((awaited.count, awaited.slowest_millis), (1, 3_200));
+        awaited.forget();
+        awaited.note_report(&commit("b", BatchPurpose::TakeOver, CommitSide::End), 9_000);
+        assert_eq!((awaited.count, awaited.slowest_millis), (1, 3_200));
+    }
+}
