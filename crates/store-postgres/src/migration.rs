@@ -1,4 +1,8 @@
-//! The versions of the schema.
+//! The versions of the schema. Servers of one version and of the one before may use a database together, so that servers are
+//! replaced one after the other.
+//!
+//! The first process of a new version migrates, under a lock. It is refused while a process runs that is older than the version
+//! before. A process that finds a newer schema uses it if that schema works with its version.
 
 use deadpool_postgres::{Object, Transaction};
 use singletree_durable::{Error, Result};
@@ -13,9 +17,10 @@ use crate::error::unavailable_error;
 const LOCK: i64 = 0x7369_6e67_6c65_7472;
 
 /// The steps from one version to the next. A step only adds, so that the version before can work beside it.
-const STEPS: [&str; 1] = [include_str!("schema/v1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
 
-/// The functions of the newest version; each migration makes them anew.
+/// The functions of the newest version; each migration makes them anew. The version before calls them, too: one that takes other
+/// parameters, or returns something else, is another function with another name.
 pub(crate) const FUNCTIONS: &str = include_str!("schema/functions.sql");
 
 const DOING: &str = "migrate its schema";
@@ -33,17 +38,20 @@ pub(crate) async fn migrate_schema(client: &mut Object) -> Result<String> {
         true => query_row(&*change, "SELECT version FROM singletree.meta", &[], DOING).await?.get(0),
         false => 0,
     };
-    if version > known {
-        return Err(unknown_version_error(version));
-    }
+    check_newer_version(&*change, version).await?;
     if version < known {
+        if version > 0 {
+            refuse_beside_older(&*change).await?;
+        }
         change.batch_execute("CREATE SCHEMA IF NOT EXISTS singletree").await.map_err(failed)?;
         for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
             change.batch_execute(step).await.map_err(failed)?;
         }
         change.batch_execute(FUNCTIONS).await.map_err(failed)?;
-        let update = "UPDATE singletree.meta SET version = $1 RETURNING version";
-        query_row(&*change, update, &[bind(&known, Type::INT4)], DOING).await?;
+        let works_with = (known - 1).max(1);
+        let update = "UPDATE singletree.meta SET version = $1, works_with = $2 RETURNING version";
+        let parameters = [bind(&known, Type::INT4), bind(&works_with, Type::INT4)];
+        query_row(&*change, update, &parameters, DOING).await?;
     }
     let epoch = query_row(&*change, "SELECT log_epoch FROM singletree.meta", &[], DOING).await?.get(0);
     change.commit().await.map_err(failed)?;
@@ -64,10 +72,32 @@ pub(crate) async fn check_schema(client: &Object) -> Result<String> {
         return Err(unavailable_error(DOING, "no server has used this database yet"));
     }
     let row = query_row(&***client, "SELECT version, log_epoch FROM singletree.meta", &[], DOING).await?;
-    match row.get::<_, i32>(0) {
-        version if version == known_version() => Ok(row.get(1)),
-        version => Err(unknown_version_error(version)),
+    let version: i32 = row.get(0);
+    check_newer_version(&***client, version).await?;
+    // Who only reads does not migrate.
+    if version < known_version() { Err(unknown_version_error(version)) } else { Ok(row.get(1)) }
+}
+
+/// Refuses a schema of a newer version that does not work with this one.
+async fn check_newer_version(client: &impl GenericClient, version: i32) -> Result<()> {
+    let known = known_version();
+    if version <= known {
+        return Ok(());
     }
+    let works_with = query_row(client, "SELECT works_with FROM singletree.meta", &[], DOING).await?;
+    if works_with.get::<_, i32>(0) <= known { Ok(()) } else { Err(unknown_version_error(version)) }
+}
+
+/// Refuses to migrate while a process runs that could not use the new schema.
+async fn refuse_beside_older(client: &impl GenericClient) -> Result<()> {
+    let known = known_version();
+    let sql = "SELECT coalesce(min(schema_version), $1) FROM singletree.node WHERE alive_until > now()";
+    let oldest: i32 = query_row(client, sql, &[bind(&known, Type::INT4)], DOING).await?.get(0);
+    if oldest >= known - 1 {
+        return Ok(());
+    }
+    let found = format!("a process of version {oldest} that uses it");
+    Err(Error::Format { found, known: format!("versions {} and {known}", known - 1) })
 }
 
 /// Runs a statement that returns a row. It gets no name: a pooler may send each to another connection of the database.
@@ -82,7 +112,7 @@ async fn query_row(
 }
 
 /// Returns the newest version of the schema.
-fn known_version() -> i32 {
+pub(crate) fn known_version() -> i32 {
     i32::try_from(STEPS.len()).expect("there are only as many versions as people wrote")
 }
 

@@ -8,6 +8,7 @@ use singletree_durable::{Error, FencingToken, Result, SessionKey};
 use tokio_postgres::types::Type;
 
 use crate::database::bind;
+use crate::migration::known_version;
 use crate::store::PostgresStoreInner;
 
 /// How many heartbeats a lease has.
@@ -22,18 +23,23 @@ const MARGIN: u32 = 4;
 
 const DOING: &str = "renew its lease";
 
-/// The last heartbeats of the other nodes. They are watched while their leases last, so that a takeover waits for one
-/// lease in all, not for another one after the end of the first.
+/// The last heartbeats of the other nodes. Who is silent for a whole lease by this process's own clock counts as dead: its row is
+/// removed by the statement that takes one of its sessions, if it has not beaten by then. So no clock but this process's own
+/// decides, and a step of the database's clock ends no lease.
 #[derive(Debug, Default)]
 pub(crate) struct DeadNodes {
     /// By the number of the owner: the beat, and since when it was seen unchanged, on this process's own clock.
     seen: HashMap<i64, (i64, Duration)>,
+    last_look: Duration,
 }
 
 impl DeadNodes {
     /// Records what was read of the other nodes.
-    fn record_beats(&mut self, beats: impl Iterator<Item = (i64, i64)>, now: Duration) {
-        let before = std::mem::take(&mut self.seen);
+    fn record_beats(&mut self, beats: impl Iterator<Item = (i64, i64)>, lease: Duration, now: Duration) {
+        // Who could not look for a while does not know who was silent: the database may have been away for all.
+        let is_blind = now.saturating_sub(self.last_look) >= lease / 2;
+        let before = if is_blind { HashMap::new() } else { std::mem::take(&mut self.seen) };
+        self.last_look = now;
         self.seen = beats
             .map(|(owner, beat)| {
                 let same = before.get(&owner).filter(|(seen, _)| *seen == beat);
@@ -42,9 +48,7 @@ impl DeadNodes {
             .collect();
     }
 
-    /// Returns the owners that were silent for a whole lease by this process's own clock, with their last beats. They count
-    /// as dead when their lease has also ended by the database's clock, which the statement checks that takes their sessions. So
-    /// a step of the database's clock ends no lease of a process that lives.
+    /// Returns the owners that were silent for a whole lease, with their last beats.
     pub(crate) fn find_dead(&self, lease: Duration, now: Duration) -> (Vec<i64>, Vec<i64>) {
         let silent = self.seen.iter().filter(|(_, (_, since))| now.saturating_sub(*since) >= lease);
         silent.map(|(owner, (beat, _))| (*owner, *beat)).unzip()
@@ -72,11 +76,16 @@ impl PostgresStoreInner {
     /// Registers this process as a new owner.
     pub(crate) async fn register_node(&self) -> Result<()> {
         let sql = "INSERT INTO singletree.node (incarnation, name, address, schema_version, alive_until) \
-            VALUES (nextval('singletree.fence'), $1, $2, 1, now() + $3 * interval '1 millisecond') \
+            VALUES (nextval('singletree.fence'), $1, $2, $4, now() + $3 * interval '1 millisecond') \
             RETURNING incarnation";
         let (lease, address) = (self.lease_millis(), self.lock_address().clone());
-        let parameters =
-            [bind(&self.name, Type::TEXT), bind(&address, Type::TEXT), bind(&lease, Type::FLOAT8)];
+        let version = known_version();
+        let parameters = [
+            bind(&self.name, Type::TEXT),
+            bind(&address, Type::TEXT),
+            bind(&lease, Type::FLOAT8),
+            bind(&version, Type::INT4),
+        ];
         let sent = self.env.monotonic.elapsed_since_origin();
         let rows = self.database.run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
@@ -110,11 +119,12 @@ impl PostgresStoreInner {
         removed.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 
-    /// Renews the lease. Where it had ended, all sessions are dropped, and this handle goes on as another owner.
+    /// Renews the lease. Where another node has removed this one as dead, all sessions are dropped, and this handle goes on as
+    /// another owner.
     pub(crate) async fn renew_lease(&self) -> Result<()> {
         let sql = "UPDATE singletree.node SET beat = beat + 1, \
             alive_until = now() + $2 * interval '1 millisecond' \
-            WHERE incarnation = $1 AND alive_until > now() RETURNING beat";
+            WHERE incarnation = $1 RETURNING beat";
         let (owner, lease) = (self.owner(), self.lease_millis());
         let sent = self.env.monotonic.elapsed_since_origin();
         let parameters = [bind(&owner, Type::INT8), bind(&lease, Type::FLOAT8)];
@@ -161,7 +171,44 @@ impl PostgresStoreInner {
         let sql = "SELECT incarnation, beat FROM singletree.node WHERE incarnation <> $1";
         let rows = self.database.read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
         let now = self.env.monotonic.elapsed_since_origin();
-        self.lock_others().record_beats(rows.iter().map(|row| (row.get(0), row.get(1))), now);
+        let beats = rows.iter().map(|row| (row.get(0), row.get(1)));
+        self.lock_others().record_beats(beats, self.lease, now);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    fn look(nodes: &mut DeadNodes, beats: &[(i64, i64)], at: u64) -> Vec<i64> {
+        nodes.record_beats(beats.iter().copied(), LEASE, Duration::from_secs(at));
+        let mut dead = nodes.find_dead(LEASE, Duration::from_secs(at)).0;
+        dead.sort_unstable();
+        dead
+    }
+
+    #[test]
+    fn who_is_silent_for_a_lease_counts_as_dead() {
+        let mut nodes = DeadNodes::default();
+        for at in [100, 104, 108] {
+            assert!(look(&mut nodes, &[(1, 5), (2, at as i64)], at).is_empty());
+        }
+        assert_eq!(look(&mut nodes, &[(1, 5), (2, 9)], 110), [1]);
+        assert!(look(&mut nodes, &[(1, 6), (2, 9)], 114).is_empty(), "it beats again");
+    }
+
+    #[test]
+    fn who_could_not_look_for_a_while_knows_nothing_of_the_silence_of_others() {
+        let mut nodes = DeadNodes::default();
+        for at in [100, 104, 108] {
+            look(&mut nodes, &[(1, 5)], at);
+        }
+        assert!(look(&mut nodes, &[(1, 5)], 113).is_empty(), "the database was away for five seconds");
+        assert!(look(&mut nodes, &[(1, 5)], 117).is_empty());
+        assert!(look(&mut nodes, &[(1, 5)], 121).is_empty());
+        assert_eq!(look(&mut nodes, &[(1, 5)], 123), [1]);
     }
 }

@@ -179,6 +179,10 @@ impl<'a> NodesRun<'a> {
 
     fn pause_node(&mut self) -> Result<()> {
         let node = self.await_ready_node()?;
+        // In the middle of a commit, which is made or refused long after another node has the session.
+        let phase = self.run.clients.random_source().draw_index(BatchPurpose::AIMED.len());
+        let phase = BatchPurpose::AIMED.get(phase).copied().unwrap_or(BatchPurpose::Step);
+        self.await_moment(node, KillTrigger::Phase(phase, 0))?;
         let long = self.plan.lease + self.plan.lease / 5 + self.draw_millis(self.plan.lease);
         let until = self.run.now_millis() + i64::try_from(long.as_millis()).unwrap_or(i64::MAX);
         self.takeovers.forget();
@@ -211,18 +215,9 @@ impl<'a> NodesRun<'a> {
 
     fn kill_node(&mut self) -> Result<()> {
         let node = self.await_ready_node()?;
-        let mut aim = KillTrigger::choose_next(self.run.clients.random_source(), &self.run.kills);
+        let aim = KillTrigger::choose_next(self.run.clients.random_source(), &self.run.kills);
         let aimed = aim.awaited_phase();
-        let until = self.run.now_millis() + aim.kill_timeout_millis();
-        while self.run.now_millis() < until {
-            self.ask_requests(aimed, false)?;
-            if let Heard::Line(of, line) = self.receive(TICK)?
-                && of == node
-                && aim.is_met_by(&line)
-            {
-                break;
-            }
-        }
+        self.await_moment(node, aim)?;
         self.fleet.node(node).handle.kill()?;
         // Lines that it wrote before it died still count.
         while !matches!(self.receive(TICK)?, Heard::Ended(of) if of == node) {}
@@ -235,6 +230,21 @@ impl<'a> NodesRun<'a> {
         self.run.clients.handle_child_death(|call| lost.contains(&call));
         self.asked.retain(|call, _| !lost.contains(call));
         self.fleet.start_again(node)
+    }
+
+    /// Lets the clients ask until it is time for a fault at a node.
+    fn await_moment(&mut self, node: usize, mut aim: KillTrigger) -> Result<()> {
+        let until = self.run.now_millis() + aim.kill_timeout_millis();
+        while self.run.now_millis() < until {
+            self.ask_requests(aim.awaited_phase(), false)?;
+            if let Heard::Line(of, line) = self.receive(TICK)?
+                && of == node
+                && aim.is_met_by(&line)
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// Draws a node that answers, and waits until there is one.

@@ -207,9 +207,9 @@ impl MaintenanceLayer for SimulatedJournal {
         past: Option<&'a (SessionKey, u64)>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        match self.node {
+        match &self.node {
             None => self.data.read_ownerless_turns(past, limit),
-            Some(_) => Box::pin(ready(self.store.find_ownerless_turns(past, limit))),
+            Some(node) => Box::pin(ready(self.store.find_ownerless_turns(node, past, limit))),
         }
     }
 }

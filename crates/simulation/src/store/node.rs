@@ -45,8 +45,10 @@ pub enum LeaseFault {
     DeadOwnerKept,
     /// A process answers from memory although its lease may have ended.
     OverdueLeaseTrusted,
-    /// A process whose lease has ended goes on as the same owner.
+    /// A process that counts as dead goes on as the same owner.
     EndedLeaseRenewed,
+    /// A process counts as dead when its time has passed by the clock of the store.
+    StoreClockTrusted,
 }
 
 impl LeaseFault {
@@ -59,6 +61,7 @@ impl LeaseFault {
         ("dead-owner-kept", Self::DeadOwnerKept),
         ("overdue-lease-trusted", Self::OverdueLeaseTrusted),
         ("ended-lease-renewed", Self::EndedLeaseRenewed),
+        ("store-clock-trusted", Self::StoreClockTrusted),
     ];
 }
 
@@ -71,15 +74,15 @@ pub(super) struct NodeTable {
     rows: BTreeMap<Incarnation, NodeRow>,
     sessions: BTreeMap<SessionKey, SessionLease>,
     next: Incarnation,
-    /// By how much the store's clock is ahead of the simulated time.
+    /// By how much the store's clock is ahead of the simulated time. Nothing depends on it, but for a planted fault.
     pub(super) clock_ahead: Duration,
-    /// How often sessions were taken from an owner whose lease had ended.
+    /// How many owners counted as dead, and had no session any more from then on.
     pub(super) takeovers: u64,
 }
 
 #[derive(Debug)]
 struct NodeRow {
-    /// By the clock of the store.
+    /// By the clock of the store, for people.
     alive_until: Duration,
     beat: u64,
 }
@@ -123,36 +126,37 @@ impl NodeTable {
         incarnation
     }
 
-    fn is_alive(&self, incarnation: Incarnation, now: Duration) -> bool {
-        self.rows.get(&incarnation).is_some_and(|row| row.alive_until > now + self.clock_ahead)
+    /// Tells whether a process is an owner. Who counts as dead is none from then on.
+    fn is_owner(&self, incarnation: Incarnation) -> bool {
+        self.rows.contains_key(&incarnation)
     }
 
-    /// Renews a lease that has not ended; tells whether it had not.
+    /// Renews a lease; tells whether the process is an owner still.
     fn renew(&mut self, incarnation: Incarnation, now: Duration) -> bool {
-        let store_now = now + self.clock_ahead;
-        let lease = self.lease;
-        let revives = self.planted == Some(LeaseFault::EndedLeaseRenewed);
-        let may_renew = |row: &&mut NodeRow| revives || row.alive_until > store_now;
-        let Some(row) = self.rows.get_mut(&incarnation).filter(may_renew) else {
+        let alive_until = now + self.clock_ahead + self.lease;
+        if self.planted == Some(LeaseFault::EndedLeaseRenewed) {
+            self.rows.entry(incarnation).or_insert(NodeRow { alive_until, beat: 0 });
+        }
+        let Some(row) = self.rows.get_mut(&incarnation) else {
             return false;
         };
-        (row.beat, row.alive_until) = (row.beat + 1, store_now + lease);
+        (row.beat, row.alive_until) = (row.beat + 1, alive_until);
         true
     }
 
-    /// Tells whether an owner counts as dead for a process that has seen these heartbeats.
+    /// Tells whether an owner counts as dead for a process that has seen these heartbeats: it was silent for a whole lease,
+    /// by the clock of that process.
     fn is_dead(&self, owner: Incarnation, seen: &SeenBeats, now: Duration) -> bool {
-        match self.planted {
-            Some(LeaseFault::LivingOwnerReplaced) => return true,
-            Some(LeaseFault::DeadOwnerKept) => return false,
-            _ => {}
-        }
         let Some(row) = self.rows.get(&owner) else { return true };
-        let is_silent = seen
-            .0
-            .get(&owner)
-            .is_some_and(|(beat, since)| *beat == row.beat && now.saturating_sub(*since) >= self.lease);
-        is_silent && !self.is_alive(owner, now)
+        match self.planted {
+            Some(LeaseFault::LivingOwnerReplaced) => true,
+            Some(LeaseFault::DeadOwnerKept) => false,
+            Some(LeaseFault::StoreClockTrusted) => row.alive_until <= now + self.clock_ahead,
+            _ => seen
+                .beats
+                .get(&owner)
+                .is_some_and(|(beat, since)| *beat == row.beat && now.saturating_sub(*since) >= self.lease),
+        }
     }
 
     fn ask_for(
@@ -161,15 +165,15 @@ impl NodeTable {
         incarnation: Incarnation,
         (seen, now): (&SeenBeats, Duration),
     ) -> LeaseAnswer {
-        if !self.is_alive(incarnation, now) {
+        if !self.is_owner(incarnation) {
             return LeaseAnswer::Ended;
         }
         let owner =
             self.sessions.get(key).and_then(|lease| lease.owner).filter(|owner| *owner != incarnation);
         match owner {
             Some(owner) if !self.is_dead(owner, seen, now) => return LeaseAnswer::Held(owner),
-            Some(_) => self.takeovers += 1,
-            None => {}
+            Some(owner) if self.rows.remove(&owner).is_some() => self.takeovers += 1,
+            _ => {}
         }
         LeaseAnswer::Granted
     }
@@ -177,16 +181,22 @@ impl NodeTable {
 
 /// The heartbeats of the other processes: the last one of each, and since when it was seen unchanged.
 #[derive(Debug, Default)]
-struct SeenBeats(BTreeMap<Incarnation, (u64, Duration)>);
+struct SeenBeats {
+    beats: BTreeMap<Incarnation, (u64, Duration)>,
+    last_look: Duration,
+}
 
 impl SeenBeats {
     fn look(&mut self, table: &NodeTable, now: Duration) {
-        let before = std::mem::take(&mut self.0);
+        // Who could not look for a while does not know who was silent: the store may have been away for all.
+        let is_blind = now.saturating_sub(self.last_look) >= table.lease / 2;
+        let before = if is_blind { BTreeMap::new() } else { std::mem::take(&mut self.beats) };
         let seen = |(owner, row): (&Incarnation, &NodeRow)| {
             let same = before.get(owner).filter(|(beat, _)| *beat == row.beat);
             (*owner, *same.unwrap_or(&(row.beat, now)))
         };
-        self.0 = table.rows.iter().map(seen).collect();
+        self.beats = table.rows.iter().map(seen).collect();
+        self.last_look = now;
     }
 }
 
@@ -437,7 +447,7 @@ impl SimulatedStore {
         Batch { fence: fence.unwrap_or(batch.fence), ..batch }
     }
 
-    /// Returns how often sessions were taken from an owner whose lease had ended.
+    /// Returns how many owners counted as dead.
     pub(crate) fn takeovers(&self) -> u64 {
         self.lock_nodes().map_or(0, |table| table.takeovers)
     }
@@ -445,17 +455,19 @@ impl SimulatedStore {
     /// Returns open turns that no living process owns.
     pub(super) fn find_ownerless_turns(
         &self,
+        node: &SimulatedNode,
         past: Option<&(SessionKey, u64)>,
         limit: u64,
     ) -> Result<Vec<(SessionKey, TurnRow)>> {
         let (now, data) = (self.0.executor.now(), self.data());
         let Some(table) = self.lock_nodes() else { return Ok(Vec::new()) };
+        let node = node.lock();
         let mut found = Vec::new();
         for (key, lease) in &table.sessions {
             let open = data.read_turns(key, &TurnRowQuery::Open).now_or_never();
             let mut open = open.unwrap_or(Err(Error::Closed))?;
             open.sort_by_key(|turn| turn.no);
-            let is_owned = lease.owner.is_some_and(|owner| table.is_alive(owner, now));
+            let is_owned = lease.owner.is_some_and(|owner| !table.is_dead(owner, &node.seen, now));
             let ownerless = open.into_iter().filter(|turn| !is_owned || turn.fence < lease.fence);
             let rest = ownerless.map(|turn| (key.clone(), turn));
             found.extend(rest.filter(|(key, turn)| past.is_none_or(|(k, no)| (key, turn.no) > (k, *no))));

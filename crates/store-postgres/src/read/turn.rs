@@ -73,7 +73,8 @@ impl PostgresStoreInner {
         rows.first().map(|row| parse_session_key(tenant, row.get(0))).transpose()
     }
 
-    /// Reads open turns whose session no living owner holds, or that were not taken over by the one that does.
+    /// Reads open turns whose session no owner holds that lives as far as this process knows, or that were not taken over by
+    /// the one that does.
     pub(crate) async fn read_ownerless_turns(
         &self,
         past: Option<&(SessionKey, u64)>,
@@ -84,16 +85,19 @@ impl PostgresStoreInner {
             None => ("", "", 0),
         };
         let limit = to_bound(limit);
+        let now = self.env.monotonic.elapsed_since_origin();
+        let (dead, _) = self.lock_others().find_dead(self.lease, now);
         let parameters = [
             bind(&tenant, Type::TEXT),
             bind(&session, Type::TEXT),
             bind(&no, Type::INT8),
             bind(&limit, Type::INT8),
+            bind(&dead, Type::INT8_ARRAY),
         ];
         let sql = "SELECT s.tenant, s.session, to_jsonb(t)::text FROM singletree.turn t \
             JOIN singletree.session s ON s.id = t.session \
             LEFT JOIN singletree.lease l ON l.tenant = s.tenant AND l.session = s.session \
-            LEFT JOIN singletree.node n ON n.incarnation = l.owner AND n.alive_until >= now() \
+            LEFT JOIN singletree.node n ON n.incarnation = l.owner AND n.incarnation <> ALL ($5) \
             WHERE t.status = 'accepted' AND (n.incarnation IS NULL OR t.fence < l.fence) \
             AND (s.tenant, s.session, t.no) > ($1, $2, $3) ORDER BY s.tenant, s.session, t.no LIMIT $4";
         let from_row = |row: &Row| Ok((parse_session_key(row.get(0), row.get(1))?, turn_from_row(row, 2)?));

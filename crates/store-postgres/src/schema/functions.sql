@@ -47,8 +47,9 @@ CREATE OR REPLACE FUNCTION singletree.name_hash(of_tenant text, of_session text)
   SELECT singletree.keyed_hash('session', of_tenant, of_session)
 $$;
 
--- Acquires a session for an owner: one that holds it keeps its fence. `dead` are former owners that count as dead, with the
--- beats at which they were last seen. Returns no row where a living owner holds the session.
+-- Acquires a session for an owner: one that holds it keeps its fence. `dead` are owners that were silent for a whole lease, with
+-- the beats at which they were last seen. One of them that has the session, and has not beaten since, counts as dead: it is no
+-- owner from here on. Returns no row where another owner holds the session.
 CREATE OR REPLACE FUNCTION singletree.acquire(of_tenant text, of_session text, by_owner bigint, dead bigint[], beats bigint[])
 RETURNS TABLE (fence bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -56,6 +57,9 @@ BEGIN
   IF NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = by_owner) THEN
     RAISE EXCEPTION 'the node of owner % has ended', by_owner USING ERRCODE = 'ST003';
   END IF;
+  DELETE FROM singletree.node n USING unnest(dead, beats) AS d (incarnation, beat), singletree.lease l
+  WHERE l.tenant = of_tenant AND l.session = of_session AND n.incarnation = l.owner AND n.incarnation <> by_owner
+    AND d.incarnation = n.incarnation AND d.beat = n.beat;
   RETURN QUERY INSERT INTO singletree.lease AS l (tenant, session, owner, fence)
     VALUES (of_tenant, of_session, by_owner, nextval('singletree.fence'))
     ON CONFLICT (tenant, session) DO UPDATE SET
@@ -63,9 +67,6 @@ BEGIN
       fence = CASE WHEN l.owner = by_owner THEN l.fence ELSE nextval('singletree.fence') END
     WHERE l.owner IS NULL OR l.owner = by_owner
       OR NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = l.owner)
-      OR EXISTS (
-        SELECT 1 FROM singletree.node n JOIN unnest(dead, beats) AS d (incarnation, beat) ON d.incarnation = n.incarnation
-        WHERE n.incarnation = l.owner AND n.beat = d.beat AND n.alive_until < now())
     RETURNING l.fence;
 END $$;
 

@@ -8,3 +8,4 @@ mod import;
 mod ownership;
 mod pooler;
 mod server;
+mod versions;
