@@ -17,6 +17,7 @@ use crate::command::torture::CHILD_STORE;
 use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
+use crate::who::read_env_variable;
 use singletree::engine::RuntimeTimer;
 
 /// Runs the command until nobody asks any more.
@@ -46,7 +47,7 @@ pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> 
 async fn open_store(args: &TortureChild) -> Result<ConversationStore> {
     let opened = match (&args.node, &args.db) {
         (Some(node), _) => {
-            let url = std::env::var(CHILD_STORE).unwrap_or_default();
+            let url = read_env_variable(CHILD_STORE).unwrap_or_default();
             let options = PostgresOptions::new(url, Env::from_system()).node(node);
             open_until_reached(options.lease(Duration::from_millis(args.lease))).await
         }

@@ -17,6 +17,9 @@ use crate::turn::prepare::TurnPreparation;
 /// Of how many sessions a stop notes at once which turns it leaves.
 const LEFT_AT_ONCE: usize = 256;
 
+/// How many sessions with turns of dead processes are taken over at once.
+const TAKEN_AT_ONCE: usize = 64;
+
 /// A turn that was taken over, with the handle that receives its outcome.
 pub(crate) struct AdoptedTurn {
     pub(crate) key: SessionKey,
@@ -259,16 +262,25 @@ impl ChatInner {
             // A session whose turns another process can go on with is left to it.
             let served = page.into_iter().filter(|(_, row)| self.agents.contains_key(&row.agent));
             let keys: BTreeSet<SessionKey> = served.map(|(key, _)| key).collect();
-            for key in keys.into_iter().filter(|key| self.serves_tenant(&key.tenant)) {
-                let Some(loaded) = self.session_in_memory_when_room(&key).await else {
-                    return swept.map(|()| taken);
-                };
-                match self.ensure_session_ready(&loaded).await {
-                    Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
+            let keys = keys.into_iter().filter(|key| self.serves_tenant(&key.tenant));
+            let mut takeovers = stream::iter(keys)
+                .map(|key| async move {
+                    let loaded = self.session_in_memory_when_room(&key).await?;
+                    Some(self.ensure_session_ready(&loaded).await)
+                })
+                .buffer_unordered(TAKEN_AT_ONCE);
+            let mut is_closing = false;
+            while let Some(made) = takeovers.next().await {
+                match made {
+                    None => is_closing = true,
+                    Some(Ok(it)) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
                     // Another process has taken it over, or does so now.
-                    Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } }) => {}
-                    Err(error) => swept = swept.and(Err(error)),
+                    Some(Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } })) => {}
+                    Some(Err(error)) => swept = swept.and(Err(error)),
                 }
+            }
+            if is_closing {
+                return swept.map(|()| taken);
             }
             if !full {
                 return swept.map(|()| taken);
