@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// What is measured.
     #[arg(value_enum)]
     pub(crate) workload: Workload,
-    /// The database; it is made if there is none.
+    /// The database; it is made if there is none. For `postgres` its address.
     #[arg(long, value_name = "FILE")]
     pub(crate) db: PathBuf,
     /// Where sessions are kept, and how durably.
@@ -90,6 +90,8 @@ pub(crate) enum Variant {
     Unrecorded,
     /// As `full`, with the traces of all turns exported to a receiver that takes them at once.
     Exported,
+    /// As `full`, over the PostgreSQL database that `--db` names.
+    Postgres,
     /// No store (w3).
     None,
 }

@@ -7,7 +7,7 @@ use singletree::env::{BoxFuture, Env};
 use singletree::export::TraceExporter;
 use singletree::store_sqlite::CommitDurability as Synced;
 use singletree::telemetry::{SpanReceipt, SpanReceiver, SpanRefusal, TraceSpan};
-use singletree::{Chat, Durability, Graph, GraphAgent, MemoryStore, SqliteStore};
+use singletree::{Chat, Durability, Graph, GraphAgent, MemoryStore, PostgresOptions, SqliteStore};
 
 use crate::Failure;
 use crate::args::{Args, Variant};
@@ -29,6 +29,12 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
         Variant::Memory => {
             return Ok(OpenedChat { chat: Chat::new(graph, MemoryStore::new())?, store: None });
         }
+        Variant::Postgres => {
+            let url = args.db.to_str().ok_or("the address of a database is text")?;
+            let options = PostgresOptions::new(url, Env::from_system()).connections(args.concurrency);
+            let chat = Chat::builder().agent(GraphAgent::new("default", &graph)).open(options.open().await?)?;
+            return Ok(OpenedChat { chat, store: None });
+        }
         Variant::None => return Err("without a store there are no sessions: --variant none is for w3".into()),
     };
     let chat = match args.variant {
@@ -41,7 +47,7 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
             Chat::builder().agent(agent).record_telemetry(false).open(store.clone())?
         }
         Variant::Exported => open_exported_chat(&graph, &store)?,
-        Variant::Full | Variant::Normal | Variant::Memory | Variant::None => Chat::new(graph, store.clone())?,
+        Variant::Full | Variant::Normal | Variant::Memory | Variant::Postgres | Variant::None => Chat::new(graph, store.clone())?,
     };
     Ok(OpenedChat { chat, store: Some(store) })
 }

@@ -2,6 +2,9 @@
 --
 -- A refusal raises SQLSTATE ST002, a lease that does not hold ST001; the transaction ends with it. Each statement of a function
 -- sees what was committed before it, so that everything behind the lock of the lease is current.
+--
+-- They are written in PL/pgSQL, also where SQL would do: PostgreSQL plans a statement of it once in a connection, and the body of
+-- a function in SQL with each statement that calls it.
 
 -- Refuses the batch.
 CREATE OR REPLACE FUNCTION singletree.refuse(requirement text) RETURNS void LANGUAGE plpgsql AS $$
@@ -36,16 +39,18 @@ $$;
 
 -- The hash of a name of a tenant, under the key of the database: what is kept of a name when its bearer is deleted. A file of
 -- SQLite has the same hash under the same key.
-CREATE OR REPLACE FUNCTION singletree.keyed_hash(kind text, of_tenant text, name text) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT encode(singletree.hmac(name_key,
+CREATE OR REPLACE FUNCTION singletree.keyed_hash(kind text, of_tenant text, name text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT encode(singletree.hmac(m.name_key,
     singletree.framed(kind) || singletree.framed(of_tenant) || singletree.framed(name)), 'hex')
-  FROM singletree.meta
-$$;
+  FROM singletree.meta m);
+END $$;
 
 -- The name under which the numbers of a deleted session are kept.
-CREATE OR REPLACE FUNCTION singletree.name_hash(of_tenant text, of_session text) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT singletree.keyed_hash('session', of_tenant, of_session)
-$$;
+CREATE OR REPLACE FUNCTION singletree.name_hash(of_tenant text, of_session text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN singletree.keyed_hash('session', of_tenant, of_session);
+END $$;
 
 -- Acquires a session for an owner: one that holds it keeps its fence. `dead` are owners that were silent for a whole lease, with
 -- the beats at which they were last seen. One of them that has the session, and has not beaten since, counts as dead: it is no
@@ -229,15 +234,17 @@ END $$;
 -- Writes a document, whatever stood there.
 CREATE OR REPLACE FUNCTION singletree.write_document(
   of_tenant text, of_kind text, of_id text, of_session text, ends bigint, content text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO singletree.document AS d (tenant, kind, id, session, version, expires_at, body)
   VALUES (of_tenant, of_kind, of_id, of_session, 1, ends, content)
   ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, version = d.version + 1,
-    expires_at = excluded.expires_at, body = excluded.body
-$$;
+    expires_at = excluded.expires_at, body = excluded.body;
+END $$;
 
 -- Adds to the usage of a session and of its tenant, whose row has the empty session.
-CREATE OR REPLACE FUNCTION singletree.add_usage(of_tenant text, of_session text, u jsonb) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION singletree.add_usage(of_tenant text, of_session text, u jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO singletree.usage AS o (tenant, session, model, calls, prompt_tokens, completion_tokens, cached_tokens,
     cache_creation_tokens)
   SELECT of_tenant, s, u->>'model', (u->>'calls')::bigint, (u->>'prompt_tokens')::bigint,
@@ -247,19 +254,20 @@ CREATE OR REPLACE FUNCTION singletree.add_usage(of_tenant text, of_session text,
     prompt_tokens = o.prompt_tokens + excluded.prompt_tokens,
     completion_tokens = o.completion_tokens + excluded.completion_tokens,
     cached_tokens = o.cached_tokens + excluded.cached_tokens,
-    cache_creation_tokens = o.cache_creation_tokens + excluded.cache_creation_tokens
-$$;
+    cache_creation_tokens = o.cache_creation_tokens + excluded.cache_creation_tokens;
+END $$;
 
 -- Lets a session use those blobs of another one that it names: whose digest stands in an item or a field.
 CREATE OR REPLACE FUNCTION singletree.inherit_blobs(of_tenant text, of_session text, id bigint, source text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO singletree.blob_use (tenant, session, digest)
   SELECT of_tenant, of_session, u.digest FROM singletree.blob_use u
   WHERE u.tenant = of_tenant AND u.session = source AND (
     EXISTS (SELECT 1 FROM singletree.item i WHERE i.session = id AND strpos(i.body, u.digest) > 0)
     OR EXISTS (SELECT 1 FROM singletree.field f WHERE f.session = id AND strpos(f.value, u.digest) > 0))
-  ON CONFLICT DO NOTHING
-$$;
+  ON CONFLICT DO NOTHING;
+END $$;
 
 -- Returns the first head of a batch from a place on, and before a deletion.
 CREATE OR REPLACE FUNCTION singletree.upcoming_head(puts jsonb, place integer) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -488,24 +496,27 @@ RETURNS TABLE (fence bigint, commit_id text) LANGUAGE sql AS $$
 $$;
 
 -- A session with its fields.
-CREATE OR REPLACE FUNCTION singletree.session_json(s singletree.session) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT to_jsonb(s) || jsonb_build_object('fields', coalesce(
-    (SELECT jsonb_agg(to_jsonb(f) ORDER BY f.name) FROM singletree.field f WHERE f.session = s.id), '[]'))
-$$;
+CREATE OR REPLACE FUNCTION singletree.session_json(s singletree.session) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN to_jsonb(s) || jsonb_build_object('fields', coalesce(
+    (SELECT jsonb_agg(to_jsonb(f) ORDER BY f.name) FROM singletree.field f WHERE f.session = s.id), '[]'));
+END $$;
 
 -- The next free numbers of a session, or those that one of its name left.
-CREATE OR REPLACE FUNCTION singletree.read_counters(of_tenant text, of_session text) RETURNS bigint[] LANGUAGE sql STABLE AS $$
-  SELECT coalesce(
+CREATE OR REPLACE FUNCTION singletree.read_counters(of_tenant text, of_session text) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN coalesce(
     (SELECT ARRAY[next_turn, next_item, next_event, next_wait] FROM singletree.session s
      WHERE s.tenant = of_tenant AND s.session = of_session),
     (SELECT ARRAY[next_turn, next_item, next_event, next_wait] FROM singletree.former f
      WHERE f.tenant = of_tenant AND f.session_hash = singletree.name_hash(of_tenant, of_session)),
-    ARRAY[0, 0, 0, 0]::bigint[])
-$$;
+    ARRAY[0, 0, 0, 0]::bigint[]);
+END $$;
 
 -- Everything that a writer needs of a session, in one snapshot: that of the statement that calls it.
-CREATE OR REPLACE FUNCTION singletree.read_dossier(of_tenant text, of_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  WITH s AS (SELECT * FROM singletree.session x WHERE x.tenant = of_tenant AND x.session = of_session),
+CREATE OR REPLACE FUNCTION singletree.read_dossier(of_tenant text, of_session text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (WITH s AS (SELECT * FROM singletree.session x WHERE x.tenant = of_tenant AND x.session = of_session),
     pending AS (SELECT w.* FROM singletree.wait w JOIN s ON w.session = s.id WHERE w.status = 'pending'),
     first AS (SELECT * FROM pending ORDER BY no LIMIT 1)
   SELECT jsonb_build_object(
@@ -520,5 +531,5 @@ CREATE OR REPLACE FUNCTION singletree.read_dossier(of_tenant text, of_session te
     'paused_position', (SELECT to_jsonb(p) FROM singletree.position p
       JOIN first f ON p.session = f.session AND p.invocation = f.invocation),
     'paused_records', coalesce((SELECT jsonb_agg(to_jsonb(r) ORDER BY r.name) FROM singletree.record r
-      JOIN first f ON r.session = f.session AND r.turn = f.turn), '[]'))
-$$;
+      JOIN first f ON r.session = f.session AND r.turn = f.turn), '[]')));
+END $$;
