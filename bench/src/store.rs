@@ -32,7 +32,8 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
         Variant::Postgres => {
             let url = args.db.to_str().ok_or("the address of a database is text")?;
             let options = PostgresOptions::new(url, Env::from_system()).connections(args.concurrency);
-            let chat = Chat::builder().agent(GraphAgent::new("default", &graph)).open(options.open().await?)?;
+            let chat =
+                Chat::builder().agent(GraphAgent::new("default", &graph)).open(options.open().await?)?;
             return Ok(OpenedChat { chat, store: None });
         }
         Variant::None => return Err("without a store there are no sessions: --variant none is for w3".into()),
@@ -47,7 +48,9 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
             Chat::builder().agent(agent).record_telemetry(false).open(store.clone())?
         }
         Variant::Exported => open_exported_chat(&graph, &store)?,
-        Variant::Full | Variant::Normal | Variant::Memory | Variant::Postgres | Variant::None => Chat::new(graph, store.clone())?,
+        Variant::Full | Variant::Normal | Variant::Memory | Variant::Postgres | Variant::None => {
+            Chat::new(graph, store.clone())?
+        }
     };
     Ok(OpenedChat { chat, store: Some(store) })
 }
