@@ -87,7 +87,7 @@ fn is_on_this_machine(config: &Config) -> bool {
 pub(crate) type StatementResult<T> = std::result::Result<T, StatementFailure>;
 
 impl Database {
-    /// Prepares connections; none is made yet.
+    /// Prepares connections; none is made yet. Making one takes at most as long as a statement.
     pub(crate) fn new(
         (url, access): (&str, DatabaseAccess),
         connections: usize,
@@ -118,7 +118,7 @@ impl Database {
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
-            .create_timeout(Some(CONNECT_TIME))
+            .create_timeout(Some(CONNECT_TIME.min(statement_time)))
             .wait_timeout(Some(statement_time))
             .build()
             .map_err(|error| unavailable_error("prepare its connections", error))?;

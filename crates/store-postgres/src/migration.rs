@@ -78,11 +78,14 @@ pub(crate) async fn check_schema(client: &Object) -> Result<String> {
     if version < known_version() { Err(unknown_version_error(version)) } else { Ok(row.get(1)) }
 }
 
-/// Refuses a schema of a newer version that does not work with this one.
+/// Refuses a schema that is newer than the next version, or does not work with this one.
 async fn check_newer_version(client: &impl GenericClient, version: i32) -> Result<()> {
     let known = known_version();
     if version <= known {
         return Ok(());
+    }
+    if version > known + 1 {
+        return Err(unknown_version_error(version));
     }
     let works_with = query_row(client, "SELECT works_with FROM singletree.meta", &[], DOING).await?;
     if works_with.get::<_, i32>(0) <= known { Ok(()) } else { Err(unknown_version_error(version)) }

@@ -18,6 +18,9 @@ use crate::lease::HeldSessions;
 use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
 
+/// How many connections the heartbeat has: a caller may renew the lease beside it.
+const HEARTBEAT_CONNECTIONS: usize = 2;
+
 /// How long closing waits for writes on their way.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -32,6 +35,8 @@ pub struct PostgresStore {
 
 pub(crate) struct PostgresStoreInner {
     pub(crate) database: Database,
+    /// The same database, for the heartbeat: it does not wait behind statements of sessions.
+    pub(crate) heartbeat: Database,
     pub(crate) env: Env,
     pub(crate) log_epoch: String,
     pub(crate) name: String,
@@ -50,6 +55,17 @@ pub(crate) struct PostgresStoreInner {
     pub(crate) renewing: tokio::sync::Mutex<()>,
 }
 
+/// Prepares the connections of the heartbeat; none is made yet. A statement that takes half a lease is given up, so that the next
+/// one comes in time on another connection.
+fn connect_heartbeat(
+    (url, access): (&str, DatabaseAccess),
+    env: &Env,
+    lease: Duration,
+    statement_time: Duration,
+) -> Result<Database> {
+    Database::new((url, access), HEARTBEAT_CONNECTIONS, env.timer.clone(), statement_time.min(lease / 2))
+}
+
 impl PostgresStore {
     pub(crate) async fn open_with_options(options: PostgresOptions) -> Result<Self> {
         let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
@@ -59,8 +75,10 @@ impl PostgresStore {
         check_durability(&client).await?;
         let log_epoch = migrate_schema(&mut client).await?;
         drop(client);
+        let heartbeat = connect_heartbeat((&url, access), &env, lease, statement_time)?;
         let inner = PostgresStoreInner {
             database,
+            heartbeat,
             env,
             log_epoch,
             name: node,
@@ -83,8 +101,10 @@ impl PostgresStore {
         let access = DatabaseAccess::Read;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
         let log_epoch = check_schema(&database.connect("open").await?).await?;
+        let heartbeat = connect_heartbeat((&url, access), &env, lease, statement_time)?;
         let inner = PostgresStoreInner {
             database,
+            heartbeat,
             env,
             log_epoch,
             name: node,
@@ -114,6 +134,7 @@ impl PostgresStore {
             // Whatever comes of it, the lease ends by itself.
             drop(inner.remove_node().await);
             inner.database.close();
+            inner.heartbeat.close();
             Ok(())
         });
         closing.map(drop)

@@ -218,6 +218,7 @@ impl<'a> NodesRun<'a> {
         let aim = KillTrigger::choose_next(self.run.clients.random_source(), &self.run.kills);
         let aimed = aim.awaited_phase();
         self.await_moment(node, aim)?;
+        self.fleet.node(node).may_end = true;
         self.fleet.node(node).handle.kill()?;
         // Lines that it wrote before it died still count.
         while !matches!(self.receive(TICK)?, Heard::Ended(of) if of == node) {}
@@ -253,7 +254,7 @@ impl<'a> NodesRun<'a> {
         loop {
             let ready = self.fleet.answering_nodes();
             // With one that answers beside it the load goes on.
-            if ready.len() > 1 || (ready.len() == self.plan.nodes && !ready.is_empty()) {
+            if ready.len() > 1 {
                 let at = self.run.clients.random_source().draw_index(ready.len());
                 return Ok(ready.get(at).copied().unwrap_or_default());
             }
@@ -318,8 +319,12 @@ impl<'a> NodesRun<'a> {
     /// Waits for a line of a node, and gives it to the client that it is for.
     fn receive(&mut self, within: Duration) -> Result<Heard> {
         let heard = self.fleet.receive(within)?;
-        if let Heard::Line(node, line) = &heard {
-            self.process_report(*node, line);
+        match &heard {
+            Heard::Line(node, line) => self.process_report(*node, line),
+            Heard::Ended(node) if !self.fleet.node(*node).may_end => {
+                return Err(self.fleet.ended_error(*node));
+            }
+            Heard::Ended(_) | Heard::Nothing => {}
         }
         Ok(heard)
     }
@@ -393,6 +398,7 @@ impl<'a> NodesRun<'a> {
         self.settle()?;
         let mut open: Vec<usize> = (0..self.plan.nodes).collect();
         for node in &mut self.fleet.nodes {
+            node.may_end = true;
             node.handle.close_requests();
         }
         let mut since = self.run.now_millis();

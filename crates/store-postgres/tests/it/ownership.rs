@@ -125,6 +125,36 @@ async fn a_step_of_the_databases_clock_ends_no_lease() {
     one.apply(head_batch("s", held, 2)).await.unwrap();
 }
 
+// INV-1: sessions whose statements take long do not cost the lease.
+#[tokio::test]
+async fn the_heartbeat_does_not_wait_behind_the_statements_of_sessions() {
+    let Some(server) = Server::start("the_heartbeat_does_not_wait_behind_the_statements_of_sessions").await
+    else {
+        return;
+    };
+    let admin = server.database("busy").await;
+    let options = PostgresOptions::new(server.url("busy"), Env::from_system()).connections(2);
+    let store = options.lease(Duration::from_secs(3)).open().await.unwrap();
+    let mut commits = Vec::new();
+    for session in ["s", "t", "u"] {
+        let held = fence(&store, session).await;
+        store.apply(head_batch(session, held, 1)).await.unwrap();
+        commits.push((session, held));
+    }
+    admin.batch_execute("BEGIN; LOCK TABLE singletree.session").await.unwrap();
+    let commits: Vec<_> =
+        commits.iter().map(|(session, held)| store.apply(head_batch(session, *held, 2))).collect();
+    let beat =
+        async || admin.query_one("SELECT beat FROM singletree.node", &[]).await.unwrap().get::<_, i64>(0);
+    let since = beat().await;
+    let beats = async { while beat().await < since + 6 {} };
+    tokio::time::timeout(Duration::from_secs(20), beats).await.unwrap();
+    admin.batch_execute("COMMIT").await.unwrap();
+    for commit in commits {
+        commit.await.unwrap();
+    }
+}
+
 // INV-1, INV-3: the commit of the former owner holds the row when the other one acquires.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_held_open_is_in_what_the_next_owner_reads() {

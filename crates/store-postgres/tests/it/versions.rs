@@ -55,9 +55,11 @@ async fn a_newer_schema_is_used_if_it_works_with_this_version() {
     let reader = PostgresOptions::new(server.url("newer"), Env::from_system());
     assert!(reader.open_read_only().await.unwrap().read_session(&key("s")).await.unwrap().is_some());
 
-    admin.batch_execute("UPDATE singletree.meta SET works_with = version").await.unwrap();
-    let error = open_error(&server, "newer").await;
-    assert_eq!(error.category(), "store_format_unsupported", "{error}");
+    for unfit in ["works_with = version", "version = version + 1, works_with = 1"] {
+        admin.batch_execute(&format!("UPDATE singletree.meta SET {unfit}")).await.unwrap();
+        let error = open_error(&server, "newer").await;
+        assert_eq!(error.category(), "store_format_unsupported", "{error}");
+    }
     let reader = PostgresOptions::new(server.url("newer"), Env::from_system());
     assert!(matches!(reader.open_read_only().await, Err(Error::Format { .. })));
 }

@@ -35,6 +35,8 @@ pub(super) struct Node {
     pub(super) handle: ChildHandle,
     process: u64,
     pub(super) is_ready: bool,
+    /// Whether its process was killed or asked to end.
+    pub(super) may_end: bool,
     /// Until when it stands still, in milliseconds.
     pub(super) paused_until: Option<i64>,
     /// The work under way in its process.
@@ -65,8 +67,8 @@ impl<'a> Fleet<'a> {
             let proxy = CuttingProxy::start(database.clone())?;
             let handle = fleet.spawn(node, 0, proxy.port())?;
             let work = WorkInProgress::default();
-            let (is_ready, paused_until) = (false, None);
-            fleet.nodes.push(Node { proxy, handle, process: 0, is_ready, paused_until, work });
+            let (is_ready, may_end, paused_until) = (false, false, None);
+            fleet.nodes.push(Node { proxy, handle, process: 0, is_ready, may_end, paused_until, work });
         }
         Ok(fleet)
     }
@@ -109,7 +111,8 @@ impl<'a> Fleet<'a> {
         let (process, port) = (self.node(node).process + 1, self.node(node).proxy.port());
         let handle = self.spawn(node, process, port)?;
         let it = self.node(node);
-        (it.handle, it.process, it.is_ready, it.paused_until) = (handle, process, false, None);
+        (it.handle, it.process, it.paused_until) = (handle, process, None);
+        (it.is_ready, it.may_end) = (false, false);
         it.work = WorkInProgress::default();
         Ok(())
     }
@@ -148,7 +151,15 @@ impl<'a> Fleet<'a> {
         Error::Silent { seconds: within.as_secs(), phase: format!("node {node}"), state }
     }
 
-    /// Ends the requests to a node, which then ends.
+    /// Describes a process that has ended, and nobody had killed it.
+    pub(super) fn ended_error(&mut self, node: usize) -> Error {
+        match self.node(node).handle.wait_for_exit() {
+            Ok(status) => Error::Ended { status: format!("node {node}: {status}") },
+            Err(error) => error,
+        }
+    }
+
+    /// Waits for a process that was asked to end, and fails if it did not end well.
     pub(super) fn finish(&mut self, node: usize) -> Result<()> {
         let status = self.node(node).handle.wait_for_exit()?;
         match status.success() {
