@@ -184,8 +184,7 @@ impl PostgresStoreInner {
         const SQL: &str = "SELECT fence FROM singletree.acquire($1, $2, $3, $4, $5)";
         for _ in 0..ATTEMPTS {
             let owner = self.owner();
-            let now = self.env.monotonic.elapsed_since_origin();
-            let (dead, beats) = self.lock_others().find_dead(self.lease, now);
+            let (dead, beats) = self.lock_others().find_dead(self.lease);
             let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
             let parameters = [
                 bind(&tenant, Type::TEXT),

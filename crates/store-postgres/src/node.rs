@@ -48,9 +48,11 @@ impl DeadNodes {
             .collect();
     }
 
-    /// Returns the owners that were silent for a whole lease, with their last beats.
-    pub(crate) fn find_dead(&self, lease: Duration, now: Duration) -> (Vec<i64>, Vec<i64>) {
-        let silent = self.seen.iter().filter(|(_, (_, since))| now.saturating_sub(*since) >= lease);
+    /// Returns the owners that were silent for a whole lease, with their last beats. The time since the last look does not
+    /// count: nobody may have been able to beat in it.
+    pub(crate) fn find_dead(&self, lease: Duration) -> (Vec<i64>, Vec<i64>) {
+        let is_silent = |since: Duration| self.last_look.saturating_sub(since) >= lease;
+        let silent = self.seen.iter().filter(|(_, (_, since))| is_silent(*since));
         silent.map(|(owner, (beat, _))| (*owner, *beat)).unzip()
     }
 }
@@ -93,8 +95,8 @@ impl PostgresStoreInner {
         self.set_owner(rows.first().map_or(0, |row| row.get(0)));
         // Rows of processes that nobody will see again. A session whose owner has no row is free.
         let old = "DELETE FROM singletree.node WHERE alive_until < now() - interval '1 day'";
-        drop(self.heartbeat.run_statement(old, &[], DOING).await);
-        drop(self.heartbeat.run_statement("SELECT singletree.forget_leases()", &[], DOING).await);
+        drop(self.database.run_statement(old, &[], DOING).await);
+        drop(self.database.run_statement("SELECT singletree.forget_leases()", &[], DOING).await);
         Ok(())
     }
 
@@ -185,7 +187,7 @@ mod tests {
 
     fn look(nodes: &mut DeadNodes, beats: &[(i64, i64)], at: u64) -> Vec<i64> {
         nodes.record_beats(beats.iter().copied(), LEASE, Duration::from_secs(at));
-        let mut dead = nodes.find_dead(LEASE, Duration::from_secs(at)).0;
+        let mut dead = nodes.find_dead(LEASE).0;
         dead.sort_unstable();
         dead
     }

@@ -64,7 +64,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets how many connections are kept beside that of the heartbeat; by default 16, at least 2.
+    /// Sets how many connections are kept beside the two of the heartbeat; by default 16, at least 2.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(2);

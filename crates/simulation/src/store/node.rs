@@ -152,10 +152,10 @@ impl NodeTable {
             Some(LeaseFault::LivingOwnerReplaced) => true,
             Some(LeaseFault::DeadOwnerKept) => false,
             Some(LeaseFault::StoreClockTrusted) => row.alive_until <= now + self.clock_ahead,
-            _ => seen
-                .beats
-                .get(&owner)
-                .is_some_and(|(beat, since)| *beat == row.beat && now.saturating_sub(*since) >= self.lease),
+            // The time since the last look does not count.
+            _ => seen.beats.get(&owner).is_some_and(|(beat, since)| {
+                *beat == row.beat && seen.last_look.saturating_sub(*since) >= self.lease
+            }),
         }
     }
 

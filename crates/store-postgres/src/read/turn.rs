@@ -85,8 +85,7 @@ impl PostgresStoreInner {
             None => ("", "", 0),
         };
         let limit = to_bound(limit);
-        let now = self.env.monotonic.elapsed_since_origin();
-        let (dead, _) = self.lock_others().find_dead(self.lease, now);
+        let (dead, _) = self.lock_others().find_dead(self.lease);
         let parameters = [
             bind(&tenant, Type::TEXT),
             bind(&session, Type::TEXT),

@@ -7,7 +7,7 @@ use singletree_store_postgres::PostgresOptions;
 use crate::ownership::{fence, head_batch, key};
 use crate::server::{Server, open};
 
-/// Makes the schema what version 1 was, as far as version 2 changed it.
+/// Undoes the changes of version 2.
 const BACK_TO_1: &str = "
     ALTER TABLE singletree.meta DROP COLUMN works_with;
     UPDATE singletree.meta SET version = 1;

@@ -20,7 +20,7 @@ impl AwaitedTakeovers {
         self.since = sessions.into_iter().map(|session| (session, now)).collect();
     }
 
-    /// Some node stands still or has no database: what takes long from now on says nothing.
+    /// Some node stands still or has no database: the time of a takeover says nothing until the next death.
     pub(super) fn forget(&mut self) {
         self.since.clear();
     }
