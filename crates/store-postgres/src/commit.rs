@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use singletree_durable::{Batch, BoxError, BoxFuture, Error, FencingToken, Result, SessionKey};
+use singletree_durable::{
+    Batch, BatchPrecondition, BoxError, BoxFuture, Error, FencingToken, Result, RowMutation, SessionKey,
+};
 use tokio_postgres::types::{Json, Type};
 
 use crate::database::bind;
@@ -27,14 +28,14 @@ const APPLY: &str = "SELECT singletree.apply_batch($1, $2, $3, $4, $5, $6, $7)";
 
 const SETTLE: &str = "SELECT fence, commit_id FROM singletree.settle_commit($1, $2, $3, $4)";
 
-/// A batch, encoded.
-struct EncodedBatch {
+/// A batch that is sent.
+struct SentBatch {
     key: SessionKey,
     told: FencingToken,
     /// The id that the commit leaves on the session's row.
     commit: String,
-    requirements: Json<Value>,
-    puts: Json<Value>,
+    requires: Vec<BatchPrecondition>,
+    puts: Vec<RowMutation>,
 }
 
 /// How a commit whose answer was lost has ended.
@@ -56,18 +57,13 @@ impl PostgresStoreInner {
         };
         let (inner, commit) = (self.clone(), self.env.ids.generate_uuid());
         self.run_in_background(async move {
-            let encoded = EncodedBatch {
-                told: batch.fence,
-                commit,
-                requirements: Json(encode_requirements(&batch.requires)),
-                puts: Json(encode_puts(&batch.puts)),
-                key: batch.key,
-            };
-            turn.run(&inner, &encoded.key, inner.commit_batch(&encoded)).await
+            let Batch { key, fence: told, requires, puts } = batch;
+            let sent = SentBatch { key, told, commit, requires, puts };
+            turn.run(&inner, &sent.key, inner.commit_batch(&sent)).await
         })
     }
 
-    async fn commit_batch(&self, batch: &EncodedBatch) -> Result<()> {
+    async fn commit_batch(&self, batch: &SentBatch) -> Result<()> {
         let mut failed: Option<BoxError> = None;
         for _ in 0..ATTEMPTS {
             let owner = self.owner();
@@ -95,19 +91,21 @@ impl PostgresStoreInner {
 
     async fn send_batch(
         &self,
-        batch: &EncodedBatch,
+        batch: &SentBatch,
         owner: i64,
         fence: i64,
     ) -> std::result::Result<(), StatementFailure> {
         let (tenant, session) = (batch.key.tenant.as_str(), batch.key.session.as_str());
+        let requirements = Json(encode_requirements(&batch.requires));
+        let puts = Json(encode_puts(&batch.puts));
         let parameters = [
             bind(&tenant, Type::TEXT),
             bind(&session, Type::TEXT),
             bind(&owner, Type::INT8),
             bind(&fence, Type::INT8),
             bind(&batch.commit, Type::TEXT),
-            bind(&batch.requirements, Type::JSONB),
-            bind(&batch.puts, Type::JSONB),
+            bind(&requirements, Type::JSONB),
+            bind(&puts, Type::JSONB),
         ];
         self.database.run_statement(APPLY, &parameters, DOING).await.map(drop)
     }
@@ -117,7 +115,7 @@ impl PostgresStoreInner {
     /// written to the session.
     async fn settle_commit(
         &self,
-        batch: &EncodedBatch,
+        batch: &SentBatch,
         owner: i64,
         fence: i64,
         cause: &BoxError,
@@ -154,7 +152,7 @@ impl PostgresStoreInner {
     }
 }
 
-impl EncodedBatch {
+impl SentBatch {
     fn lost(&self) -> Error {
         Error::LeaseLost { key: self.key.clone(), fence: self.told }
     }

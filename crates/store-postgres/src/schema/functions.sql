@@ -95,7 +95,8 @@ CREATE OR REPLACE FUNCTION singletree.forget_leases() RETURNS void LANGUAGE sql 
     AND NOT EXISTS (SELECT 1 FROM singletree.node n WHERE n.incarnation = l.owner)
 $$;
 
--- Makes a session of a head, or replaces the head of one that is there; returns the id of the session.
+-- Makes a session of a head, or replaces the head of one that is there; returns the id of the session. A head may bring the
+-- counters of the session with it: they are raised to these.
 CREATE OR REPLACE FUNCTION singletree.put_head(of_tenant text, of_session text, id bigint, head jsonb) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -116,31 +117,45 @@ BEGIN
       DELETE FROM singletree.former
       WHERE tenant = of_tenant AND session_hash = singletree.name_hash(of_tenant, of_session);
     END IF;
+    IF head ? 'turns' THEN
+      PERFORM singletree.raise_counters(made, head);
+    END IF;
     RETURN made;
   END IF;
   UPDATE singletree.session s SET agent = head->>'agent', graph = head->>'graph',
     schema_version = head->>'schema_version', version = (head->>'version')::bigint,
     prompt_policy = head->>'prompt_policy', parent = head->>'parent',
     parent_offset = (head->>'parent_offset')::bigint, subject = head->>'subject',
-    created_at = (head->>'created_at')::bigint, updated_at = (head->>'updated_at')::bigint
+    created_at = (head->>'created_at')::bigint, updated_at = (head->>'updated_at')::bigint,
+    next_turn = greatest(s.next_turn, (head->>'turns')::bigint),
+    next_item = greatest(s.next_item, (head->>'items')::bigint),
+    next_event = greatest(s.next_event, (head->>'events')::bigint),
+    next_wait = greatest(s.next_wait, (head->>'waits')::bigint)
   WHERE s.id = made;
   RETURN made;
 END $$;
 
--- Checks the requirements of a batch on the rows before it.
-CREATE OR REPLACE FUNCTION singletree.check_requirements(of_tenant text, of_session text, id bigint, requirements jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Raises the counters of a session; one that is higher stays.
+CREATE OR REPLACE FUNCTION singletree.raise_counters(of_id bigint, counters jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE singletree.session s SET next_turn = greatest(s.next_turn, (counters->>'turns')::bigint),
+    next_item = greatest(s.next_item, (counters->>'items')::bigint),
+    next_event = greatest(s.next_event, (counters->>'events')::bigint),
+    next_wait = greatest(s.next_wait, (counters->>'waits')::bigint)
+  WHERE s.id = of_id;
+END $$;
+
+-- Checks the requirements of a batch on the rows before it. The row of the session is NULL where there is none.
+CREATE OR REPLACE FUNCTION singletree.check_batch(
+  of_tenant text, of_session text, s singletree.session, requirements jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+  id bigint := s.id;
   r jsonb;
-  s singletree.session;
   f singletree.former;
   holds boolean;
 BEGIN
-  IF jsonb_array_length(requirements) = 0 THEN
-    RETURN;
-  END IF;
-  SELECT * INTO s FROM singletree.session WHERE session.id = check_requirements.id;
-  FOR r IN SELECT * FROM jsonb_array_elements(requirements) LOOP
+  FOR at IN 0 .. jsonb_array_length(requirements) - 1 LOOP
+    r := requirements->at;
     CASE r->>'is'
       WHEN 'session_absent' THEN
         holds := id IS NULL;
@@ -269,6 +284,22 @@ BEGIN
   ON CONFLICT DO NOTHING;
 END $$;
 
+-- Writes a turn, whatever stood there.
+CREATE OR REPLACE FUNCTION singletree.put_turn(of_tenant text, of_id bigint, p jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO singletree.turn (session, no, tenant, invocation, ordinal, kind, status, fence, deaths, agent, graph,
+    message, wait, key, digest, accepted_at, ended_at, outcome, retries)
+  VALUES (of_id, (p->>'no')::bigint, of_tenant, p->>'invocation', (p->>'ordinal')::bigint, p->>'kind', p->>'status',
+    (p->>'fence')::bigint, (p->>'deaths')::bigint, p->>'agent', p->>'graph', (p->>'message')::bigint,
+    (p->>'wait')::bigint, p->>'key', p->>'digest', (p->>'accepted_at')::bigint, (p->>'ended_at')::bigint,
+    p->>'outcome', (p->>'retries')::bigint)
+  ON CONFLICT (session, no) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal,
+    kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths,
+    agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait,
+    key = excluded.key, digest = excluded.digest, accepted_at = excluded.accepted_at,
+    ended_at = excluded.ended_at, outcome = excluded.outcome, retries = excluded.retries;
+END $$;
+
 -- Returns the first head of a batch from a place on, and before a deletion.
 CREATE OR REPLACE FUNCTION singletree.upcoming_head(puts jsonb, place integer) RETURNS jsonb LANGUAGE plpgsql AS $$
 BEGIN
@@ -282,14 +313,16 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Applies a batch: checks the lease, then the requirements, then makes the puts in order.
+-- Applies a batch: checks the lease, then the requirements, then makes the puts in order. `items` and `events` are lists of rows,
+-- and a `head` may have counters with it: so the writer puts together what may be written at once (encode/merge.rs). The kinds
+-- that every turn has come first: they are looked through one after the other.
 CREATE OR REPLACE FUNCTION singletree.apply_batch(
   of_tenant text, of_session text, by_owner bigint, under_fence bigint, new_commit text, requirements jsonb, puts jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+  own singletree.session;
   sid bigint;
   p jsonb;
-  place integer := -1;
   head jsonb;
   others text[];
   sources text[] := '{}';
@@ -298,25 +331,28 @@ DECLARE
   touched bigint;
 BEGIN
   -- The rows of other sessions are locked first, in order.
-  SELECT array_agg(DISTINCT name ORDER BY name) INTO others FROM (
-    SELECT r->>'session' AS name FROM jsonb_array_elements(requirements) r WHERE r->>'is' = 'source'
-    UNION ALL SELECT i->>'from' FROM jsonb_array_elements(puts) i WHERE i->>'put' = 'inherit') named;
-  IF others IS NOT NULL THEN
-    PERFORM 1 FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = ANY (others) AND s.session <> of_session
-    ORDER BY s.session FOR SHARE;
+  IF requirements @> '[{"is": "source"}]' OR puts @> '[{"put": "inherit"}]' THEN
+    SELECT array_agg(DISTINCT name ORDER BY name) INTO others FROM (
+      SELECT r->>'session' AS name FROM jsonb_array_elements(requirements) r WHERE r->>'is' = 'source'
+      UNION ALL SELECT i->>'from' FROM jsonb_array_elements(puts) i WHERE i->>'put' = 'inherit') named;
+    PERFORM 1 FROM singletree.session o WHERE o.tenant = of_tenant AND o.session = ANY (others) AND o.session <> of_session
+    ORDER BY o.session FOR SHARE;
   END IF;
   UPDATE singletree.lease SET commit_id = new_commit
   WHERE tenant = of_tenant AND session = of_session AND owner = by_owner AND fence = under_fence;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the session is not held under fence %', under_fence USING ERRCODE = 'ST001';
   END IF;
-  SELECT s.id INTO sid FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = of_session;
-  PERFORM singletree.check_requirements(of_tenant, of_session, sid, requirements);
-  FOR p IN SELECT * FROM jsonb_array_elements(puts) LOOP
-    place := place + 1;
+  SELECT * INTO own FROM singletree.session o WHERE o.tenant = of_tenant AND o.session = of_session;
+  sid := own.id;
+  IF requirements <> '[]' THEN
+    PERFORM singletree.check_batch(of_tenant, of_session, own, requirements);
+  END IF;
+  FOR place IN 0 .. jsonb_array_length(puts) - 1 LOOP
+    p := puts->place;
     -- Rows need a session; its head may stand behind them.
-    IF sid IS NULL AND p->>'put' IN ('counters', 'field', 'item', 'place', 'side', 'turn', 'wait', 'mail', 'position',
-        'record', 'event', 'inherit', 'usage') THEN
+    IF sid IS NULL AND p->>'put' IN ('counters', 'field', 'item', 'items', 'place', 'side', 'turn', 'wait', 'mail', 'position',
+        'record', 'event', 'events', 'inherit', 'usage') THEN
       head := singletree.upcoming_head(puts, place);
       IF head IS NULL THEN
         PERFORM singletree.refuse('the session exists');
@@ -324,48 +360,60 @@ BEGIN
       sid := singletree.put_head(of_tenant, of_session, NULL, head);
     END IF;
     CASE p->>'put'
+      WHEN 'items' THEN
+        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
+        SELECT sid, (r->>'no')::bigint, (r->>'turn')::bigint, r->>'list', (r->>'generation')::bigint,
+          (r->>'seq')::bigint, r->>'side', r->>'body'
+        FROM jsonb_array_elements(p->'rows') r;
+      WHEN 'events' THEN
+        INSERT INTO singletree.event (session, seq, turn, kind, item, at, body)
+        SELECT sid, (r->>'seq')::bigint, (r->>'turn')::bigint, r->>'kind', (r->>'item')::bigint, (r->>'at')::bigint,
+          r->>'body'
+        FROM jsonb_array_elements(p->'rows') r;
+      WHEN 'turn' THEN
+        -- One that has ended was accepted by a batch before.
+        touched := 0;
+        IF p->>'status' <> 'accepted' THEN
+          UPDATE singletree.turn t SET invocation = p->>'invocation', ordinal = (p->>'ordinal')::bigint,
+            kind = p->>'kind', status = p->>'status', fence = (p->>'fence')::bigint, deaths = (p->>'deaths')::bigint,
+            agent = p->>'agent', graph = p->>'graph', message = (p->>'message')::bigint, wait = (p->>'wait')::bigint,
+            key = p->>'key', digest = p->>'digest', accepted_at = (p->>'accepted_at')::bigint,
+            ended_at = (p->>'ended_at')::bigint, outcome = p->>'outcome', retries = (p->>'retries')::bigint
+          WHERE t.session = sid AND t.no = (p->>'no')::bigint;
+          GET DIAGNOSTICS touched = ROW_COUNT;
+        END IF;
+        IF touched = 0 THEN
+          PERFORM singletree.put_turn(of_tenant, sid, p);
+        END IF;
       WHEN 'head' THEN
         sid := singletree.put_head(of_tenant, of_session, sid, p);
       WHEN 'counters' THEN
-        UPDATE singletree.session s SET next_turn = greatest(next_turn, (p->>'turns')::bigint),
-          next_item = greatest(next_item, (p->>'items')::bigint),
-          next_event = greatest(next_event, (p->>'events')::bigint),
-          next_wait = greatest(next_wait, (p->>'waits')::bigint)
-        WHERE s.id = sid;
+        PERFORM singletree.raise_counters(sid, p);
       WHEN 'field' THEN
-        INSERT INTO singletree.field (session, name, value, generation, len, bytes)
-        VALUES (sid, p->>'name', p->>'value', (p->>'generation')::bigint, (p->>'len')::bigint, (p->>'bytes')::bigint)
-        ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, generation = excluded.generation,
-          len = excluded.len, bytes = excluded.bytes;
+        UPDATE singletree.field f SET value = p->>'value', generation = (p->>'generation')::bigint,
+          len = (p->>'len')::bigint, bytes = (p->>'bytes')::bigint
+        WHERE f.session = sid AND f.name = p->>'name';
+        IF NOT FOUND THEN
+          INSERT INTO singletree.field (session, name, value, generation, len, bytes)
+          VALUES (sid, p->>'name', p->>'value', (p->>'generation')::bigint, (p->>'len')::bigint, (p->>'bytes')::bigint);
+        END IF;
+      WHEN 'place' THEN
+        UPDATE singletree.item i SET list = p->>'list', generation = (p->>'generation')::bigint, seq = (p->>'seq')::bigint
+        WHERE i.session = sid AND i.no = (p->>'item')::bigint AND i.seq IS NULL;
+        IF NOT FOUND THEN
+          PERFORM singletree.refuse('item ' || (p->>'item') || ' has no place yet');
+        END IF;
       WHEN 'drop_field' THEN
         DELETE FROM singletree.field WHERE session = sid AND name = p->>'name';
       WHEN 'item' THEN
         INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
         VALUES (sid, (p->>'no')::bigint, (p->>'turn')::bigint, p->>'list', (p->>'generation')::bigint,
           (p->>'seq')::bigint, p->>'side', p->>'body');
-      WHEN 'place' THEN
-        UPDATE singletree.item SET list = p->>'list', generation = (p->>'generation')::bigint, seq = (p->>'seq')::bigint
-        WHERE session = sid AND no = (p->>'item')::bigint AND seq IS NULL;
-        IF NOT FOUND THEN
-          PERFORM singletree.refuse('item ' || (p->>'item') || ' has no place yet');
-        END IF;
       WHEN 'side' THEN
         UPDATE singletree.item SET side = p->>'side' WHERE session = sid AND no = (p->>'item')::bigint;
         IF NOT FOUND THEN
           PERFORM singletree.refuse('item ' || (p->>'item') || ' exists');
         END IF;
-      WHEN 'turn' THEN
-        INSERT INTO singletree.turn (session, no, tenant, invocation, ordinal, kind, status, fence, deaths, agent, graph,
-          message, wait, key, digest, accepted_at, ended_at, outcome, retries)
-        VALUES (sid, (p->>'no')::bigint, of_tenant, p->>'invocation', (p->>'ordinal')::bigint, p->>'kind', p->>'status',
-          (p->>'fence')::bigint, (p->>'deaths')::bigint, p->>'agent', p->>'graph', (p->>'message')::bigint,
-          (p->>'wait')::bigint, p->>'key', p->>'digest', (p->>'accepted_at')::bigint, (p->>'ended_at')::bigint,
-          p->>'outcome', (p->>'retries')::bigint)
-        ON CONFLICT (session, no) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal,
-          kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths,
-          agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait,
-          key = excluded.key, digest = excluded.digest, accepted_at = excluded.accepted_at,
-          ended_at = excluded.ended_at, outcome = excluded.outcome, retries = excluded.retries;
       WHEN 'free_key' THEN
         UPDATE singletree.turn SET key = NULL, digest = NULL WHERE session = sid AND no = (p->>'turn')::bigint;
       WHEN 'wait' THEN
@@ -399,6 +447,11 @@ BEGIN
         ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body;
       WHEN 'drop_records' THEN
         DELETE FROM singletree.record WHERE session = sid AND turn = (p->>'turn')::bigint;
+      -- A process of version 2 sends items and events one by one.
+      WHEN 'item' THEN
+        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
+        VALUES (sid, (p->>'no')::bigint, (p->>'turn')::bigint, p->>'list', (p->>'generation')::bigint,
+          (p->>'seq')::bigint, p->>'side', p->>'body');
       WHEN 'event' THEN
         INSERT INTO singletree.event (session, seq, turn, kind, item, at, body)
         VALUES (sid, (p->>'seq')::bigint, (p->>'turn')::bigint, p->>'kind', (p->>'item')::bigint, (p->>'at')::bigint,

@@ -141,20 +141,25 @@ const FAULTS: &[(&str, &str, ContractClause)] = &[
         ContractClause::FenceRises,
     ),
     (
-        "  PERFORM singletree.check_requirements(of_tenant, of_session, sid, requirements);\n",
-        "",
+        "PERFORM singletree.check_batch(of_tenant, of_session, own, requirements);",
+        "NULL;",
         ContractClause::DecidedOnce,
     ),
     ("IF holds IS NOT TRUE THEN", "IF holds IS FALSE THEN", ContractClause::RequireNewestTurn),
     (
-        "WHERE session = sid AND no = (p->>'item')::bigint AND seq IS NULL;",
-        "WHERE session = sid AND no = (p->>'item')::bigint;",
+        "WHERE i.session = sid AND i.no = (p->>'item')::bigint AND i.seq IS NULL;",
+        "WHERE i.session = sid AND i.no = (p->>'item')::bigint;",
         ContractClause::PlaceOnce,
     ),
     ("WHERE s.id = made AND f.tenant = of_tenant AND", "WHERE FALSE AND", ContractClause::NumbersGoOn),
     (
-        "next_turn = greatest(next_turn, (p->>'turns')::bigint)",
-        "next_turn = (p->>'turns')::bigint",
+        "next_turn = greatest(s.next_turn, (counters->>'turns')::bigint)",
+        "next_turn = (counters->>'turns')::bigint",
+        ContractClause::CountersRise,
+    ),
+    (
+        "next_item = greatest(s.next_item, (head->>'items')::bigint)",
+        "next_item = s.next_item",
         ContractClause::CountersRise,
     ),
     (
