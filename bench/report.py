@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of figures from target/bench/rows.jsonl, the newest row of each; `--write` puts it into README.md."""
+"""Prints the table of figures from target/bench/rows.jsonl, the newest row of each, and README.md; `--write` puts it there."""
 import json
 import os
 import sys
@@ -54,6 +54,15 @@ FIGURES = [
     ("server", "memory_by_bound", "the same, by 150 MB and 20 KB for each stream", "<= 1", "{:.2f}"),
     ("server", "start_ms", "the server: from the start of the process until it listens, ms", "<= 100", "{:.0f}"),
 ]
+for name, through in (("postgres", ""), ("postgres-pooled", " through pgbouncer (`pooler=transaction`)")):
+    FIGURES += [
+        (name, "per_s", f"w2 on PostgreSQL{through}: turns a second, database on the same machine", ">= 1500", "{:,.0f}"),
+        (name, "floor_per_s", f"its floor{through}: turns a second", None, "{:,.0f}"),
+        (name, "ratio", f"w2 on PostgreSQL{through}, by the floor", ">= 0.5", "{:.2f}"),
+        (name, "cpu_ms", f"the same{through}: our CPU a turn, ms", None, "{:.3f}"),
+        (name, "p50_ms", f"w1 on PostgreSQL{through}: a turn, ms (median)", "<= 1.5", "{:.2f}"),
+        (name, "p50_ratio", f"the same{through}, by one client of the floor", "<= 3", "{:.2f}"),
+    ]
 COMMAND = {"w1/wal-full-2": "w1", "w1/wal-full": "w1", "w4-suspend": "w4", "w4-resume": "w4"}
 
 
@@ -65,7 +74,8 @@ def holds(value, bound):
     return {"<=": value <= float(limit), ">=": value >= float(limit), "==": value == float(limit)}[how]
 
 
-def table():
+def table(former):
+    """Writes the table; of a figure that was not measured here it keeps the former line."""
     newest = {}
     for line in open(ROWS):
         row = json.loads(line)
@@ -73,10 +83,12 @@ def table():
     lines = ["| figure | measured | bound | | command | date | load |", "|---|---|---|---|---|---|---|"]
     for figure, key, what, bound, form in FIGURES:
         if figure not in newest:
+            lines += [line for line in former if line.startswith(f"| {what} |")]
             continue
         row = newest[figure]
         verdict = "" if bound is None else "holds" if holds(row[key], bound) else "**missed**"
-        command = "`bench/server.sh`" if figure == "server" else f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
+        script = figure.split("-")[0]
+        command = f"`bench/{script}.sh`" if script in ("server", "postgres") else f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
         lines.append(f"| {what} | {form.format(row[key])} | {bound or ''} | {verdict} | {command} | {row['at']} | {row['load']:.1f} |")
     return "\n".join(lines)
 
@@ -84,14 +96,14 @@ def table():
 def main():
     if not os.path.exists(ROWS):
         sys.exit("nothing is measured yet: bench/floor.sh")
-    print(table())
+    path = os.path.join(HERE, "README.md")
+    before, rest = open(path).read().split(BEGIN)
+    former, after = rest.split(END)
+    new = table(former.splitlines())
+    print(new)
     if "--write" in sys.argv[1:]:
-        path = os.path.join(HERE, "README.md")
-        text = open(path).read()
-        before, rest = text.split(BEGIN)
-        after = rest.split(END)[1]
         with open(path, "w") as page:
-            page.write(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+            page.write(f"{before}{BEGIN}\n{new}\n{END}{after}")
 
 
 if __name__ == "__main__":

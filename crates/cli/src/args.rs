@@ -28,7 +28,7 @@ pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 pub(crate) use simulation::Sim;
 pub(crate) use telemetry::{PastTime, Telemetry};
-pub(crate) use torture::{Torture, TortureChild};
+pub(crate) use torture::{Torture, TortureChild, TortureStall};
 pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;
@@ -144,6 +144,9 @@ pub(crate) enum Command {
     /// What `torture` kills.
     #[command(hide = true)]
     TortureChild(TortureChild),
+    /// What makes the database of `torture` stand still.
+    #[command(hide = true)]
+    TortureStall(TortureStall),
     /// Print what makes a shell complete this command line.
     Completions(Completions),
     /// Write the manual pages, one for each command.
@@ -430,7 +433,11 @@ impl Command {
             Self::Erase(it) => it.common.json,
             Self::Torture(it) => it.json,
             Self::Sim(it) => it.json,
-            Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) | Self::Health(_) => false,
+            Self::TortureChild(_)
+            | Self::TortureStall(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Health(_) => false,
         }
     }
 }

@@ -53,6 +53,12 @@ pub enum Error {
         /// How.
         status: String,
     },
+    /// The database did not stand still.
+    #[error("the program that makes the writes to the database wait failed ({status})")]
+    Stall {
+        /// How.
+        status: String,
+    },
     /// The agent of the load cannot be made.
     #[error("the agent of the load cannot be made")]
     Agent {
@@ -73,7 +79,8 @@ impl Error {
             | Self::Line { .. }
             | Self::Ended { .. }
             | Self::Silent { .. }
-            | Self::Restart { .. } => "torture_child_failed",
+            | Self::Restart { .. }
+            | Self::Stall { .. } => "torture_child_failed",
             Self::Effects { .. } => "place_unavailable",
             Self::Agent { source } => source.category(),
             Self::Harness(source) => source.category(),

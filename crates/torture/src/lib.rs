@@ -43,7 +43,7 @@ pub use fault::CommitFaults;
 pub use heartbeat::{ChildPhase, Heartbeat};
 pub use load::{ReopenedStore, StopCondition, TorturePlan, torture_child};
 pub use mix::LoadComposition;
-pub use nodes::{NodeFaults, NodesPlan, torture_nodes};
+pub use nodes::{NodeFaults, NodePrograms, NodesPlan, STALLED, torture_nodes};
 pub use phase::BatchPurpose;
 pub use proxy::DatabaseAddress;
 pub use verdict::{KillStatistics, TortureVerdict};

@@ -2,9 +2,11 @@
 //! the stored data.
 
 mod fleet;
+mod stall;
 mod takeovers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,7 +21,8 @@ use crate::phase::BatchPurpose;
 use crate::proxy::{CutSide, DatabaseAddress, PlannedCut};
 use crate::verdict::{KillStatistics, TortureVerdict};
 use crate::wire::{ChildReport, ChildRequest};
-use fleet::{Fleet, Heard, StartNode};
+use fleet::{Fleet, Heard};
+pub use stall::STALLED;
 use takeovers::AwaitedTakeovers;
 
 /// The plan of a run with several nodes.
@@ -37,11 +40,31 @@ pub struct NodesPlan {
     pub restart: Option<String>,
 }
 
+/// The programs of a run with several nodes.
+#[derive(Clone, Copy)]
+pub struct NodePrograms<'a> {
+    /// Starts a node, given its number and the port of this machine at which it finds the database.
+    pub start: &'a dyn Fn(usize, u16) -> Command,
+    /// Makes all writes to the database wait for a time; the program says [`STALLED`] in a line as soon as they do, and ends
+    /// after it.
+    pub stall: &'a dyn Fn(Duration) -> Command,
+}
+
+impl fmt::Debug for NodePrograms<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodePrograms").finish_non_exhaustive()
+    }
+}
+
 /// The faults beside kills, and how soon the survivors went on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NodeFaults {
     /// How often a node stood still for longer than its lease.
     pub pauses: u64,
+    /// How often all writes to the database waited for longer than the lease.
+    pub stalls: u64,
+    /// How often the messages of a node reached the database later than its lease.
+    pub delays: u64,
     /// How many connections to the database were cut.
     pub cuts: u64,
     /// How often the database was restarted.
@@ -55,8 +78,7 @@ pub struct NodeFaults {
 }
 
 /// Tortures several nodes: load, kills, pauses, cuts and restarts, until the plan says stop; then lets everything end, opens
-/// the store and compares. `start` is called with the number of a node and with the port of this machine at which that node
-/// finds the database. `tell` hears how far it is, after each kill.
+/// the store and compares. `tell` hears how far it is, after each kill.
 ///
 /// The load runs on the calling thread, which it blocks; only the doctor and the comparison at the end await.
 ///
@@ -68,7 +90,7 @@ pub struct NodeFaults {
 /// The nodes are killed.
 pub async fn torture_nodes<F, O>(
     plan: &NodesPlan,
-    start: impl Fn(usize, u16) -> Command,
+    programs: NodePrograms<'_>,
     clock: &dyn Clock,
     tell: &mut dyn FnMut(&KillStatistics),
     open: F,
@@ -77,7 +99,7 @@ where
     F: Fn() -> O,
     O: Future<Output = Result<ReopenedStore>>,
 {
-    let mut run = NodesRun::start(plan, &start, clock)?;
+    let mut run = NodesRun::start(plan, programs, clock)?;
     let began = clock.now();
     let goes_on = |run: &NodesRun<'_>| match plan.load.until {
         StopCondition::Kills(kills) => run.run.kills.total < kills,
@@ -101,8 +123,11 @@ where
 /// After how many kills the doctor looks at the store, when every call is answered.
 const EXAMINED: u64 = 25;
 
-/// The number of kills for each pause and for each restart of the database.
+/// The number of kills for each pause, for each time that all writes wait or those of a node come late, and for each restart of
+/// the database.
 const KILLS_A_PAUSE: u64 = 3;
+const KILLS_A_STALL: u64 = 3;
+const KILLS_A_DELAY: u64 = 3;
 const KILLS_A_RESTART: u64 = 30;
 
 /// After how many messages a connection is cut at most, and how many are cut one after the other.
@@ -124,6 +149,7 @@ struct AskedRequest {
 struct NodesRun<'a> {
     run: TortureRun<'a>,
     plan: &'a NodesPlan,
+    programs: NodePrograms<'a>,
     fleet: Fleet<'a>,
     /// Where each open call is, by its number.
     asked: BTreeMap<u64, AskedRequest>,
@@ -136,11 +162,12 @@ struct NodesRun<'a> {
 }
 
 impl<'a> NodesRun<'a> {
-    fn start(plan: &'a NodesPlan, start: &'a StartNode<'a>, clock: &'a dyn Clock) -> Result<Self> {
+    fn start(plan: &'a NodesPlan, programs: NodePrograms<'a>, clock: &'a dyn Clock) -> Result<Self> {
         Ok(Self {
             run: TortureRun::new(&plan.load, clock),
             plan,
-            fleet: Fleet::start(plan.nodes, &plan.database, start)?,
+            programs,
+            fleet: Fleet::start(plan.nodes, &plan.database, programs.start)?,
             asked: BTreeMap::new(),
             again: Vec::new(),
             homes: BTreeMap::new(),
@@ -169,6 +196,12 @@ impl<'a> NodesRun<'a> {
             self.restart_database()?;
             return self.serve_for(lease / 2, None);
         }
+        if self.faults.stalls * KILLS_A_STALL < kills {
+            return self.stall_database();
+        }
+        if self.faults.delays * KILLS_A_DELAY < kills {
+            return self.delay_messages();
+        }
         if self.cut_count() < kills * CUTS / 2 {
             self.cut_connections();
         }
@@ -183,6 +216,10 @@ impl<'a> NodesRun<'a> {
         let phase = self.run.clients.random_source().draw_index(BatchPurpose::AIMED.len());
         let phase = BatchPurpose::AIMED.get(phase).copied().unwrap_or(BatchPurpose::Step);
         self.await_moment(node, KillTrigger::Phase(phase, 0))?;
+        self.pause_now(node)
+    }
+
+    fn pause_now(&mut self, node: usize) -> Result<()> {
         let long = self.plan.lease + self.plan.lease / 5 + self.draw_millis(self.plan.lease);
         let until = self.run.now_millis() + i64::try_from(long.as_millis()).unwrap_or(i64::MAX);
         self.takeovers.forget();
@@ -218,6 +255,10 @@ impl<'a> NodesRun<'a> {
         let aim = KillTrigger::choose_next(self.run.clients.random_source(), &self.run.kills);
         let aimed = aim.awaited_phase();
         self.await_moment(node, aim)?;
+        self.kill_now(node, aimed)
+    }
+
+    fn kill_now(&mut self, node: usize, aimed: Option<BatchPurpose>) -> Result<()> {
         self.fleet.node(node).may_end = true;
         self.fleet.node(node).handle.kill()?;
         // Lines that it wrote before it died still count.

@@ -1,11 +1,12 @@
-//! A proxy between a node and the database, which cuts connections at a message.
+//! A proxy between a node and the database, which cuts connections at a message, and holds messages back.
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::error::{Error, Result};
@@ -52,6 +53,11 @@ struct ProxyState {
     next: Mutex<Option<PlannedCut>>,
     cuts: AtomicU64,
     ended: AtomicBool,
+    /// The open connections of the node. Guards the list alone.
+    open: Mutex<Vec<TcpStream>>,
+    /// Whether messages of the node are held back. Waited for with `released`.
+    is_held: Mutex<bool>,
+    released: Condvar,
 }
 
 impl CuttingProxy {
@@ -64,6 +70,9 @@ impl CuttingProxy {
             next: Mutex::default(),
             cuts: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            open: Mutex::default(),
+            is_held: Mutex::default(),
+            released: Condvar::new(),
         });
         let state = shared.clone();
         spawn_thread(move || {
@@ -89,6 +98,23 @@ impl CuttingProxy {
         *self.shared.next.lock().unwrap_or_else(PoisonError::into_inner) = cut;
     }
 
+    /// Holds messages of the node back, or lets them pass again: those that were held arrive then, also when the node has
+    /// ended.
+    pub(crate) fn hold_messages(&self, hold: bool) {
+        *self.shared.is_held.lock().unwrap_or_else(PoisonError::into_inner) = hold;
+        self.shared.released.notify_all();
+    }
+
+    /// Cuts all connections now. What has reached the database is done all the same.
+    pub(crate) fn cut_all(&self) {
+        let open = mem::take(&mut *self.shared.open.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.cuts.fetch_add(open.len() as u64, Ordering::Relaxed);
+        for stream in open {
+            // One that is closed already needs no more.
+            stream.shutdown(Shutdown::Both).unwrap_or_default();
+        }
+    }
+
     /// Returns how many connections were cut.
     pub(crate) fn cut_count(&self) -> u64 {
         self.shared.cuts.load(Ordering::Relaxed)
@@ -98,12 +124,18 @@ impl CuttingProxy {
 impl Drop for CuttingProxy {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
+        self.hold_messages(false);
         // The listener looks at the flag when somebody comes.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
 
 impl ProxyState {
+    fn wait_while_held(&self) {
+        let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.released.wait_while(held, |is_held| *is_held).unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Takes down a message of the node; returns the side of a cut that is due with it.
     fn take_due_cut(&self) -> Option<CutSide> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,18 +158,26 @@ impl ProxyState {
         client.set_nodelay(true)?;
         let database = DatabaseSocket::connect(&self.database)?;
         let is_doomed = Arc::new(AtomicBool::new(false));
+        {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|stream| stream.peer_addr().is_ok());
+            open.push(client.try_clone()?);
+        }
         let (from_client, to_client) = (client.try_clone()?, client);
         let (to_database, from_database) = (database.try_clone()?, database);
         let doomed = is_doomed.clone();
         spawn_thread(move || {
             let (mut from, mut to) = (from_client, to_database);
-            copy_messages(&mut from, &mut to, || match self.take_due_cut() {
-                Some(CutSide::Before) => false,
-                Some(CutSide::After) => {
-                    doomed.store(true, Ordering::SeqCst);
-                    true
+            copy_messages(&mut from, &mut to, || {
+                self.wait_while_held();
+                match self.take_due_cut() {
+                    Some(CutSide::Before) => false,
+                    Some(CutSide::After) => {
+                        doomed.store(true, Ordering::SeqCst);
+                        true
+                    }
+                    None => true,
                 }
-                None => true,
             });
             // One that is closed already needs no more.
             to.close();

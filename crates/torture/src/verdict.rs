@@ -78,10 +78,22 @@ impl fmt::Display for TortureVerdict {
         for (phase, count) in landed {
             write!(f, ", {count} in {}", phase.as_str())?;
         }
-        if let Some(NodeFaults { pauses, cuts, restarts, moved, takeovers, slowest_takeover_millis }) =
-            &self.nodes
-        {
-            write!(f, "\n{pauses} pauses, {cuts} cut connections, {restarts} restarts of the database, ")?;
+        if let Some(faults) = &self.nodes {
+            let NodeFaults {
+                pauses,
+                stalls,
+                delays,
+                cuts,
+                restarts,
+                moved,
+                takeovers,
+                slowest_takeover_millis,
+            } = faults;
+            write!(
+                f,
+                "\n{pauses} pauses, {stalls} times all writes waited, {delays} times a node's came late, {cuts} cut connections, "
+            )?;
+            write!(f, "{restarts} restarts of the database, ")?;
             write!(f, "{moved} requests sent to another node, ")?;
             write!(f, "{takeovers} takeovers within {slowest_takeover_millis} ms")?;
         }

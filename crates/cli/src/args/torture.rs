@@ -20,7 +20,7 @@ pub(crate) struct Torture {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
     /// Instead of one process: so many over one PostgreSQL database, which are also stopped for longer than their lease, and
-    /// whose connections are cut.
+    /// whose connections are cut and whose writes are held up.
     #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub(crate) nodes: Option<u8>,
     /// The empty database for --nodes, with one host and without TLS; it keeps the data of the run.
@@ -32,6 +32,14 @@ pub(crate) struct Torture {
     /// Print one JSON document, also for errors.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `singletree torture-stall`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TortureStall {
+    /// For how many milliseconds.
+    #[arg(value_name = "MS")]
+    pub(crate) time: u64,
 }
 
 /// `singletree torture-child`.

@@ -85,6 +85,7 @@ pub(crate) async fn run_command(command: Command) -> Result<u8> {
         Command::Torture(args) => torture::run_torture_command(args).await,
         Command::Sim(args) => simulation::run_sim_command(args).await,
         Command::TortureChild(args) => torture_child::run_torture_child_command(args).await,
+        Command::TortureStall(args) => torture_child::run_torture_stall_command(args).await,
         Command::Completions(args) => completions::run_completions_command(&args),
         Command::Man(args) => man::run_man_command(&args),
     }

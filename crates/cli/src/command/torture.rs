@@ -12,8 +12,8 @@ use singletree::engine::{IdGenerator, RandomIds, SystemClock};
 use singletree::env::Env;
 use singletree::{PostgresOptions, SqliteStore, harness};
 use singletree_torture::{
-    DatabaseAddress, KillStatistics, LoadComposition, NodeFaults, NodesPlan, ReopenedStore, StopCondition,
-    TorturePlan, TortureVerdict, torture_child, torture_nodes,
+    DatabaseAddress, KillStatistics, LoadComposition, NodeFaults, NodePrograms, NodesPlan, ReopenedStore,
+    StopCondition, TorturePlan, TortureVerdict, torture_child, torture_nodes,
 };
 
 use crate::args::Torture;
@@ -138,12 +138,18 @@ async fn torture_several(
         command.env(CHILD_STORE, store.at_local_port(port).unwrap_or_default());
         command
     };
+    let stall = |time: Duration| {
+        let mut command = Command::new(&program);
+        command.arg("torture-stall").arg(time.as_millis().to_string()).env(CHILD_STORE, store.expose());
+        command
+    };
+    let programs = NodePrograms { start: &start, stall: &stall };
     let open = async || {
         let options = PostgresOptions::new(store.expose(), Env::from_system());
         let store = Arc::new(options.open_read_only().await.map_err(harness::Error::from)?);
         Ok(ReopenedStore { journal: store.clone(), upkeep: store })
     };
-    Ok(torture_nodes(&plan, start, &SystemClock, tell, open).await?)
+    Ok(torture_nodes(&plan, programs, &SystemClock, tell, open).await?)
 }
 
 /// Makes the schema, and refuses a database that has sessions: the load could not be told from them.

@@ -9,10 +9,12 @@ use std::time::Duration;
 use singletree::env::{Env, Timer};
 use singletree::store_sqlite::CommitDurability;
 use singletree::{PostgresOptions, SqliteStore, durable};
-use singletree_torture::{ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, Say, serve_requests};
+use singletree_torture::{
+    ChildParts, ChildPhase, ChildReport, ChildRequest, Heartbeat, STALLED, Say, serve_requests,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::args::TortureChild;
+use crate::args::{TortureChild, TortureStall};
 use crate::command::torture::CHILD_STORE;
 use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
@@ -41,6 +43,20 @@ pub(crate) async fn run_torture_child_command(args: TortureChild) -> Result<u8> 
     served.await?;
     drop(shared);
     store.close().await;
+    Ok(COMPLETED)
+}
+
+/// Makes all writes to the database wait for a while, and says so in a line as soon as they do.
+pub(crate) async fn run_torture_stall_command(args: TortureStall) -> Result<u8> {
+    let url = read_env_variable(CHILD_STORE).unwrap_or_default();
+    let options = PostgresOptions::new(url, Env::from_system());
+    let tell = || {
+        let mut out = io::stdout();
+        // Whoever does not read it any more does not wait for it.
+        writeln!(out, "{STALLED}").and_then(|()| out.flush()).unwrap_or_default();
+    };
+    let stalled = options.stall_writes(Duration::from_millis(args.time), tell).await;
+    stalled.map_err(|source| Error::Open { source })?;
     Ok(COMPLETED)
 }
 

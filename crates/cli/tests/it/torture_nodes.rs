@@ -25,7 +25,7 @@ fn nothing_is_lost_doubled_or_contradicted_by_three_nodes_that_are_killed_stoppe
         assert_eq!(verdict[count], 0, "{verdict:#}");
     }
     assert_eq!(verdict["kills"]["total"].to_string(), KILLS);
-    for fault in ["pauses", "cuts", "restarts", "moved"] {
+    for fault in ["pauses", "stalls", "delays", "cuts", "restarts", "moved"] {
         assert!(verdict["nodes"][fault].as_u64() > Some(0), "no {fault}: {verdict:#}");
     }
     // Somebody else's conversations are not the load's.
