@@ -26,6 +26,9 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 const APPLY: &str = "SELECT singletree.apply_batch($1, $2, $3, $4, $5, $6, $7)";
 
+/// How the function refuses a batch for a requirement; the place of it follows.
+const REQUIREMENT: &str = "requirement ";
+
 const SETTLE: &str = "SELECT fence, commit_id FROM singletree.settle_commit($1, $2, $3, $4)";
 
 /// A batch that is sent.
@@ -83,6 +86,7 @@ impl PostgresStoreInner {
                         SettledCommit::Failed => failed = Some(error),
                     }
                 }
+                Err(StatementFailure::Refused(why)) => return Err(batch.refused(why)),
                 Err(failure) => return Err(failure.into_error(DOING)),
             }
         }
@@ -155,5 +159,12 @@ impl PostgresStoreInner {
 impl SentBatch {
     fn lost(&self) -> Error {
         Error::LeaseLost { key: self.key.clone(), fence: self.told }
+    }
+
+    /// Names the requirement as the other stores do: the function of the schema names its place.
+    fn refused(&self, why: String) -> Error {
+        let place = why.strip_prefix(REQUIREMENT).and_then(|place| place.parse::<usize>().ok());
+        let required = place.and_then(|place| self.requires.get(place));
+        Error::Refused { requirement: required.map_or(why, |required| format!("{required:?}")) }
     }
 }

@@ -262,7 +262,10 @@ impl LoadClients {
                 self.note_unexpected(&open, category);
                 self.log.record_event(&open.session, HistoryEvent::Gone { call: *call });
             }
-            ChildReport::Ready { .. } | ChildReport::Commit { .. } | ChildReport::Alive { .. } => {}
+            ChildReport::Ready { .. }
+            | ChildReport::Commit { .. }
+            | ChildReport::Refused { .. }
+            | ChildReport::Alive { .. } => {}
         }
     }
 

@@ -189,17 +189,21 @@ impl<'a> NodesRun<'a> {
         let kills = self.run.kills.total;
         let lease = self.plan.lease;
         if self.faults.pauses * KILLS_A_PAUSE < kills {
+            self.await_takeovers()?;
             self.pause_node()?;
             return self.serve_for(lease / 2, None);
         }
         if self.plan.restart.is_some() && self.faults.restarts * KILLS_A_RESTART < kills {
+            self.await_takeovers()?;
             self.restart_database()?;
             return self.serve_for(lease / 2, None);
         }
         if self.faults.stalls * KILLS_A_STALL < kills {
+            self.await_takeovers()?;
             return self.stall_database();
         }
         if self.faults.delays * KILLS_A_DELAY < kills {
+            self.await_takeovers()?;
             return self.delay_messages();
         }
         if self.cut_count() < kills * CUTS / 2 {
@@ -208,6 +212,18 @@ impl<'a> NodesRun<'a> {
         let pause = self.draw_millis(lease);
         self.serve_for(pause, None)?;
         self.kill_node()
+    }
+
+    /// Lets the others take over the sessions of a dead node before a fault that would keep them from it: so the time of each
+    /// takeover is measured, however long it takes.
+    fn await_takeovers(&mut self) -> Result<()> {
+        let until =
+            self.run.now_millis() + i64::try_from((self.plan.lease * 2).as_millis()).unwrap_or(i64::MAX);
+        while self.takeovers.is_awaited() && self.run.now_millis() < until {
+            self.ask_requests(None, false)?;
+            self.receive(TICK)?;
+        }
+        Ok(())
     }
 
     fn pause_node(&mut self) -> Result<()> {
@@ -373,6 +389,14 @@ impl<'a> NodesRun<'a> {
     fn process_report(&mut self, node: usize, line: &ChildReport) {
         let now = self.run.now_millis();
         self.takeovers.note_report(line, now);
+        if let ChildReport::Refused { session, why } = line {
+            let why = format!("another process has written what its owner writes: {why}");
+            self.run.found.push(RuleViolation {
+                rule: AuditRule::Contradicted,
+                session: session.clone(),
+                why,
+            });
+        }
         let (call, is_moving) = match line {
             ChildReport::Told { call, turn, end, .. } => {
                 let moves = matches!(end, AuditedOutcome::Errored { category, .. } if category == MOVING);

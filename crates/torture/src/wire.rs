@@ -156,4 +156,11 @@ pub enum ChildReport {
         /// Which side.
         at: CommitSide,
     },
+    /// A commit was refused for a reason that an owner who has read its session never meets (INV-1).
+    Refused {
+        /// In which session.
+        session: String,
+        /// Why.
+        why: String,
+    },
 }

@@ -145,7 +145,7 @@ BEGIN
   WHERE s.id = of_id;
 END $$;
 
--- Checks the requirements of a batch on the rows before it. The row of the session is NULL where there is none.
+-- Checks the requirements of a batch on the rows before it. A refusal names the place of the requirement in the batch. The row of the session is NULL where there is none.
 CREATE OR REPLACE FUNCTION singletree.check_batch(
   of_tenant text, of_session text, s singletree.session, requirements jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,7 +191,7 @@ BEGIN
           AND o.created_at = (r->>'created_at')::bigint AND o.version = (r->>'version')::bigint);
     END CASE;
     IF holds IS NOT TRUE THEN
-      PERFORM singletree.refuse('the requirement ' || r::text);
+      PERFORM singletree.refuse('requirement ' || at);
     END IF;
   END LOOP;
 END $$;

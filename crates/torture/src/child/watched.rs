@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer, Result, RowMutation,
+    Batch, BatchPrecondition, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer,
+    Result, RowMutation,
 };
 use singletree_store_testing::FailedWriteEffect;
 
@@ -55,6 +56,17 @@ fn turn_of_batch(batch: &Batch) -> Option<u64> {
     })
 }
 
+/// How a store refuses a batch whose session is not there: the commit that was to make it has failed.
+const NO_SESSION: &str = "the session exists";
+
+/// Returns why a batch was refused if its writer has not required it: then somebody else has written what the writer, as the
+/// only owner of the session, takes for its own to write.
+fn find_foreign_write(requires: &[BatchPrecondition], landed: &Result<()>) -> Option<String> {
+    let Err(Error::Refused { requirement }) = landed else { return None };
+    let is_required = requires.iter().any(|require| format!("{require:?}") == *requirement);
+    (!is_required && requirement != NO_SESSION).then(|| requirement.clone())
+}
+
 impl JournalLayer for ReportingStore {
     type Journal = dyn Journal;
 
@@ -69,6 +81,7 @@ impl JournalLayer for ReportingStore {
         let line = move |at| ChildReport::Commit { n, phase, session: session.clone(), turn, at };
         (self.say)(&line(CommitSide::Begin));
         let fault = self.faults.filter(|fault| fault.fails_commit(n)).map(|it| it.land);
+        let (requires, session) = (batch.requires.clone(), batch.key.session.to_string());
         let landing = (fault != Some(FailedWriteEffect::Before)).then(|| self.journal.apply(batch));
         let say = self.say.clone();
         Box::pin(async move {
@@ -77,6 +90,9 @@ impl JournalLayer for ReportingStore {
                 None => Ok(()),
             };
             say(&line(if landed.is_ok() { CommitSide::End } else { CommitSide::Failed }));
+            if let Some(why) = find_foreign_write(&requires, &landed) {
+                say(&ChildReport::Refused { session, why: format!("commit {}: {why}", phase.as_str()) });
+            }
             match fault {
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "the disk is full".into() }),
                 None => landed,

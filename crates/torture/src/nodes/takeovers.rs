@@ -20,6 +20,10 @@ impl AwaitedTakeovers {
         self.since = sessions.into_iter().map(|session| (session, now)).collect();
     }
 
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.since.is_empty()
+    }
+
     /// Some node stands still or has no database: the time of a takeover says nothing until the next death.
     pub(super) fn forget(&mut self) {
         self.since.clear();
