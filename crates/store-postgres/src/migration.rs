@@ -16,7 +16,8 @@ use crate::error::unavailable_error;
 /// The key of the lock under which one process migrates: "singletr" as a number.
 const LOCK: i64 = 0x7369_6e67_6c65_7472;
 
-/// The steps from one version to the next. A step only adds, so that the version before can work beside it.
+/// The steps from one version to the next. A step adds, or takes away what no version relies on, so that the version before can work
+/// beside it.
 const STEPS: [&str; 3] =
     [include_str!("schema/v1.sql"), include_str!("schema/v2.sql"), include_str!("schema/v3.sql")];
 
