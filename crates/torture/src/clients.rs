@@ -264,6 +264,7 @@ impl LoadClients {
             }
             ChildReport::Ready { .. }
             | ChildReport::Commit { .. }
+            | ChildReport::Acquired { .. }
             | ChildReport::Refused { .. }
             | ChildReport::Alive { .. } => {}
         }

@@ -1,7 +1,9 @@
 //! Several nodes over one database: they are killed, stopped and cut off while clients ask them, and the same audit judges
 //! the stored data.
 
+mod ending;
 mod fleet;
+mod owners;
 mod stall;
 mod takeovers;
 
@@ -16,12 +18,13 @@ use singletree_engine::Clock;
 
 use crate::aim::KillTrigger;
 use crate::error::{Error, Result};
-use crate::load::{ReopenedStore, SILENCE, STUCK, StopCondition, TICK, TorturePlan, TortureRun};
+use crate::load::{ReopenedStore, SILENCE, StopCondition, TICK, TorturePlan, TortureRun};
 use crate::phase::BatchPurpose;
 use crate::proxy::{CutSide, DatabaseAddress, PlannedCut};
 use crate::verdict::{KillStatistics, TortureVerdict};
 use crate::wire::{ChildReport, ChildRequest};
 use fleet::{Fleet, Heard};
+use owners::SessionOwners;
 pub use stall::STALLED;
 use takeovers::AwaitedTakeovers;
 
@@ -144,6 +147,8 @@ const MOVING: &str = "session_moving";
 struct AskedRequest {
     node: usize,
     request: ChildRequest,
+    /// The highest fence of its session when it was asked.
+    asked_under: u64,
 }
 
 struct NodesRun<'a> {
@@ -158,6 +163,7 @@ struct NodesRun<'a> {
     /// Which node answered last for a session.
     homes: BTreeMap<String, usize>,
     takeovers: AwaitedTakeovers,
+    owners: SessionOwners,
     faults: NodeFaults,
 }
 
@@ -172,6 +178,7 @@ impl<'a> NodesRun<'a> {
             again: Vec::new(),
             homes: BTreeMap::new(),
             takeovers: AwaitedTakeovers::default(),
+            owners: SessionOwners::default(),
             faults: NodeFaults::default(),
         })
     }
@@ -287,6 +294,7 @@ impl<'a> NodesRun<'a> {
             self.asked.iter().filter(|(_, it)| it.node == node).map(|(call, _)| *call).collect();
         self.run.clients.handle_child_death(|call| lost.contains(&call));
         self.asked.retain(|call, _| !lost.contains(call));
+        self.owners.forget_node(node);
         self.fleet.start_again(node)
     }
 
@@ -352,7 +360,8 @@ impl<'a> NodesRun<'a> {
         for request in due.into_iter().map(|(_, request)| request).chain(new) {
             let node = self.choose_node(request.session());
             self.fleet.send_request(node, &request)?;
-            self.asked.insert(request.call(), AskedRequest { node, request });
+            let asked_under = request.session().map_or(0, |session| self.owners.newest_fence(session));
+            self.asked.insert(request.call(), AskedRequest { node, request, asked_under });
         }
         Ok(())
     }
@@ -389,21 +398,20 @@ impl<'a> NodesRun<'a> {
     fn process_report(&mut self, node: usize, line: &ChildReport) {
         let now = self.run.now_millis();
         self.takeovers.note_report(line, now);
-        if let ChildReport::Refused { session, why } = line {
-            let why = format!("another process has written what its owner writes: {why}");
-            self.run.found.push(RuleViolation {
-                rule: AuditRule::Contradicted,
-                session: session.clone(),
-                why,
-            });
-        }
-        let (call, is_moving) = match line {
+        let (call, is_moving, is_done) = match line {
             ChildReport::Told { call, turn, end, .. } => {
                 let moves = matches!(end, AuditedOutcome::Errored { category, .. } if category == MOVING);
-                (*call, turn.is_none() && moves)
+                (*call, turn.is_none() && moves, turn.is_some())
             }
-            ChildReport::Failed { call, category } => (*call, category == MOVING),
-            ChildReport::Done { call } => (*call, false),
+            ChildReport::Failed { call, category } => (*call, category == MOVING, false),
+            ChildReport::Done { call } => (*call, false, true),
+            ChildReport::Acquired { session, fence } => {
+                return self.owners.note_acquired(node, session, *fence);
+            }
+            ChildReport::Refused { session, why } => {
+                let why = format!("another process has written what its owner writes: {why}");
+                return self.find_violation(session, why);
+            }
             _ => return self.run.clients.receive_report(line, now),
         };
         let Some(asked) = self.asked.remove(&call) else { return };
@@ -415,77 +423,18 @@ impl<'a> NodesRun<'a> {
             self.again.push((now + wait, asked.request));
             return;
         }
-        session.map(|session| self.homes.insert(session, node));
+        if let Some(session) = session {
+            if is_done && self.owners.is_former(node, &session, asked.asked_under) {
+                let why = "a node has answered from memory after another one had taken the session";
+                self.find_violation(&session, format!("{call}: {why}"));
+            }
+            self.homes.insert(session, node);
+        }
         self.run.clients.receive_report(line, now);
     }
 
-    /// Waits until every call is answered, with all nodes there. A call without an answer when nothing happens any more is
-    /// stuck.
-    fn settle(&mut self) -> Result<()> {
-        self.run.clients.mix.settled += 1;
-        for node in &mut self.fleet.nodes {
-            node.proxy.set_next_cut(None);
-            node.paused_until = node.paused_until.map(|_| i64::MIN);
-        }
-        let mut since = self.run.now_millis();
-        let patience = i64::try_from((STUCK + self.plan.lease).as_millis()).unwrap_or(i64::MAX);
-        loop {
-            self.ask_requests(None, true)?;
-            let unanswered = self.run.clients.unanswered_calls();
-            let is_ready = self.fleet.nodes.iter().all(|node| node.is_ready);
-            if unanswered.is_empty() && is_ready {
-                return Ok(());
-            }
-            let moved = self.faults.moved;
-            if let Heard::Line(_, line) = self.receive(TICK)?
-                && !matches!(line, ChildReport::Alive { .. })
-                && moved == self.faults.moved
-            {
-                since = self.run.now_millis();
-            }
-            if self.run.now_millis() - since < patience {
-                continue;
-            }
-            if !is_ready {
-                return Err(self.fleet.silent_error(0, STUCK));
-            }
-            for (session, call) in unanswered {
-                let why = format!("{call} had no answer, {STUCK:?} after anything happened");
-                self.run.found.push(RuleViolation { rule: AuditRule::Stuck, session, why });
-            }
-            return Ok(());
-        }
-    }
-
-    /// Lets everything end, and the nodes with it.
-    fn finish(mut self) -> Result<TortureRun<'a>> {
-        self.run.clients.stop_new_calls();
-        self.settle()?;
-        let mut open: Vec<usize> = (0..self.plan.nodes).collect();
-        for node in &mut self.fleet.nodes {
-            node.may_end = true;
-            node.handle.close_requests();
-        }
-        let mut since = self.run.now_millis();
-        while let Some(first) = open.first().copied() {
-            match self.receive(TICK)? {
-                Heard::Ended(node) => {
-                    self.fleet.finish(node)?;
-                    open.retain(|it| *it != node);
-                    since = self.run.now_millis();
-                }
-                Heard::Line(_, ChildReport::Alive { .. }) | Heard::Nothing => {}
-                Heard::Line(..) => since = self.run.now_millis(),
-            }
-            if self.run.now_millis() - since > i64::try_from(SILENCE.as_millis()).unwrap_or(i64::MAX) {
-                return Err(self.fleet.silent_error(first, SILENCE));
-            }
-        }
-        self.run.read_effects()?;
-        self.faults.cuts = self.cut_count();
-        self.faults.takeovers = self.takeovers.count;
-        self.faults.slowest_takeover_millis = self.takeovers.slowest_millis;
-        self.run.faults = Some(self.faults);
-        Ok(self.run)
+    fn find_violation(&mut self, session: &str, why: String) {
+        let (rule, session) = (AuditRule::Contradicted, session.to_owned());
+        self.run.found.push(RuleViolation { rule, session, why });
     }
 }

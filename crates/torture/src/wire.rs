@@ -156,6 +156,13 @@ pub enum ChildReport {
         /// Which side.
         at: CommitSide,
     },
+    /// It has acquired a session.
+    Acquired {
+        /// Which.
+        session: String,
+        /// Under which fence.
+        fence: u64,
+    },
     /// A commit was refused for a reason that an owner who has read its session never meets (INV-1).
     Refused {
         /// In which session.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BatchPrecondition, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance, MaintenanceLayer,
-    Result, RowMutation,
+    AcquiredSession, Batch, BatchPrecondition, BoxFuture, Error, Journal, JournalLayer, JournalMaintenance,
+    MaintenanceLayer, Result, RowMutation, SessionKey,
 };
 use singletree_store_testing::FailedWriteEffect;
 
@@ -72,6 +72,15 @@ impl JournalLayer for ReportingStore {
 
     fn inner_journal(&self) -> &Self::Journal {
         self.journal.as_ref()
+    }
+
+    fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
+        Box::pin(async move {
+            let acquired = self.journal.acquire(key).await?;
+            let (session, fence) = (key.session.to_string(), acquired.fence.0);
+            (self.say)(&ChildReport::Acquired { session, fence });
+            Ok(acquired)
+        })
     }
 
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
