@@ -38,13 +38,12 @@ impl NodesRun<'_> {
     /// come when others have its sessions.
     pub(super) fn delay_messages(&mut self) -> Result<()> {
         let node = self.await_ready_node()?;
-        let time = self.plan.lease + self.plan.lease / 10 + self.draw_millis(self.plan.lease / 2);
+        let time = self.plan.lease + self.plan.lease / 10 + self.draw_millis(self.plan.lease);
         self.takeovers.forget();
         self.faults.delays += 1;
         self.fleet.node(node).proxy.hold_messages(true);
         self.serve_for(ON_THEIR_WAY, None)?;
-        let is_killed = self.draw_below(2) == 0;
-        if is_killed {
+        if self.draw_below(3) == 0 {
             self.kill_now(node, None)?;
             self.takeovers.forget();
         }
