@@ -397,6 +397,8 @@ impl<'a> NodesRun<'a> {
 
     fn process_report(&mut self, node: usize, line: &ChildReport) {
         let now = self.run.now_millis();
+        let cuts = self.cut_count();
+        self.takeovers.note_cuts(cuts);
         self.takeovers.note_report(line, now);
         let (call, is_moving, is_done) = match line {
             ChildReport::Told { call, turn, end, .. } => {

@@ -9,6 +9,8 @@ use crate::wire::{ChildReport, CommitSide};
 #[derive(Debug, Default)]
 pub(super) struct AwaitedTakeovers {
     since: BTreeMap<String, i64>,
+    /// How many connections were cut until now.
+    cuts: u64,
     pub(super) count: u64,
     pub(super) slowest_millis: i64,
 }
@@ -24,6 +26,15 @@ impl AwaitedTakeovers {
         !self.since.is_empty()
     }
 
+    /// Tells how many connections were cut until now: a commit of a takeover whose answer is cut off is settled first, which takes
+    /// its time.
+    pub(super) fn note_cuts(&mut self, cuts: u64) {
+        if cuts != self.cuts {
+            self.cuts = cuts;
+            self.forget();
+        }
+    }
+
     /// Some node stands still or has no database: the time of a takeover says nothing until the next death.
     pub(super) fn forget(&mut self) {
         self.since.clear();
@@ -35,7 +46,8 @@ impl AwaitedTakeovers {
         if *phase == BatchPurpose::Other {
             return;
         }
-        if let Some(since) = self.since.remove(session) {
+        // One that begins with anything else had no open turn any more: the last commit of the dead node has landed.
+        if let Some(since) = self.since.remove(session).filter(|_| *phase == BatchPurpose::TakeOver) {
             self.count += 1;
             self.slowest_millis = self.slowest_millis.max(now - since);
         }
@@ -59,8 +71,14 @@ mod tests {
         awaited.note_report(&commit("a", BatchPurpose::TakeOver, CommitSide::End), 4_200);
         awaited.note_report(&commit("a", BatchPurpose::Step, CommitSide::End), 9_000);
         assert_eq!((awaited.count, awaited.slowest_millis), (1, 3_200));
-        awaited.forget();
+        awaited.note_cuts(1);
         awaited.note_report(&commit("b", BatchPurpose::TakeOver, CommitSide::End), 9_000);
         assert_eq!((awaited.count, awaited.slowest_millis), (1, 3_200));
+        awaited.note_death(["e".to_owned()], 9_500);
+        awaited.note_report(&commit("e", BatchPurpose::Accept, CommitSide::End), 19_000);
+        assert_eq!((awaited.count, awaited.is_awaited()), (1, false), "its turn had ended");
+        awaited.note_death(["d".to_owned()], 10_000);
+        awaited.note_cuts(1);
+        assert!(awaited.is_awaited(), "none was cut since");
     }
 }
