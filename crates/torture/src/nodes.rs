@@ -400,7 +400,7 @@ impl<'a> NodesRun<'a> {
         let cuts = self.cut_count();
         self.takeovers.note_cuts(cuts);
         self.takeovers.note_report(line, now);
-        let (call, is_moving, is_done) = match line {
+        let (call, is_moving, is_answered) = match line {
             ChildReport::Told { call, turn, end, .. } => {
                 let moves = matches!(end, AuditedOutcome::Errored { category, .. } if category == MOVING);
                 (*call, turn.is_none() && moves, turn.is_some())
@@ -412,7 +412,7 @@ impl<'a> NodesRun<'a> {
             }
             ChildReport::Refused { session, why } => {
                 let why = format!("another process has written what its owner writes: {why}");
-                return self.find_violation(session, why);
+                return self.record_violation(session, why);
             }
             _ => return self.run.clients.receive_report(line, now),
         };
@@ -426,16 +426,16 @@ impl<'a> NodesRun<'a> {
             return;
         }
         if let Some(session) = session {
-            if is_done && self.owners.is_former(node, &session, asked.asked_under) {
+            if is_answered && self.owners.is_former(node, &session, asked.asked_under) {
                 let why = "a node has answered from memory after another one had taken the session";
-                self.find_violation(&session, format!("{call}: {why}"));
+                self.record_violation(&session, format!("{call}: {why}"));
             }
             self.homes.insert(session, node);
         }
         self.run.clients.receive_report(line, now);
     }
 
-    fn find_violation(&mut self, session: &str, why: String) {
+    fn record_violation(&mut self, session: &str, why: String) {
         let (rule, session) = (AuditRule::Contradicted, session.to_owned());
         self.run.found.push(RuleViolation { rule, session, why });
     }

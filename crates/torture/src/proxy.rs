@@ -108,10 +108,11 @@ impl CuttingProxy {
     /// Cuts all connections now. What has reached the database is done all the same.
     pub(crate) fn cut_all(&self) {
         let open = mem::take(&mut *self.shared.open.lock().unwrap_or_else(PoisonError::into_inner));
-        self.shared.cuts.fetch_add(open.len() as u64, Ordering::Relaxed);
         for stream in open {
-            // One that is closed already needs no more.
-            stream.shutdown(Shutdown::Both).unwrap_or_default();
+            // One that is closed already is not cut.
+            if stream.shutdown(Shutdown::Both).is_ok() {
+                self.shared.cuts.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

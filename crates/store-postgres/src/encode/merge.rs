@@ -1,5 +1,7 @@
 //! Puts that one statement can write together. Most of the time of a commit is spent on beginning statements.
 
+use std::collections::HashMap;
+
 use singletree_durable::RowMutation;
 
 use super::put::{EncodedPut, encode_put};
@@ -14,16 +16,17 @@ use super::put::{EncodedPut, encode_put};
 pub(crate) fn encode_puts(puts: &[RowMutation]) -> Vec<EncodedPut<'_>> {
     let mut merged = MergedPuts::default();
     for put in puts {
-        if is_fixed(put) {
-            merged.section = merged.puts.len() + 1;
+        if removes_or_copies(put) {
+            // Those before it are written as they are.
+            merged = MergedPuts { puts: merged.puts, ..MergedPuts::default() };
         }
         merged.add(encode_put(put));
     }
     merged.puts
 }
 
-/// Tells whether a put depends on rows that others write, so that none is moved past it.
-fn is_fixed(put: &RowMutation) -> bool {
+/// Tells whether a put removes or copies rows, which other puts of its batch may write.
+fn removes_or_copies(put: &RowMutation) -> bool {
     match put {
         RowMutation::DropField(_)
         | RowMutation::DropTurn { .. }
@@ -52,55 +55,69 @@ fn is_fixed(put: &RowMutation) -> bool {
     }
 }
 
+/// The puts of a batch so far, and the places of those that later ones may be merged with.
 #[derive(Default)]
 struct MergedPuts<'a> {
     puts: Vec<EncodedPut<'a>>,
-    /// Where the puts begin that others may be merged with.
-    section: usize,
+    items: Option<usize>,
+    /// The place of each item among the rows of `items`, by its number.
+    item_places: HashMap<u64, usize>,
+    events: Option<usize>,
+    head: Option<usize>,
 }
 
 impl<'a> MergedPuts<'a> {
-    fn add(&mut self, put: EncodedPut<'a>) {
-        if let Some(put) = self.merge(put) {
-            self.puts.push(put);
-        }
-    }
-
-    /// Merges a put with one that is there; returns it if there is none.
-    fn merge(&mut self, mut put: EncodedPut<'a>) -> Option<EncodedPut<'a>> {
-        for former in self.puts.iter_mut().skip(self.section) {
-            match (former, &mut put) {
-                (EncodedPut::Items { rows }, EncodedPut::Items { rows: more }) => {
-                    rows.append(more);
-                    return None;
-                }
-                (EncodedPut::Events { rows }, EncodedPut::Events { rows: more }) => {
-                    rows.append(more);
-                    return None;
-                }
-                (EncodedPut::Items { rows }, EncodedPut::Place(place)) => {
-                    // One that has a place already is the database's to refuse.
-                    let made = rows.iter_mut().find(|row| row.no == place.item);
-                    if let Some(made) = made.filter(|row| row.placement.is_none()) {
-                        made.placement = Some(place.placement);
-                        return None;
-                    }
-                }
-                (EncodedPut::Head(head), EncodedPut::Counters(counters)) if head.counters.is_none() => {
-                    head.counters = Some(*counters);
-                    return None;
-                }
-                _ => {}
+    fn add(&mut self, mut put: EncodedPut<'a>) {
+        let place = match &put {
+            EncodedPut::Items { .. } | EncodedPut::Place(_) => self.items,
+            EncodedPut::Events { .. } => self.events,
+            EncodedPut::Counters(_) => self.head,
+            _ => None,
+        };
+        let former = place.and_then(|place| self.puts.get_mut(place));
+        match (former, &mut put) {
+            (Some(EncodedPut::Items { rows }), EncodedPut::Items { rows: more }) => {
+                self.item_places.extend(more.iter().enumerate().map(|(at, row)| (row.no, rows.len() + at)));
+                rows.append(more);
+                return;
             }
+            (Some(EncodedPut::Items { rows }), EncodedPut::Place(place)) => {
+                let made = self.item_places.get(&place.item).and_then(|at| rows.get_mut(*at));
+                // One that has a place already is the database's to refuse.
+                if let Some(made) = made.filter(|row| row.placement.is_none()) {
+                    made.placement = Some(place.placement);
+                    return;
+                }
+            }
+            (Some(EncodedPut::Events { rows }), EncodedPut::Events { rows: more }) => {
+                rows.append(more);
+                return;
+            }
+            (Some(EncodedPut::Head(head)), EncodedPut::Counters(counters)) if head.counters.is_none() => {
+                head.counters = Some(*counters);
+                return;
+            }
+            _ => {}
         }
-        Some(put)
+        match &put {
+            EncodedPut::Items { rows } => {
+                self.items = Some(self.puts.len());
+                self.item_places.extend(rows.iter().enumerate().map(|(at, row)| (row.no, at)));
+            }
+            EncodedPut::Events { .. } => self.events = Some(self.puts.len()),
+            EncodedPut::Head(_) => self.head = Some(self.puts.len()),
+            _ => {}
+        }
+        self.puts.push(put);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use singletree_durable::{Counters, EventRow, ItemPlacement, JsonDocument, ListItemRow, Timestamp};
+    use singletree_durable::{
+        Counters, EventRow, ItemPlacement, JsonDocument, ListItemRow, SessionHead, Timestamp,
+    };
 
     use super::*;
 
@@ -119,6 +136,20 @@ mod tests {
         RowMutation::Event(EventRow { seq, turn: 0, kind: "k".to_owned(), item: None, at, body: None })
     }
 
+    fn sample_head() -> SessionHead {
+        SessionHead {
+            agent: "a".to_owned(),
+            graph: "g".to_owned(),
+            schema_version: "1".to_owned(),
+            version: 1,
+            prompt_policy: "conversation".to_owned(),
+            parent: None,
+            subject: None,
+            created_at: Timestamp::from_millis(1),
+            updated_at: Timestamp::from_millis(1),
+        }
+    }
+
     fn encode(puts: &[RowMutation]) -> Value {
         serde_json::to_value(encode_puts(puts)).unwrap()
     }
@@ -126,7 +157,7 @@ mod tests {
     #[test]
     fn rows_of_a_kind_go_together_and_items_to_their_place() {
         assert_eq!(
-            encode(&[event(0), item(4), place(3), place(4), event(1), item(5)]),
+            encode(&[event(0), item(4), place(3), place(4), event(1), item(5), item(6), place(6)]),
             json!([
                 { "put": "events", "rows": [
                     { "seq": 0, "turn": 0, "kind": "k", "at": 1 }, { "seq": 1, "turn": 0, "kind": "k", "at": 1 },
@@ -134,10 +165,22 @@ mod tests {
                 { "put": "items", "rows": [
                     { "no": 4, "turn": 0, "list": "l", "generation": 0, "seq": 4, "body": "1" },
                     { "no": 5, "turn": 0, "body": "1" },
+                    { "no": 6, "turn": 0, "list": "l", "generation": 0, "seq": 6, "body": "1" },
                 ] },
                 { "put": "place", "item": 3, "list": "l", "generation": 0, "seq": 3 },
             ])
         );
+    }
+
+    #[test]
+    fn counters_go_with_the_head_before_them_once() {
+        let counters = |turns| RowMutation::Counters(Counters { turns, ..Counters::default() });
+        let puts = [counters(1), RowMutation::Head(sample_head()), counters(2), counters(3)];
+        let puts = encode(&puts);
+        let of = |at: usize| (puts[at]["put"].as_str().unwrap().to_owned(), puts[at]["turns"].as_u64());
+        let expected =
+            [("counters", 1), ("head", 2), ("counters", 3)].map(|(put, no)| (put.to_owned(), Some(no)));
+        assert_eq!([of(0), of(1), of(2)], expected, "{puts}");
     }
 
     #[test]
