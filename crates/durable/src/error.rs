@@ -72,8 +72,9 @@ pub enum Error {
         /// The fence of the batch.
         fence: FencingToken,
     },
-    /// Another process that lives holds the session. It gives the session back when it does not need it any more, or
-    /// loses it when its lease ends: the same call succeeds then.
+    /// Another process that lives holds the session, or can go on with it, as this one cannot
+    /// ([`Journal::announce_graphs`](crate::Journal::announce_graphs)). It gives the session back when it does not need it
+    /// any more, or loses it when its lease ends: the same call succeeds then.
     #[error("session {} is held by {node}{}", key.session, format_address(address.as_deref()))]
     HeldElsewhere {
         /// The session.

@@ -8,8 +8,8 @@ use singletree_env::BoxFuture;
 use crate::dossier;
 use crate::{
     AcquiredSession, Batch, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ListItemRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionRow, SessionSnapshot, TenantId, Timestamp,
-    TurnRow, UsageRow, WaitRow,
+    PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey, SessionRow, SessionSnapshot,
+    TenantId, Timestamp, TurnRow, UsageRow, WaitRow,
 };
 
 /// Which items of a session to read.
@@ -188,6 +188,17 @@ pub trait Journal: fmt::Debug + Send + Sync {
     fn check_lease<'a>(&'a self, _: &'a SessionKey, _: FencingToken) -> BoxFuture<'a, Result<()>> {
         Box::pin(ready(Ok(())))
     }
+
+    /// Tells the other processes over the same data which work this one can go on with, from now on; a later call replaces
+    /// an earlier one. It is for processes that take over turns. They learn it soon, and forget it when this handle ends.
+    ///
+    /// A process that has announced its graphs is refused a session by [`Self::acquire`], with
+    /// [`Error::HeldElsewhere`](crate::Error::HeldElsewhere), that no living process holds, when it cannot go on with it as it
+    /// stands and another living process can: the error names that one. It depends on the first turn of the session that is
+    /// accepted or waits for a signal: its agent has to be there, with the same graph. Without such a turn it is the
+    /// session's agent, with the same version of the state. Where no living process can, every one gets the session, and
+    /// decides by itself (D28). A store without other writers does nothing.
+    fn announce_graphs(&self, _: ServedGraphs) {}
 
     /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two
     /// databases that go on from one copy have two epochs.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::{
     AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, SessionId,
-    SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery,
-    UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    ItemRange, Journal, JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, ServedGraphs,
+    SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow,
+    TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Which read of a store is made.
@@ -93,6 +93,11 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
         self.inner_journal().has_other_writers()
     }
 
+    /// Announces which work this process can go on with; to the journal below, unless this is overridden.
+    fn announce_served_graphs(&self, served: ServedGraphs) {
+        self.inner_journal().announce_graphs(served);
+    }
+
     /// Checks that a session is still held; as the journal below does, unless this is overridden.
     ///
     /// # Errors
@@ -156,6 +161,10 @@ impl<L: JournalLayer> Journal for L {
 
     fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {
         self.check_session_lease(key, fence)
+    }
+
+    fn announce_graphs(&self, served: ServedGraphs) {
+        self.announce_served_graphs(served);
     }
 
     fn log_epoch(&self) -> &str {

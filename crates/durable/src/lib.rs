@@ -37,6 +37,7 @@ mod paused;
 mod positions;
 mod raw;
 mod row;
+mod served;
 mod session;
 
 pub use batch::{Batch, BatchPrecondition, RowMutation};
@@ -68,6 +69,7 @@ pub use row::{
     ParentSession, PositionRow, RecordRow, SessionHead, SessionRow, StoredTurnKind, StoredTurnStatus,
     StoredWaitStatus, TurnRow, UsageRow, WaitRow,
 };
+pub use served::{ServedGraph, ServedGraphs};
 pub use session::{
     ExpectedVersion, RecordVersion, SessionFilter, SessionRecord, SessionStore, SessionSummary,
 };

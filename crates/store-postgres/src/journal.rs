@@ -2,9 +2,9 @@
 
 use singletree_durable::{
     AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
-    WaitRow, WaitRowQuery,
+    ItemRange, Journal, ListItemRow, PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey,
+    SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow,
+    UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use crate::PostgresStore;
@@ -28,6 +28,10 @@ impl Journal for PostgresStore {
 
     fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.inner().check_lease(key, fence))
+    }
+
+    fn announce_graphs(&self, served: ServedGraphs) {
+        self.inner().announce_graphs(served);
     }
 
     fn log_epoch(&self) -> &str {

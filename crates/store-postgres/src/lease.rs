@@ -181,17 +181,20 @@ impl PostgresStoreInner {
     /// Makes this handle the owner of a session in the database.
     async fn raise_session_fence(self: &Arc<Self>, key: &SessionKey) -> Result<FencingToken> {
         const DOING: &str = "acquire a session";
-        const SQL: &str = "SELECT fence FROM singletree.acquire($1, $2, $3, $4, $5)";
+        const SQL: &str =
+            "SELECT fence, node, address FROM singletree.acquire_served($1, $2, $3, $4, $5, $6)";
         for _ in 0..ATTEMPTS {
             let owner = self.owner();
             let (dead, beats) = self.lock_others().find_dead(self.lease);
             let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+            let oldest = self.oldest_turn_left();
             let parameters = [
                 bind(&tenant, Type::TEXT),
                 bind(&session, Type::TEXT),
                 bind(&owner, Type::INT8),
                 bind(&dead, Type::INT8_ARRAY),
                 bind(&beats, Type::INT8_ARRAY),
+                bind(&oldest, Type::INT8),
             ];
             match self.database.run_statement(SQL, &parameters, DOING).await {
                 Ok(rows) => {
@@ -202,9 +205,13 @@ impl PostgresStoreInner {
                             None => continue,
                         }
                     };
+                    let Some(fence) = row.get(0) else {
+                        let (node, address) = (row.get(1), row.get(2));
+                        return Err(Error::HeldElsewhere { key: key.clone(), node, address });
+                    };
                     let mut held = self.lock_held();
                     if self.owner() == owner {
-                        return Ok(held.hold(key, row.get(0)));
+                        return Ok(held.hold(key, fence));
                     }
                 }
                 Err(StatementFailure::NodeEnded) => self.replace_node().await?,

@@ -39,6 +39,7 @@ mod options;
 mod paused;
 mod read;
 mod row;
+mod served;
 mod stall;
 mod store;
 mod tls;

@@ -137,6 +137,7 @@ impl PostgresStoreInner {
         } else {
             *self.lock_renewed() = sent;
         }
+        self.register_graphs().await?;
         self.watch_others().await
     }
 
@@ -165,7 +166,10 @@ impl PostgresStoreInner {
     pub(crate) async fn replace_node(&self) -> Result<()> {
         self.lock_held().lose_all();
         drop(self.remove_node().await);
-        self.register_node().await
+        self.register_node().await?;
+        // Else with the next heartbeat.
+        drop(self.register_graphs().await);
+        Ok(())
     }
 
     /// Reads the heartbeats of the other nodes.

@@ -17,6 +17,7 @@ use crate::database::{Database, DatabaseAccess, bind};
 use crate::lease::HeldSessions;
 use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
+use crate::served::Announcement;
 
 /// How many connections the heartbeat has: a caller may renew the lease beside it.
 const HEARTBEAT_CONNECTIONS: usize = 2;
@@ -49,6 +50,8 @@ pub(crate) struct PostgresStoreInner {
     held: Mutex<HeldSessions>,
     /// What the heartbeat saw of other nodes. The lock is held for a moment.
     others: Mutex<DeadNodes>,
+    /// The lock is held for a moment.
+    announced: Mutex<Announcement>,
     /// When the last renewal that succeeded was sent, by the monotonic clock. The lock is held for a moment.
     renewed: Mutex<Duration>,
     /// Held by a caller that renews the lease before its time, so that one does.
@@ -87,6 +90,7 @@ impl PostgresStore {
             owner: AtomicI64::new(0),
             held: Mutex::default(),
             others: Mutex::default(),
+            announced: Mutex::default(),
             renewed: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
         };
@@ -113,6 +117,7 @@ impl PostgresStore {
             owner: AtomicI64::new(0),
             held: Mutex::default(),
             others: Mutex::default(),
+            announced: Mutex::default(),
             renewed: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
         };
@@ -190,6 +195,10 @@ impl PostgresStoreInner {
 
     pub(crate) fn lock_held(&self) -> MutexGuard<'_, HeldSessions> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_announced(&self) -> MutexGuard<'_, Announcement> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lock_others(&self) -> MutexGuard<'_, DeadNodes> {

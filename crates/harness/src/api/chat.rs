@@ -395,6 +395,7 @@ impl Chat {
     pub async fn sweep(&self) -> Result<Vec<Turn>> {
         let inner = self.inner.clone();
         let taken = self.inner.run_call_in_task(async move {
+            inner.announce_graphs();
             let taken = inner.sweep_ownerless_turns().await?;
             inner.watch_deadlines();
             inner.watch_retention();
@@ -422,6 +423,7 @@ impl Chat {
     /// process.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.inner.closing.store(true, Ordering::Release);
+        self.inner.withdraw_graphs();
         self.inner.wake_watchers();
         for loaded in self.inner.loaded_sessions() {
             // Who waits for a turn that does not run any more is told so.

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
-use singletree_durable::{BoxFuture, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery};
+use singletree_durable::{
+    BoxFuture, ServedGraph, ServedGraphs, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery,
+};
 use singletree_session::{
-    QueuedTurn, QueuedWork, SteeredPosition, StoredPosition, TurnId, TurnRowExt, apply,
+    AgentVersion, QueuedTurn, QueuedWork, SteeredPosition, StoredPosition, TurnId, TurnRowExt, apply,
 };
 
 use crate::Error;
-use crate::runtime::chat_inner::ChatInner;
+use crate::runtime::chat_inner::{ChatInner, ServedAgent};
 use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
 use crate::turn::prepare::TurnPreparation;
 
@@ -245,6 +247,32 @@ impl ChatInner {
                 drop(self.await_commit(loaded, commit).await);
             }
         }
+    }
+
+    /// Tells the other processes over the same data which agents this one can go on with.
+    pub(crate) fn announce_graphs(&self) {
+        if self.is_closing() {
+            return;
+        }
+        let version = |served: &Arc<ServedAgent>| {
+            let AgentVersion { name, graph, schema_version, .. } = served.agent.describe_version();
+            ServedGraph {
+                agent: name.to_owned(),
+                graph: graph.to_owned(),
+                schema_version: schema_version.to_owned(),
+            }
+        };
+        self.announce(self.agents.values().map(version).collect());
+    }
+
+    /// Tells the other processes that this one takes no more work.
+    pub(crate) fn withdraw_graphs(&self) {
+        self.announce(Vec::new());
+    }
+
+    fn announce(&self, graphs: Vec<ServedGraph>) {
+        let (tenant, turn_age) = (self.bound.clone(), self.limits.turn_age);
+        self.journal.announce_graphs(ServedGraphs { graphs, tenant, turn_age });
     }
 
     /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one

@@ -75,6 +75,68 @@ BEGIN
     RETURNING l.fence;
 END $$;
 
+-- What a process must serve to go on with a session as it stands, as the column `serves` has it in its list: the agent and the graph
+-- of the first turn that is accepted or waits for a signal, or else the agent and the version of its state. None where a turn was
+-- accepted before `oldest`, in milliseconds: it may be closed by any process.
+CREATE OR REPLACE FUNCTION singletree.needed_graph(of_tenant text, of_session text, oldest bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  of_id bigint;
+  idle jsonb;
+  running jsonb;
+  accepted bigint;
+BEGIN
+  SELECT s.id, jsonb_build_array(jsonb_build_object('agent', s.agent, 'schema_version', s.schema_version)) INTO of_id, idle
+  FROM singletree.session s WHERE s.tenant = of_tenant AND s.session = of_session;
+  IF of_id IS NULL THEN
+    RETURN NULL;
+  END IF;
+  SELECT jsonb_build_array(jsonb_build_object('agent', t.agent, 'graph', t.graph)), t.accepted_at INTO running, accepted
+  FROM (
+    (SELECT o.no FROM singletree.turn o WHERE o.session = of_id AND o.status = 'accepted' ORDER BY o.no LIMIT 1)
+    UNION ALL
+    (SELECT w.turn FROM singletree.wait w WHERE w.tenant = of_tenant AND w.session = of_id AND w.status = 'pending'
+      ORDER BY w.no LIMIT 1)
+  ) AS unfinished (no) JOIN singletree.turn t ON t.session = of_id AND t.no = unfinished.no
+  ORDER BY t.no LIMIT 1;
+  IF running IS NULL THEN
+    RETURN idle;
+  END IF;
+  RETURN CASE WHEN accepted >= oldest THEN running END;
+END $$;
+
+-- As `acquire`. A session that nobody holds who lives is left to a process that can go on with it as it stands, if the asking one
+-- cannot: then there is no fence, and the name and the address of that process.
+CREATE OR REPLACE FUNCTION singletree.acquire_served(of_tenant text, of_session text, by_owner bigint, dead bigint[], beats bigint[],
+  oldest bigint)
+RETURNS TABLE (fence bigint, node text, address text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  own jsonb;
+  needed jsonb;
+BEGIN
+  SELECT n.serves->'graphs' INTO own FROM singletree.node n WHERE n.incarnation = by_owner;
+  IF own IS NOT NULL THEN
+    needed := singletree.needed_graph(of_tenant, of_session, oldest);
+  END IF;
+  IF needed IS NOT NULL AND NOT own @> needed THEN
+    RETURN QUERY WITH living AS MATERIALIZED (
+      SELECT n.* FROM singletree.node n WHERE NOT EXISTS (
+        SELECT 1 FROM unnest(dead, beats) AS d (incarnation, beat) WHERE d.incarnation = n.incarnation AND d.beat = n.beat)
+    )
+    SELECT NULL::bigint, n.name, n.address FROM living n
+    WHERE n.incarnation <> by_owner AND n.serves->'graphs' @> needed AND coalesce(n.serves->>'tenant', of_tenant) = of_tenant
+      AND NOT EXISTS (SELECT 1 FROM singletree.lease l JOIN living o ON o.incarnation = l.owner
+        WHERE l.tenant = of_tenant AND l.session = of_session)
+    ORDER BY n.incarnation LIMIT 1;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+  END IF;
+  RETURN QUERY SELECT a.fence, NULL::text, NULL::text
+    FROM singletree.acquire(of_tenant, of_session, by_owner, dead, beats) AS a;
+END $$;
+
 -- Gives a session back. Of one that does not exist nothing stays, in particular not its name.
 CREATE OR REPLACE FUNCTION singletree.release(of_tenant text, of_session text, by_owner bigint, under_fence bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -351,8 +413,8 @@ BEGIN
   FOR place IN 0 .. jsonb_array_length(puts) - 1 LOOP
     p := puts->place;
     -- Rows need a session; its head may stand behind them.
-    IF sid IS NULL AND p->>'put' IN ('counters', 'field', 'item', 'items', 'place', 'side', 'turn', 'wait', 'mail', 'position',
-        'record', 'event', 'events', 'inherit', 'usage') THEN
+    IF sid IS NULL AND p->>'put' IN ('counters', 'field', 'items', 'place', 'side', 'turn', 'wait', 'mail', 'position',
+        'record', 'events', 'inherit', 'usage') THEN
       head := singletree.upcoming_head(puts, place);
       IF head IS NULL THEN
         PERFORM singletree.refuse('the session exists');
@@ -405,10 +467,6 @@ BEGIN
         END IF;
       WHEN 'drop_field' THEN
         DELETE FROM singletree.field WHERE session = sid AND name = p->>'name';
-      WHEN 'item' THEN
-        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
-        VALUES (sid, (p->>'no')::bigint, (p->>'turn')::bigint, p->>'list', (p->>'generation')::bigint,
-          (p->>'seq')::bigint, p->>'side', p->>'body');
       WHEN 'side' THEN
         UPDATE singletree.item SET side = p->>'side' WHERE session = sid AND no = (p->>'item')::bigint;
         IF NOT FOUND THEN
@@ -447,15 +505,6 @@ BEGIN
         ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body;
       WHEN 'drop_records' THEN
         DELETE FROM singletree.record WHERE session = sid AND turn = (p->>'turn')::bigint;
-      -- A process of version 2 sends items and events one by one.
-      WHEN 'item' THEN
-        INSERT INTO singletree.item (session, no, turn, list, generation, seq, side, body)
-        VALUES (sid, (p->>'no')::bigint, (p->>'turn')::bigint, p->>'list', (p->>'generation')::bigint,
-          (p->>'seq')::bigint, p->>'side', p->>'body');
-      WHEN 'event' THEN
-        INSERT INTO singletree.event (session, seq, turn, kind, item, at, body)
-        VALUES (sid, (p->>'seq')::bigint, (p->>'turn')::bigint, p->>'kind', (p->>'item')::bigint, (p->>'at')::bigint,
-          p->>'body');
       WHEN 'inherit' THEN
         other := p->>'from';
         SELECT s.id INTO other_id FROM singletree.session s

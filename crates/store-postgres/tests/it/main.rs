@@ -7,5 +7,6 @@ mod cut;
 mod import;
 mod ownership;
 mod pooler;
+mod served;
 mod server;
 mod versions;

@@ -1,25 +1,20 @@
 //! Servers of two versions over one database.
 
-use singletree_durable::{Error, ItemRange, Journal};
+use std::time::Duration;
+
+use singletree_durable::{Error, ItemRange, Journal, ServedGraph, ServedGraphs};
 use singletree_env::Env;
 use singletree_store_postgres::PostgresOptions;
 
 use crate::ownership::{fence, head_batch, key};
 use crate::server::{Server, open};
 
-/// Undoes the changes of version 3. Its functions stay, but for the one that every batch calls.
-const BACK_TO_2: &str = "
-    ALTER TABLE singletree.session ADD CONSTRAINT session_check CHECK ((parent IS NULL) = (parent_offset IS NULL));
-    ALTER TABLE singletree.field ADD CONSTRAINT field_check CHECK ((value IS NULL) = (generation IS NOT NULL)),
-      ADD CONSTRAINT field_check1 CHECK ((generation IS NULL) = (len IS NULL)),
-      ADD CONSTRAINT field_check2 CHECK ((generation IS NULL) = (bytes IS NULL));
-    ALTER TABLE singletree.item ADD CONSTRAINT item_check CHECK ((list IS NULL) = (generation IS NULL)),
-      ADD CONSTRAINT item_check1 CHECK ((list IS NULL) = (seq IS NULL));
-    ALTER TABLE singletree.turn ADD CONSTRAINT turn_kind_check CHECK (kind <> ''),
-      ADD CONSTRAINT turn_status_check CHECK (status <> '');
-    UPDATE singletree.meta SET version = 2, works_with = 1;
-    CREATE OR REPLACE FUNCTION singletree.apply_batch(of_tenant text, of_session text, by_owner bigint,
-      under_fence bigint, new_commit text, requirements jsonb, puts jsonb) RETURNS void LANGUAGE sql AS ''";
+/// Undoes the changes of version 4. Functions stay, but for one that this version calls.
+const BACK_TO_3: &str = "
+    ALTER TABLE singletree.node DROP COLUMN serves;
+    CREATE FUNCTION singletree.check_requirements(text, text, bigint, jsonb) RETURNS void LANGUAGE sql AS '';
+    DROP FUNCTION singletree.acquire_served(text, text, bigint, bigint[], bigint[], bigint);
+    UPDATE singletree.meta SET version = 3, works_with = 2";
 
 async fn open_error(server: &Server, database: &str) -> Error {
     PostgresOptions::new(server.url(database), Env::from_system()).open().await.unwrap_err()
@@ -34,7 +29,7 @@ async fn a_database_of_the_version_before_is_migrated_with_its_sessions() {
     let held = fence(&before, "s").await;
     before.apply(head_batch("s", held, 1)).await.unwrap();
     before.release(vec![key("s")]).await.unwrap();
-    admin.batch_execute(BACK_TO_2).await.unwrap();
+    admin.batch_execute(BACK_TO_3).await.unwrap();
     // Who only reads makes no schema.
     let options = || PostgresOptions::new(server.url("former"), Env::from_system());
     assert!(matches!(options().open_read_only().await, Err(Error::Format { .. })));
@@ -42,10 +37,8 @@ async fn a_database_of_the_version_before_is_migrated_with_its_sessions() {
     let after = open(&server.url("former")).await;
     let taken = after.acquire(&key("s")).await.unwrap();
     assert_eq!(taken.snapshot.session.unwrap().head.version, 1);
-    // Its checks are gone: they cost every statement.
-    let checks = "SELECT count(*) FROM pg_constraint WHERE contype = 'c' AND conrelid::regclass::text ~ \
-        '^singletree.(session|field|item|turn)$'";
-    assert_eq!(admin.query_one(checks, &[]).await.unwrap().get::<_, i64>(0), 0);
+    let former = "SELECT to_regprocedure('singletree.check_requirements(text, text, bigint, jsonb)') IS NULL";
+    assert!(admin.query_one(former, &[]).await.unwrap().get::<_, bool>(0));
     // The server that was there before goes on beside it.
     let other = fence(&before, "t").await;
     before.apply(head_batch("t", other, 1)).await.unwrap();
@@ -83,28 +76,30 @@ async fn nothing_is_migrated_while_a_server_of_two_versions_before_runs() {
     };
     let admin = server.database("oldest").await;
     drop(open(&server.url("oldest")).await);
-    admin.batch_execute(BACK_TO_2).await.unwrap();
+    admin.batch_execute(BACK_TO_3).await.unwrap();
     let old = "INSERT INTO singletree.node (incarnation, name, schema_version, alive_until) \
-        VALUES (-1, 'old', 1, now() + interval '1 hour')";
+        VALUES (-1, 'old', 2, now() + interval '1 hour')";
     admin.batch_execute(old).await.unwrap();
     let error = open_error(&server, "oldest").await;
     assert_eq!(error.category(), "store_format_unsupported", "{error}");
     let version = "SELECT version FROM singletree.meta";
-    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 2);
+    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 3);
     admin.batch_execute("UPDATE singletree.node SET alive_until = now() WHERE name = 'old'").await.unwrap();
     drop(open(&server.url("oldest")).await);
-    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 3);
+    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 4);
 }
 
-/// A batch as a server of version 2 sends it: each row is a put of its own.
-const BATCH_OF_2: &str = r#"
+/// A server of version 3: its row, how it acquires a session, and a batch as it sends it.
+const SERVER_OF_3: &str = r#"
+    INSERT INTO singletree.node (incarnation, name, schema_version, alive_until)
+      VALUES (-1, 'former', 3, now() + interval '1 hour');
+    SELECT fence FROM singletree.acquire('default', 's', -1, '{}', '{}');
     SELECT singletree.apply_batch('default', 's', l.owner, l.fence, 'c', '[]', '[
-      {"put": "item", "no": 0, "turn": 0, "list": null, "generation": null, "seq": null, "side": null, "body": "1"},
-      {"put": "place", "item": 0, "list": "messages", "generation": 0, "seq": 0},
-      {"put": "event", "seq": 0, "turn": 0, "kind": "turn.accepted", "item": 0, "at": 5, "body": null},
+      {"put": "items", "rows": [{"no": 0, "turn": 0, "list": "messages", "generation": 0, "seq": 0, "side": null, "body": "1"}]},
+      {"put": "events", "rows": [{"seq": 0, "turn": 0, "kind": "turn.accepted", "item": 0, "at": 5, "body": null}]},
       {"put": "head", "agent": "a", "graph": "g", "schema_version": "1", "version": 7, "prompt_policy": "conversation",
-        "parent": null, "parent_offset": null, "subject": null, "created_at": 1, "updated_at": 2},
-      {"put": "counters", "turns": 1, "items": 1, "waits": 0, "events": 1}]')
+        "parent": null, "parent_offset": null, "subject": null, "created_at": 1, "updated_at": 2,
+        "turns": 1, "items": 1, "waits": 0, "events": 1}]')
     FROM singletree.lease l WHERE l.session = 's'"#;
 
 #[tokio::test]
@@ -114,11 +109,16 @@ async fn a_server_of_the_version_before_writes_beside_this_one() {
     };
     let admin = server.database("beside").await;
     let store = open(&server.url("beside")).await;
-    fence(&store, "s").await;
-    admin.batch_execute(BATCH_OF_2).await.unwrap();
+    let graph = ServedGraph { agent: "a".to_owned(), graph: "g".to_owned(), schema_version: "2".to_owned() };
+    store.announce_graphs(ServedGraphs { graphs: vec![graph], tenant: None, turn_age: Duration::MAX });
+    admin.batch_execute(SERVER_OF_3).await.unwrap();
     let read = store.read_session(&key("s")).await.unwrap().unwrap();
     assert_eq!((read.head.version, read.counters.items, read.counters.events), (7, 1, 1));
     let range = ItemRange::List { field: "messages".to_owned(), generation: 0, from: 0, limit: 9 };
     let items = store.read_items(&key("s"), &range).await.unwrap();
     assert_eq!(items[0].body.as_str(), "1");
+    // It tells nobody which agents it has: sessions are left to it while it holds them, and no longer.
+    assert!(matches!(store.acquire(&key("s")).await, Err(Error::HeldElsewhere { .. })));
+    admin.batch_execute("UPDATE singletree.lease SET owner = NULL").await.unwrap();
+    store.acquire(&key("s")).await.unwrap();
 }
