@@ -3,9 +3,12 @@
 //!
 //! A request is tried here first. Where it comes to a session whose owner lives and can be reached, nothing has happened to
 //! the session yet; the same request is sent to the owner, with the credentials of its caller, which the owner checks
-//! itself. A request that was sent on is never sent on again.
+//! itself. A request that was sent on is never sent on again by the server that it comes to.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod owners;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -14,25 +17,32 @@ use axum::http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::once;
-use singletree_durable::{
-    AcquiredSession, BoxFuture, Error, FencingToken, Journal, JournalLayer, JournalMaintenance,
-    MaintenanceLayer, Result, SessionKey,
-};
-use singletree_env::Spawner;
+use singletree_env::{IdGenerator, Timer};
 use singletree_http::{HttpRequest, Method, Transport};
 
+pub use owners::{note_session_owners, spawn_for_requests};
+
+use crate::native::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
 use crate::problem::RequestProblem;
 use crate::request_id;
 
 /// Marks a request that another server has sent on.
 const FORWARDED: &str = "singletree-forwarded";
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Marks an answer for the server that has sent the request on: it may try again, since the session goes to another server.
+const MOVING: &str = "singletree-moving";
+
+/// How long a session is awaited that goes to another server: longer than the usual lease of one that has died.
+const MOVING_TIME: Duration = Duration::from_secs(10);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// Headers that are of one connection, or that this server has answered for.
 const OF_ONE_CONNECTION: [HeaderName; 10] = [
@@ -53,144 +63,67 @@ pub(crate) struct Peers<'a> {
     pub(crate) transport: &'a Arc<dyn Transport>,
     /// How many bytes the body of a request to them may have.
     pub(crate) body_max: usize,
-}
-
-/// Who owns the session that a request has come to.
-#[derive(Debug)]
-enum SessionOwner {
-    ThisServer,
-    /// The server at this address.
-    Other(String),
-}
-
-/// None until the request has come to a session. Of several, one that is this server's decides: sessions of others that its
-/// work comes to, such as those of a tool of its turn, are not its own.
-type OwnerFound = Arc<Mutex<Option<SessionOwner>>>;
-
-tokio::task_local! {
-    static OWNER_FOUND: OwnerFound;
-}
-
-fn lock_owner(found: &OwnerFound) -> MutexGuard<'_, Option<SessionOwner>> {
-    found.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Notes an owner for the request that this task belongs to. Other work has nobody to tell it to.
-fn note_owner(owner: SessionOwner) {
-    let note = |found: &OwnerFound| {
-        let mut found = lock_owner(found);
-        if found.is_none() || matches!(owner, SessionOwner::ThisServer) {
-            *found = Some(owner);
-        }
-    };
-    OWNER_FOUND.try_with(note).unwrap_or_default();
-}
-
-/// Notes the owners of sessions that requests come to, for [`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport): give the returned store to
-/// the chat. A store of one process has no other owners.
-pub fn note_session_owners<S: Journal + JournalMaintenance>(
-    store: S,
-) -> impl Journal + JournalMaintenance + use<S> {
-    OwnerNotingStore(store)
-}
-
-#[derive(Debug)]
-struct OwnerNotingStore<S>(S);
-
-impl<S: Journal + JournalMaintenance> JournalLayer for OwnerNotingStore<S> {
-    type Journal = S;
-
-    fn inner_journal(&self) -> &S {
-        &self.0
-    }
-
-    fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
-        Box::pin(async move {
-            let acquired = self.0.acquire(key).await;
-            match &acquired {
-                Ok(_) => note_owner(SessionOwner::ThisServer),
-                Err(Error::HeldElsewhere { address: Some(address), .. }) => {
-                    note_owner(SessionOwner::Other(address.clone()));
-                }
-                Err(_) => {}
-            }
-            acquired
-        })
-    }
-
-    fn check_session_lease<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        fence: FencingToken,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.0.check_lease(key, fence).await?;
-            note_owner(SessionOwner::ThisServer);
-            Ok(())
-        })
-    }
-}
-
-impl<S: Journal + JournalMaintenance> MaintenanceLayer for OwnerNotingStore<S> {
-    type Maintenance = S;
-
-    fn inner_maintenance(&self) -> &S {
-        &self.0
-    }
-}
-
-/// Makes tasks that are started for a request belong to it, so that the owners that they come to are noted: give the
-/// returned spawner to the chat.
-#[must_use]
-pub fn spawn_for_requests(spawner: Arc<dyn Spawner>) -> Arc<dyn Spawner> {
-    Arc::new(RequestSpawner(spawner))
-}
-
-#[derive(Debug)]
-struct RequestSpawner(Arc<dyn Spawner>);
-
-impl Spawner for RequestSpawner {
-    fn spawn_task(&self, task: singletree_env::BoxFuture<'static, ()>) {
-        let task = match OWNER_FOUND.try_with(Arc::clone) {
-            Ok(found) => Box::pin(OWNER_FOUND.scope(found, task)),
-            Err(_) => task,
-        };
-        self.0.spawn_task(task);
-    }
+    pub(crate) timer: &'a Arc<dyn Timer>,
+    pub(crate) ids: &'a Arc<dyn IdGenerator>,
+    /// Whether the route of the request takes an idempotency key.
+    pub(crate) takes_key: bool,
 }
 
 /// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
 /// to `body_max` bytes: as many as a request may have. A larger one is that of a blob, which needs no owner.
+///
+/// Where the owner cannot be reached, or is about to end, the session will soon be another server's, perhaps this one's: the
+/// request is tried again until then, for [`MOVING_TIME`] at most. A message has the same idempotency key each time.
 pub(crate) async fn run_or_forward(
     peers: Option<Peers<'_>>,
     request: Request,
     (next, request_id): (Next, &str),
 ) -> Response {
-    let Some(Peers { transport, body_max }) = peers.filter(|_| !request.headers().contains_key(FORWARDED))
-    else {
+    let Some(peers) = peers.filter(|_| !request.headers().contains_key(FORWARDED)) else {
         return next.run(request).await;
     };
-    let (request, kept) = keep_request(request, body_max).await;
-    let Some(kept) = kept else { return next.run(request).await };
-    let found = OwnerFound::default();
-    let answer = OWNER_FOUND.scope(found.clone(), next.run(request)).await;
-    let owner = lock_owner(&found).take();
-    let Some(SessionOwner::Other(owner)) = owner else { return answer };
-    // The request has been done, and the session was that of other work. A stream that has begun has done nothing yet.
-    if answer.status().is_success() && !is_event_stream(&answer) {
-        return answer;
+    let mut kept = match KeptRequest::read(request, peers.body_max).await {
+        Ok(kept) => kept,
+        Err(request) => return next.run(request).await,
+    };
+    let (mut pause, mut left) = (FIRST_PAUSE, MOVING_TIME);
+    loop {
+        let (here, owner) = run_here(next.clone(), kept.to_request()).await;
+        // The request may have been done, and the session was that of other work. A stream that has begun has done nothing.
+        let owner = owner.filter(|_| !here.status().is_success() || is_event_stream(&here));
+        let Some(owner) = owner else { return kept.finish_answer(here) };
+        if peers.takes_key {
+            kept.draw_key(peers.ids.as_ref());
+        }
+        let sent = send_to_owner(peers.transport.as_ref(), &owner, (kept.copy.clone(), request_id)).await;
+        let refused = match sent {
+            // The servers do not know the same callers; the one from here was admitted.
+            Ok(told) if told.status() == StatusCode::UNAUTHORIZED => return kept.finish_answer(here),
+            Ok(told) if told.headers().contains_key(MOVING) => told,
+            Ok(told) => return kept.finish_answer(told),
+            Err(singletree_http::Error::Unreachable { .. }) => here,
+            Err(failed) => {
+                kept.may_be_accepted |= !kept.repeats_safely();
+                if !kept.is_repeatable() || !matches!(failed, singletree_http::Error::Broken { .. }) {
+                    left = Duration::ZERO;
+                }
+                here
+            }
+        };
+        if left.is_zero() {
+            return kept.finish_refusal(refused);
+        }
+        drop(refused);
+        peers.timer.sleep_for(pause).await;
+        (left, pause) = (left.saturating_sub(pause), (pause * 2).min(LONGEST_PAUSE));
     }
-    let repeats_safely =
-        kept.method != Method::Post || kept.headers.iter().any(|(name, _)| name == IDEMPOTENCY_KEY);
-    match send_to_owner(transport.as_ref(), &owner, (kept, request_id)).await {
-        // The servers do not know the same callers; the one from here was admitted.
-        Ok(forwarded) if forwarded.status() == StatusCode::UNAUTHORIZED => answer,
-        Ok(forwarded) => forwarded,
-        // The owner may have died: the answer from here says when to try again.
-        Err(singletree_http::Error::Unreachable { .. }) => answer,
-        Err(_) if repeats_safely => answer,
-        Err(_) => broken_off_problem().into_response(),
-    }
+}
+
+/// Runs a request here; also returns the address of the server that owns its session, if another one does.
+async fn run_here(next: Next, request: Request) -> (Response, Option<String>) {
+    let found = owners::OwnerFound::default();
+    let answer = owners::note_for(found.clone(), next.run(request)).await;
+    (answer, owners::take_other(&found))
 }
 
 fn is_event_stream(answer: &Response) -> bool {
@@ -205,23 +138,110 @@ fn broken_off_problem() -> RequestProblem {
         .with_hint("look whether it stands in the session before you send it again; with an Idempotency-Key it may be sent again at once")
 }
 
-/// Keeps a copy of a request, unless its body is too large or breaks off.
-async fn keep_request(request: Request, body_max: usize) -> (Request, Option<HttpRequest>) {
-    let (parts, body) = request.into_parts();
-    let (mut kept, mut pieces) = (Vec::new(), body.into_data_stream());
-    while let Some(piece) = pieces.next().await {
-        match piece {
-            Ok(piece) if kept.len() + piece.len() <= body_max => kept.extend_from_slice(&piece),
-            piece => {
-                let read = once(async move { Ok(Bytes::from(kept)) });
-                let body = Body::from_stream(read.chain(once(async move { piece })).chain(pieces));
-                return (Request::from_parts(parts, body), None);
+/// A request that can be run more than once.
+struct KeptRequest {
+    parts: Parts,
+    /// As it is sent on.
+    copy: HttpRequest,
+    /// Whether this server has drawn an idempotency key for it: its caller knows none.
+    has_drawn_key: bool,
+    /// Whether a server may have accepted it, and its caller could not send it again without doing it twice.
+    may_be_accepted: bool,
+}
+
+impl KeptRequest {
+    /// Keeps a request, unless its body is too large or breaks off, or no route of a session has its method.
+    async fn read(request: Request, body_max: usize) -> Result<Self, Request> {
+        let (parts, body) = request.into_parts();
+        let (mut kept, mut pieces) = (Vec::new(), body.into_data_stream());
+        while let Some(piece) = pieces.next().await {
+            match piece {
+                Ok(piece) if kept.len() + piece.len() <= body_max => kept.extend_from_slice(&piece),
+                piece => {
+                    let read = once(async move { Ok(Bytes::from(kept)) });
+                    let body = Body::from_stream(read.chain(once(async move { piece })).chain(pieces));
+                    return Err(Request::from_parts(parts, body));
+                }
             }
         }
+        let kept = Bytes::from(kept);
+        match copy_head(&parts, kept.clone()) {
+            Some(copy) => Ok(Self { parts, copy, has_drawn_key: false, may_be_accepted: false }),
+            None => Err(Request::from_parts(parts, Body::from(kept))),
+        }
     }
-    let kept = Bytes::from(kept);
-    let copy = copy_head(&parts, kept.clone());
-    (Request::from_parts(parts, Body::from(kept)), copy)
+
+    fn to_request(&self) -> Request {
+        Request::from_parts(self.parts.clone(), Body::from(self.copy.body.clone()))
+    }
+
+    /// Gives a message without an idempotency key one.
+    fn draw_key(&mut self, ids: &dyn IdGenerator) {
+        if self.copy.method != Method::Post || self.parts.headers.contains_key(IDEMPOTENCY_KEY) {
+            return;
+        }
+        let key = ids.generate_uuid();
+        if let Ok(value) = HeaderValue::from_str(&key) {
+            self.parts.headers.insert(IDEMPOTENCY_KEY, value);
+            self.copy.headers.push((IDEMPOTENCY_KEY.to_owned(), key));
+            self.has_drawn_key = true;
+        }
+    }
+
+    /// Tells whether this server may send the request again, whatever has become of it.
+    fn is_repeatable(&self) -> bool {
+        self.copy.method != Method::Post || self.parts.headers.contains_key(IDEMPOTENCY_KEY)
+    }
+
+    /// Tells whether its caller may do so.
+    fn repeats_safely(&self) -> bool {
+        self.is_repeatable() && !self.has_drawn_key
+    }
+
+    /// Makes an answer one for the caller.
+    fn finish_answer(&self, mut answer: Response) -> Response {
+        if answer.extensions().get::<RequestProblem>().is_some_and(is_refused_for_now) {
+            return self.finish_refusal(answer);
+        }
+        if self.has_drawn_key {
+            // It is replayed for this server only.
+            answer.headers_mut().remove(IDEMPOTENT_REPLAYED);
+        }
+        answer
+    }
+
+    /// Makes a refusal one for the caller, which it tells that it may send the request again.
+    fn finish_refusal(&self, mut refusal: Response) -> Response {
+        if self.may_be_accepted {
+            return broken_off_problem().into_response();
+        }
+        refusal.headers_mut().remove(MOVING);
+        refusal
+    }
+}
+
+/// Marks the answer to a request that another server has sent on, if that server may try again elsewhere: nothing was done, or
+/// the request has a key under which the same turn answers it.
+pub(crate) fn mark_refusal(problem: &RequestProblem, asked: &ForwardedRequest, answer: &mut Response) {
+    if is_refused_for_now(problem) && (asked.has_key || problem.named_turn().is_none()) {
+        answer.headers_mut().insert(MOVING, HeaderValue::from_static("1"));
+    }
+}
+
+/// A request that another server has sent on.
+pub(crate) struct ForwardedRequest {
+    has_key: bool,
+}
+
+impl ForwardedRequest {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        headers.contains_key(FORWARDED).then(|| Self { has_key: headers.contains_key(IDEMPOTENCY_KEY) })
+    }
+}
+
+/// Tells whether a request was refused since its session goes to another server.
+fn is_refused_for_now(problem: &RequestProblem) -> bool {
+    matches!(problem.category.as_str(), "session_moving" | "chat_shutting_down")
 }
 
 /// Copies a request; none of a method that no route of a session has.

@@ -22,7 +22,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
-use crate::forward::run_or_forward;
+use crate::forward::{ForwardedRequest, mark_refusal, run_or_forward};
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -62,6 +62,8 @@ struct MethodAccessRule {
     stream_failure: StreamFailure,
     /// The advice in the refusal of an `Idempotency-Key`, if the route refuses one.
     instead_of_key: Option<&'static str>,
+    /// Whether the route says that it takes an `Idempotency-Key`.
+    takes_key: bool,
     /// Whether the form of the response depends on `Accept` and `Prefer`.
     negotiates: bool,
 }
@@ -71,6 +73,7 @@ struct AdmittedRequest {
     /// The permit for a stream of the caller, if the response may be a stream.
     permit: Option<QuotaUsePermit>,
     stream_failure: StreamFailure,
+    takes_key: bool,
     negotiates: bool,
 }
 
@@ -110,6 +113,7 @@ impl RequestLayer {
                 streams,
                 stream_failure,
                 instead_of_key,
+                takes_key: operation.as_ref().is_some_and(ApiOperation::takes_idempotency_key),
                 negotiates,
             };
             access.entry(route.path).or_default().push(admittance);
@@ -128,7 +132,9 @@ impl RequestLayer {
 
     /// Finds the caller, if the route needs one, and checks that the request is allowed now.
     async fn admit_request(&self, request: &mut Request) -> Result<AdmittedRequest, RequestProblem> {
-        let nothing = AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
+        let (takes_key, negotiates) = (false, false);
+        let nothing =
+            AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), takes_key, negotiates };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
@@ -137,8 +143,10 @@ impl RequestLayer {
         check_content_encoding(request.headers())?;
         // Without a route for the method there is nothing to check.
         if let Some(route) = route.filter(|route| route.access == RouteAccess::Keyed) {
-            let MethodAccessRule { streams, stream_failure, instead_of_key, negotiates, .. } = route;
+            let MethodAccessRule { streams, stream_failure, instead_of_key, takes_key, negotiates, .. } =
+                route;
             (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
+            admitted.takes_key = *takes_key;
             let caller = self.shared.access.authenticate_request(request.uri(), request.headers()).await?;
             let is_operated = OPERATED.contains(&fixed_path_prefix(path.as_str()));
             if caller.is_operator() && !is_operated {
@@ -184,8 +192,8 @@ impl SectionPrefix {
     }
 }
 
-/// The properties of a request for the log.
-struct RequestLogFields {
+/// The properties of a request that are needed when it is answered.
+struct RequestNotes {
     asked: RequestContext,
     trace: Option<String>,
     method: Method,
@@ -193,9 +201,10 @@ struct RequestLogFields {
     begun: Instant,
     peer: Option<String>,
     correlation: Option<CorrelationId>,
+    sent_on: Option<ForwardedRequest>,
 }
 
-impl RequestLogFields {
+impl RequestNotes {
     #[expect(clippy::disallowed_methods, reason = "durations in logs and metrics decide nothing")]
     fn from_request(request: &Request, asked: RequestContext) -> Self {
         Self {
@@ -206,6 +215,7 @@ impl RequestLogFields {
             begun: Instant::now(),
             peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0.to_string()),
             correlation: correlation::read_correlation_id(request.headers()),
+            sent_on: ForwardedRequest::from_headers(request.headers()),
         }
     }
 }
@@ -218,16 +228,16 @@ pub(crate) async fn handle_request(
 ) -> Response {
     let outline = frame.find_section(request.uri().path());
     let request_id = request_id::choose_request_id(&request, frame.shared.ids.as_ref());
-    let noted = RequestLogFields::from_request(&request, RequestContext { request_id });
+    let noted = RequestNotes::from_request(&request, RequestContext { request_id });
     request.extensions_mut().insert(noted.asked.clone());
     let credentials = Credentials::from_request(&request);
     let admitted = frame.admit_request(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
     let (mut panicked, negotiates) = (None, admitted.as_ref().is_ok_and(|admitted| admitted.negotiates));
     let answer = match admitted {
-        Ok(AdmittedRequest { permit, stream_failure, negotiates: _ }) => {
+        Ok(AdmittedRequest { permit, stream_failure, takes_key, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
-            let (peers, id) = (frame.shared.peers(), &noted.asked.request_id);
+            let (peers, id) = (frame.shared.peers(takes_key), &noted.asked.request_id);
             let trace = trace::read_trace_headers(request.headers());
             let running = TraceHeaders::scope(trace.clone(), run_or_forward(peers, request, (next, id)));
             match AssertUnwindSafe(running).catch_unwind().await {
@@ -255,7 +265,7 @@ pub(crate) async fn handle_request(
     let category = answer.as_ref().err().map(|(problem, _)| problem.category.clone());
     let mut response = match answer {
         Ok(answer) => answer,
-        Err((problem, allow)) => render_problem(&frame.shared, &problem, &noted.asked, outline.render, allow),
+        Err((problem, allow)) => render_problem(&frame.shared, &problem, &noted, outline.render, allow),
     };
     set_default_headers(response.headers_mut(), &noted.asked.request_id, negotiates);
     let correlation = correlation::select_logged_id(&response, noted.correlation)
@@ -345,7 +355,7 @@ fn problem_of_response(answer: &Response, arrival: &BodyArrival) -> Option<Reque
 fn render_problem(
     shared: &ServerState,
     problem: &RequestProblem,
-    asked: &RequestContext,
+    noted: &RequestNotes,
     render: Render,
     allow: Option<HeaderValue>,
 ) -> Response {
@@ -357,8 +367,9 @@ fn render_problem(
         reply: problem.reply.as_deref().map(clean).map(Into::into),
         ..problem.clone()
     };
-    let mut response = render(&problem, asked);
+    let mut response = render(&problem, &noted.asked);
     *response.status_mut() = problem.status;
+    noted.sent_on.iter().for_each(|sent_on| mark_refusal(&problem, sent_on, &mut response));
     let headers = response.headers_mut();
     if let Some(seconds) = problem.retry_after {
         headers.insert(RETRY_AFTER, seconds.into());

@@ -90,10 +90,12 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// Returns how the other servers over the same database are reached, where there may be some.
-    pub(crate) fn peers(&self) -> Option<Peers<'_>> {
+    /// Returns how the other servers over the same database are reached, where there may be some, for a request whose route
+    /// takes an idempotency key or does not.
+    pub(crate) fn peers(&self, takes_key: bool) -> Option<Peers<'_>> {
         let body_max = self.limits.body_bytes;
-        self.peers.as_ref().map(|transport| Peers { transport, body_max })
+        let (timer, ids) = (&self.pace, &self.ids);
+        self.peers.as_ref().map(|transport| Peers { transport, body_max, timer, ids, takes_key })
     }
 
     /// Returns the caller's part of the chat (INV-14).

@@ -33,6 +33,7 @@ mod piped;
 mod postgres;
 mod refused;
 mod retry;
+mod rolling;
 mod routes;
 mod scripts;
 mod served;

@@ -221,6 +221,20 @@ impl ChatInner {
         leaving.for_each_concurrent(LEFT_AT_ONCE, |loaded| self.leave_turns_of_session(loaded)).await;
     }
 
+    /// Gives a session back while this process ends, as soon as nothing runs in it: other processes need not wait until all
+    /// turns of this one have ended.
+    pub(crate) async fn hand_over_session(&self, loaded: &Arc<LoadedSession>) {
+        if loaded.lock_state().has_turns() {
+            return;
+        }
+        if loaded.lock_state().has_unfinished_turns() {
+            self.clear_turn_owners(loaded).await;
+        }
+        if self.end_idle_lease(loaded) {
+            self.release_sessions(vec![loaded.key.clone()]);
+        }
+    }
+
     async fn leave_turns_of_session(&self, loaded: Arc<LoadedSession>) {
         let arriving = loaded.lock_state().uncommitted_messages();
         self.clear_turn_owners(&loaded).await;

@@ -32,6 +32,10 @@ impl ChatInner {
     pub(crate) async fn run_queue(self: &Arc<Self>, loaded: &Arc<LoadedSession>) {
         loop {
             match self.decide_next_turn(loaded) {
+                QueueDecision::Nothing if self.is_closing() && self.journal.has_other_writers() => {
+                    // The future is large, and runs at most once.
+                    return Box::pin(self.hand_over_session(loaded)).await;
+                }
                 QueueDecision::Nothing => return,
                 QueueDecision::Run(queued) => {
                     self.pause_if_due("turn_begins").await;

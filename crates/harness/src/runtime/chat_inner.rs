@@ -245,7 +245,7 @@ impl ChatInner {
     }
 
     /// Gives sessions back to the store, whose answer nobody needs.
-    fn release_sessions(&self, keys: Vec<SessionKey>) {
+    pub(crate) fn release_sessions(&self, keys: Vec<SessionKey>) {
         if !keys.is_empty() {
             drop(self.journal.release(keys));
         }
@@ -260,12 +260,17 @@ impl ChatInner {
 
     /// Gives those sessions back that this process holds and has nothing to do in: other processes may have them at once.
     pub(crate) fn release_idle_sessions(&self) {
-        let is_freed = |loaded: &Arc<LoadedSession>| {
-            let mut state = loaded.lock_state();
-            !state.has_turns() && !state.has_commits_in_flight() && state.end_lease()
-        };
-        let freed = self.loaded_sessions().into_iter().filter(is_freed);
+        // Where turns are left, they are marked so first (`hand_over_session`).
+        let is_done = |loaded: &Arc<LoadedSession>| !loaded.lock_state().has_unfinished_turns();
+        let done = self.loaded_sessions().into_iter().filter(is_done);
+        let freed = done.filter(|loaded| self.end_idle_lease(loaded));
         self.release_sessions(freed.map(|loaded| loaded.key.clone()).collect());
+    }
+
+    /// Ends the lease of a session in which nothing is to be done; returns whether it is to be given back.
+    pub(crate) fn end_idle_lease(&self, loaded: &LoadedSession) -> bool {
+        let mut state = loaded.lock_state();
+        !state.has_turns() && !state.has_commits_in_flight() && state.end_lease()
     }
 
     /// As [`ChatInner::session_in_memory`], when there is room; none once the harness shuts down.

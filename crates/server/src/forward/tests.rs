@@ -1,23 +1,31 @@
 //! Tests of sending requests on, with another server that is played.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Router;
 use axum::body::to_bytes;
 use axum::http::{Method as HttpMethod, StatusCode};
 use axum::middleware::from_fn;
 use futures_util::stream;
-use singletree_durable::{MemoryStore, SessionId, TenantId};
-use singletree_env::TokioSpawner;
+use singletree_durable::{
+    AcquiredSession, BoxFuture, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, Result,
+    SessionId, SessionKey, TenantId,
+};
+use singletree_env::{InstantTimer, RandomIds, TokioSpawner};
+use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_http::HttpResponse;
+use singletree_llm::ChatMessage;
 use tower::ServiceExt;
 
 use super::*;
 
-/// A store of which the session `s` is another server's.
 /// How many bytes of a body are kept.
 const BODY_MAX: usize = 1000;
 
+/// A store of which the session `s` is another server's, and `moves` for so long.
 #[derive(Debug)]
-struct AwayStore(MemoryStore);
+struct AwayStore(MemoryStore, AtomicUsize);
 
 impl JournalLayer for AwayStore {
     type Journal = MemoryStore;
@@ -27,7 +35,13 @@ impl JournalLayer for AwayStore {
     }
 
     fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
-        if key.session.as_str() != "s" {
+        let is_left = |count: usize| count.checked_sub(1);
+        let is_away = match key.session.as_str() {
+            "s" => true,
+            "moves" => self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_left).is_ok(),
+            _ => false,
+        };
+        if !is_away {
             return self.0.acquire(key);
         }
         let address = Some("http://owner:8787/".to_owned());
@@ -49,6 +63,8 @@ impl MaintenanceLayer for AwayStore {
 struct Owner {
     asked: Mutex<Vec<HttpRequest>>,
     fails: Option<Failure>,
+    /// How often it fails.
+    times: usize,
 }
 
 /// How the other server fails.
@@ -58,47 +74,61 @@ enum Failure {
     Broken,
     /// It does not know the caller.
     Unauthorized,
+    /// It is about to end.
+    Moving,
 }
 
 impl Transport for Owner {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, singletree_http::Result<HttpResponse>> {
         let body = request.body.clone();
-        self.asked.lock().unwrap().push(request);
+        let before = {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(request);
+            asked.len() - 1
+        };
+        let fails = self.fails.filter(|_| before < self.times);
         Box::pin(async move {
             let (host, source) = ("owner".to_owned(), "connection reset".into());
-            match self.fails {
+            let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            let mut headers =
+                vec![header("content-type", "text/event-stream"), header("connection", "close")];
+            let status = match fails {
                 Some(Failure::Unreachable) => {
                     return Err(singletree_http::Error::Unreachable { host, source });
                 }
                 Some(Failure::Broken) => return Err(singletree_http::Error::Broken { host, source }),
-                Some(Failure::Unauthorized) | None => {}
-            }
-            let status = if self.fails.is_some() { 401 } else { 201 };
-            let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-            let headers = vec![header("content-type", "text/event-stream"), header("connection", "close")];
+                Some(Failure::Unauthorized) => 401,
+                Some(Failure::Moving) => {
+                    headers.push(header(MOVING, "1"));
+                    503
+                }
+                None => 201,
+            };
             let body: Vec<_> = body.chunks(4).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
             Ok(HttpResponse { status, headers, body: Box::pin(stream::iter(body)) })
         })
     }
 }
 
-/// A server of which each request to `/away` comes to a session of another one, in its own task or in one of its own.
-fn router(owner: &Arc<Owner>) -> Router {
+/// A server of which each request to `/away` comes to a session of another one, in its own task or in one of its own. Those to
+/// `/moves` come to one that is its own after a while.
+fn router(owner: &Arc<Owner>, takes_key: bool) -> Router {
     let peers: Arc<dyn Transport> = owner.clone();
     let earlier = MemoryStore::new();
-    let store = Arc::new(note_session_owners(AwayStore(earlier.clone())));
+    let store = Arc::new(note_session_owners(AwayStore(earlier.clone(), AtomicUsize::new(MOVES))));
     let spawner = spawn_for_requests(Arc::new(TokioSpawner));
     let here = move |request: Request| async move {
         let path = request.uri().path().to_owned();
+        let key = request.headers().get(IDEMPOTENCY_KEY).cloned();
         let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
-        let key = |session: &str| SessionKey::new(TenantId::single(), SessionId::parse(session).unwrap());
-        let (own, other) = (key("own"), key("s"));
+        let name = |session: &str| SessionKey::new(TenantId::single(), SessionId::parse(session).unwrap());
+        let (own, other) = (name("own"), name(if path.starts_with("/moves") { "moves" } else { "s" }));
         // Held since an earlier request.
         let fence = earlier.acquire(&own).await.unwrap().fence;
         let beside = store.clone();
         let acquiring = async move { beside.acquire(&other).await.map(|_| ()) };
         let acquired = match path.as_str() {
-            "/away" | "/done" => acquiring.await,
+            "/away" | "/done" | "/moves" | "/moves/refused" => acquiring.await,
             "/acquired/away" => {
                 store.acquire(&own).await.unwrap();
                 acquiring.await
@@ -114,37 +144,58 @@ fn router(owner: &Arc<Owner>) -> Router {
             }
             _ => Ok(()),
         };
+        if path == "/moves/refused" && acquired.is_ok() {
+            return RequestProblem::from_chat_category("chat_shutting_down", "it ends").into_response();
+        }
         let status = if acquired.is_ok() || path == "/done" { StatusCode::OK } else { StatusCode::CONFLICT };
-        (status, format!("here: {} bytes", body.len()))
+        let mut answer = (status, format!("here: {} bytes", body.len())).into_response();
+        if let Some(key) = key {
+            answer.headers_mut().insert("key", key);
+            answer.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        }
+        answer
     };
     Router::new().fallback(here).layer(from_fn(move |request: Request, next: Next| {
         let peers = peers.clone();
         async move {
-            run_or_forward(
-                Some(Peers { transport: &peers, body_max: BODY_MAX }),
-                request,
-                (next, "request-1"),
-            )
-            .await
+            let (timer, ids): (Arc<dyn Timer>, Arc<dyn IdGenerator>) =
+                (Arc::new(InstantTimer), Arc::new(RandomIds));
+            let peers = Peers { transport: &peers, body_max: BODY_MAX, timer: &timer, ids: &ids, takes_key };
+            run_or_forward(Some(peers), request, (next, "request-1")).await
         }
     }))
 }
+
+/// How often a session that moves is another server's before it is here.
+const MOVES: usize = 3;
 
 struct Told {
     status: u16,
     kind: Option<String>,
     connection: bool,
+    headers: HeaderMap,
+    problem: Option<RequestProblem>,
     text: String,
 }
 
 async fn ask(owner: &Arc<Owner>, path: &str, body: &str, headers: &[(&str, &str)]) -> Told {
+    ask_route((owner, false), path, body, headers).await
+}
+
+/// As [`ask`], of a route that takes an idempotency key, or of one that does not.
+async fn ask_route(
+    (owner, takes_key): (&Arc<Owner>, bool),
+    path: &str,
+    body: &str,
+    headers: &[(&str, &str)],
+) -> Told {
     let mut request = Request::new(Body::from(body.to_owned()));
     *request.method_mut() = HttpMethod::POST;
     *request.uri_mut() = path.parse().unwrap();
     for (name, value) in headers {
         request.headers_mut().insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
     }
-    let answer = router(owner).oneshot(request).await.unwrap();
+    let answer = router(owner, takes_key).oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
     let kind = parts.headers.get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     let text = to_bytes(body, usize::MAX).await.unwrap();
@@ -152,12 +203,18 @@ async fn ask(owner: &Arc<Owner>, path: &str, body: &str, headers: &[(&str, &str)
         status: parts.status.as_u16(),
         kind,
         connection: parts.headers.contains_key("connection"),
+        problem: parts.extensions.get().cloned(),
+        headers: parts.headers,
         text: String::from_utf8(text.to_vec()).unwrap(),
     }
 }
 
 fn owner(fails: Option<Failure>) -> Arc<Owner> {
-    Arc::new(Owner { asked: Mutex::default(), fails })
+    fails_for(usize::MAX, fails)
+}
+
+fn fails_for(times: usize, fails: Option<Failure>) -> Arc<Owner> {
+    Arc::new(Owner { asked: Mutex::default(), fails, times })
 }
 
 #[tokio::test]
@@ -213,13 +270,17 @@ async fn what_is_not_another_servers_is_answered_here() {
     assert!(owner.asked.lock().unwrap().is_empty());
 }
 
+/// How often a session that goes to another server is asked for.
+const TRIES_MIN: usize = 20;
+
 #[tokio::test]
 async fn where_the_owner_cannot_be_reached_or_refuses_the_caller_the_refusal_from_here_is_told() {
-    for fails in [Failure::Unreachable, Failure::Unauthorized] {
+    for (fails, tries) in [(Failure::Unreachable, TRIES_MIN..2 * TRIES_MIN), (Failure::Unauthorized, 1..2)] {
         let owner = owner(Some(fails));
         let told = ask(&owner, "/away", "what is said", &[]).await;
         assert_eq!((told.status, told.text.as_str()), (409, "here: 12 bytes"), "{fails:?}");
-        assert_eq!(owner.asked.lock().unwrap().len(), 1);
+        let asked = owner.asked.lock().unwrap().len();
+        assert!(tries.contains(&asked), "{fails:?}: {asked}");
     }
 }
 
@@ -229,6 +290,88 @@ async fn a_message_that_its_owner_may_have_accepted_is_not_told_as_refused() {
     let owner = owner(Some(Failure::Broken));
     let told = ask(&owner, "/away", "what is said", &[]).await;
     assert_eq!((told.status, told.text.as_str()), (503, ""), "the problem is rendered by the request layer");
+    assert_eq!(owner.asked.lock().unwrap().len(), 1, "it is not sent again");
     let keyed = ask(&owner, "/away", "what is said", &[("idempotency-key", "k")]).await;
     assert_eq!((keyed.status, keyed.text.as_str()), (409, "here: 12 bytes"));
+    // With the server's own key it is sent again, and its caller knows no key.
+    for path in ["/away", "/moves/refused"] {
+        let told = ask_route((&owner, true), path, "what is said", &[]).await;
+        assert_eq!((told.status, told.text.as_str()), (503, ""), "{path}");
+        let problem = told.problem.map(|problem| problem.category);
+        assert_eq!(problem.as_deref(), Some("chat_accept_unknown"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_tried_again_until_its_session_has_an_owner_that_stays() {
+    for fails in [Failure::Unreachable, Failure::Broken, Failure::Moving] {
+        let owner = fails_for(3, Some(fails));
+        let told = ask_route((&owner, true), "/away", "what is said", &[]).await;
+        assert_eq!((told.status, told.text.as_str()), (201, "what is said"), "{fails:?}");
+        let asked = owner.asked.lock().unwrap();
+        let key = |asked: &HttpRequest| {
+            asked.headers.iter().find(|(name, _)| name == IDEMPOTENCY_KEY).map(|(_, key)| key.clone())
+        };
+        let keys: Vec<String> = asked.iter().filter_map(key).collect();
+        assert_eq!((asked.len(), keys.len()), (4, 4), "{fails:?}");
+        assert!(keys.iter().all(|key| *key == keys[0] && key.len() > 30), "{keys:?}");
+    }
+    // The refusal of one that is about to end is told when the time is over, without its mark.
+    let owner = owner(Some(Failure::Moving));
+    let told = ask(&owner, "/away", "what is said", &[]).await;
+    assert_eq!((told.status, told.headers.contains_key(MOVING)), (503, false));
+    assert!(owner.asked.lock().unwrap().len() > TRIES_MIN);
+}
+
+#[tokio::test]
+async fn a_session_that_comes_here_meanwhile_is_served_here() {
+    for (sent, drawn) in [(&[][..], true), (&[("idempotency-key", "k")][..], false)] {
+        let owner = owner(Some(Failure::Unreachable));
+        let told = ask_route((&owner, true), "/moves", "what is said", sent).await;
+        assert_eq!((told.status, told.text.as_str()), (200, "here: 12 bytes"));
+        assert_eq!(owner.asked.lock().unwrap().len(), MOVES);
+        // The same key went to the owner; who has sent none is not told that the answer is one to a repeated request.
+        let asked = owner.asked.lock().unwrap()[0].headers.clone();
+        let key = told.headers["key"].to_str().unwrap();
+        assert!(asked.contains(&(IDEMPOTENCY_KEY.to_owned(), key.to_owned())), "{asked:?}");
+        assert_eq!(told.headers.contains_key(IDEMPOTENT_REPLAYED), !drawn);
+    }
+}
+
+#[test]
+fn only_a_refusal_that_may_be_tried_elsewhere_is_marked() {
+    let mark = |category: &str, headers: &[(&'static str, &'static str)]| {
+        let named = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let asked = ForwardedRequest::from_headers(&headers.iter().map(named).collect())?;
+        let mut answer = Response::new(Body::empty());
+        mark_refusal(&RequestProblem::from_chat_category(category, "why"), &asked, &mut answer);
+        Some(answer.headers().contains_key(MOVING))
+    };
+    let forwarded = (FORWARDED, "1");
+    assert_eq!(mark("session_moving", &[forwarded]), Some(true));
+    assert_eq!(mark("chat_shutting_down", &[forwarded, (IDEMPOTENCY_KEY, "k")]), Some(true));
+    assert_eq!(mark("chat_turn_unknown", &[forwarded]), Some(false));
+    assert_eq!(mark("session_moving", &[]), None);
+    // A turn was accepted: without a key it would be a second one.
+    let accepted = ErroredTurn {
+        turn: Some("6f2c1b9e-0b1f-4c55-9d0f-0b8d4f0f5a3c".parse().unwrap()),
+        error_bucket: FailureBucket::RetryableTransient,
+        error_category: "chat_shutting_down".to_owned(),
+        reply: ChatMessage::system("later"),
+        diagnostic: "it ends".to_owned(),
+        retry_safe: false,
+        recorded: true,
+        retry_after: None,
+    };
+    for (headers, is_marked) in [(vec![forwarded], false), (vec![forwarded, (IDEMPOTENCY_KEY, "k")], true)] {
+        let named = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let asked = ForwardedRequest::from_headers(&headers.iter().map(named).collect()).unwrap();
+        let mut answer = Response::new(Body::empty());
+        mark_refusal(&RequestProblem::from_errored_turn(&accepted), &asked, &mut answer);
+        assert_eq!(answer.headers().contains_key(MOVING), is_marked);
+    }
 }

@@ -33,7 +33,7 @@ pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("prefe
 pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The header of an answer whose effect comes from an earlier request with the same key.
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub(crate) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// One request: the caller, the request id, and the headers that select the form of the response.
 pub(crate) struct HandlerContext {

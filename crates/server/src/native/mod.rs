@@ -24,7 +24,8 @@ mod turns;
 mod usage;
 
 pub(crate) use answering::{
-    HandlerContext, IDEMPOTENCY_KEY, StreamFailureFramer, build_json_frame, load_visibility, mark_replayed,
+    HandlerContext, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, StreamFailureFramer, build_json_frame,
+    load_visibility, mark_replayed,
 };
 pub(crate) use artifacts::convert_artifact;
 pub(crate) use ask::{StrictQuery, check_session_id, resolve_page_limit, wants_events};

@@ -78,6 +78,11 @@ impl ApiOperation {
         }
     }
 
+    /// Tells whether it takes an idempotency key.
+    pub(crate) fn takes_idempotency_key(&self) -> bool {
+        self.headers.iter().any(|header| header.name.eq_ignore_ascii_case("idempotency-key"))
+    }
+
     /// Says more, in Markdown.
     pub(crate) fn with_description(mut self, about: &'static str) -> Self {
         self.about = about;
