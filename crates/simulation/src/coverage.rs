@@ -58,6 +58,7 @@ pub(crate) const CASES_OF_ONE_PROCESS: &[&str] = &[
 /// The cases of runs in which several processes share the store, beside [`CASES`].
 pub(crate) const CASES_OF_SEVERAL_PROCESSES: &[&str] = &[
     "a session was another process's",
+    "a session was left to a process that has its graph",
     "the lease of a process that lives ended",
     "the outcome of a cut commit was settled",
 ];

@@ -3,7 +3,9 @@
 mod commit_rules;
 mod handle;
 mod landing;
+mod lease_fault;
 mod node;
+mod served;
 mod turn_ends;
 mod weather;
 mod write;
@@ -23,7 +25,7 @@ use crate::random::SimulationRandom;
 pub(crate) use handle::SimulatedJournal;
 pub use landing::LandedWrite;
 pub(crate) use landing::LandingLog;
-pub use node::LeaseFault;
+pub use lease_fault::LeaseFault;
 use node::NodeTable;
 pub(crate) use node::SimulatedNode;
 use weather::CommitFate;

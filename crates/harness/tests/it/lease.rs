@@ -243,6 +243,50 @@ async fn a_stop_gives_idle_sessions_back_at_once() {
     assert!(!is_held(&store, "busy").await);
 }
 
+// D24: the next owner of a session need not wait for turns of other sessions, and the turns behind it did not die.
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_a_session_back_when_its_turn_has_ended() {
+    let (store, slow, quick) = (MemoryStore::new(), Door::shut(), Door::shut());
+    let agent = |name: &str, door: &Door| GraphAgent::new(name, &waiting(door, &Log::default()));
+    let chat = Chat::builder().agent(agent("slow", &slow)).agent(agent("quick", &quick));
+    let chat = chat.open(SharedStore(store.clone())).unwrap();
+    let running = chat.session("slow").submit(user("m"), SendOptions::new()).await.unwrap();
+    let send = |text: &'static str| {
+        let chat = chat.clone();
+        async move { chat.session("quick").submit(user(text), SendOptions::new().agent("quick")).await.unwrap() }
+    };
+    let (first, second) = (send("m").await, send("n").await);
+    slow.somebody().await;
+    quick.somebody().await;
+    let stopping = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.shutdown(Duration::from_secs(60)).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(is_held(&store, "quick").await && is_held(&store, "slow").await);
+    quick.open();
+    let freed = async {
+        while is_held(&store, "quick").await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), freed).await.expect("within the grace of the stop");
+    assert!(is_held(&store, "slow").await);
+    assert_eq!(category(first.outcome().await), "completed");
+
+    // The other owner goes on with the message that was left.
+    let beside = SharedStore(store.open_beside());
+    let other = Chat::builder().agent(agent("quick", &quick)).open(beside).unwrap();
+    assert_eq!(other.sweep().await.unwrap().len(), 1);
+    assert_eq!(category(other.turn(second.id()).await.unwrap().outcome().await), "completed");
+    let left = store.read_turns(&name("quick"), &TurnRowQuery::From { no: 1, limit: 1 }).await.unwrap();
+    assert_eq!(left[0].deaths, 0);
+    slow.open();
+    assert!(stopping.await.unwrap());
+    assert_eq!(category(running.outcome().await), "completed");
+    check_rows(&store, "quick").await;
+}
+
 // D28: a sweep acquires no session of an agent that this process does not have.
 #[tokio::test]
 async fn a_sweep_leaves_the_sessions_of_unknown_agents_to_others() {

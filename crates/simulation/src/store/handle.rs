@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use singletree_durable::{
     AcquiredSession, Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, FencingToken,
     Journal, JournalLayer, JournalMaintenance, JournalRead, MaintenanceLayer, MemoryStore, Result,
-    RowMutation, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
+    RowMutation, ServedGraphs, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
+    TurnRow,
 };
 
 use super::commit_rules::{find_broken_rules, find_malformed_batch};
@@ -158,6 +159,12 @@ impl JournalLayer for SimulatedJournal {
         match &self.node {
             None => self.delay_read(self.data.acquire(key)),
             Some(node) => self.delay_read(Box::pin(node.acquire_session(&self.store, key))),
+        }
+    }
+
+    fn announce_served_graphs(&self, served: ServedGraphs) {
+        if let Some(node) = &self.node {
+            node.announce_graphs(&self.store, served);
         }
     }
 

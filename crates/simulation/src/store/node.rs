@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use singletree_durable::{
-    AcquiredSession, Batch, Error, FencingToken, Journal, MemoryStore, Result, SessionKey, SessionSnapshot,
-    TurnRow, TurnRowQuery,
+    AcquiredSession, Batch, Error, FencingToken, Journal, MemoryStore, Result, ServedGraphs, SessionKey,
+    SessionSnapshot, TurnRow, TurnRowQuery,
 };
 
-use super::SimulatedStore;
+use super::{LeaseFault, SimulatedStore};
 use crate::executor::TaskGroup;
 use crate::fault::FaultKind;
 
@@ -28,42 +28,7 @@ const ATTEMPTS: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A number of an owner: each process has a new one when it starts, and when its lease has ended.
-type Incarnation = u64;
-
-/// A fault in the protocol, to see whether the simulation finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseFault {
-    /// A session is read before its fence is raised.
-    ReadBeforeFence,
-    /// A commit whose outcome is unknown is looked up by a read, and may still land behind it.
-    OutcomeRead,
-    /// A commit is taken although another process owns the session.
-    FenceNotChecked,
-    /// The turns of a process that is alive are taken over.
-    LivingOwnerReplaced,
-    /// The turns of a dead process are left.
-    DeadOwnerKept,
-    /// A process answers from memory although its lease may have ended.
-    OverdueLeaseTrusted,
-    /// A process that counts as dead goes on as the same owner.
-    EndedLeaseRenewed,
-    /// A process counts as dead when its time has passed by the clock of the store.
-    StoreClockTrusted,
-}
-
-impl LeaseFault {
-    /// All of them, by their names.
-    pub const ALL: &[(&str, Self)] = &[
-        ("read-before-fence", Self::ReadBeforeFence),
-        ("outcome-read", Self::OutcomeRead),
-        ("fence-not-checked", Self::FenceNotChecked),
-        ("living-owner-replaced", Self::LivingOwnerReplaced),
-        ("dead-owner-kept", Self::DeadOwnerKept),
-        ("overdue-lease-trusted", Self::OverdueLeaseTrusted),
-        ("ended-lease-renewed", Self::EndedLeaseRenewed),
-        ("store-clock-trusted", Self::StoreClockTrusted),
-    ];
-}
+pub(super) type Incarnation = u64;
 
 /// The tables of owners, in a store that several processes share.
 #[derive(Debug)]
@@ -85,6 +50,8 @@ struct NodeRow {
     /// By the clock of the store, for people.
     alive_until: Duration,
     beat: u64,
+    /// The work that it can go on with, if it has said so.
+    served: Option<ServedGraphs>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +68,8 @@ enum LeaseAnswer {
     Granted,
     /// A living process holds it.
     Held(Incarnation),
+    /// Nobody who lives holds it, and another process can go on with it, as the asking one cannot.
+    Left(Incarnation),
     /// The lease of the asking process has ended.
     Ended,
 }
@@ -121,7 +90,7 @@ impl NodeTable {
     fn register(&mut self, now: Duration) -> Incarnation {
         let incarnation = self.next;
         self.next += 1;
-        let row = NodeRow { alive_until: now + self.clock_ahead + self.lease, beat: 0 };
+        let row = NodeRow { alive_until: now + self.clock_ahead + self.lease, beat: 0, served: None };
         self.rows.insert(incarnation, row);
         incarnation
     }
@@ -135,7 +104,7 @@ impl NodeTable {
     fn renew(&mut self, incarnation: Incarnation, now: Duration) -> bool {
         let alive_until = now + self.clock_ahead + self.lease;
         if self.planted == Some(LeaseFault::EndedLeaseRenewed) {
-            self.rows.entry(incarnation).or_insert(NodeRow { alive_until, beat: 0 });
+            self.rows.entry(incarnation).or_insert(NodeRow { alive_until, beat: 0, served: None });
         }
         let Some(row) = self.rows.get_mut(&incarnation) else {
             return false;
@@ -159,23 +128,42 @@ impl NodeTable {
         }
     }
 
-    fn ask_for(
-        &mut self,
-        key: &SessionKey,
-        incarnation: Incarnation,
-        (seen, now): (&SeenBeats, Duration),
-    ) -> LeaseAnswer {
-        if !self.is_owner(incarnation) {
-            return LeaseAnswer::Ended;
+    /// Records the work that a process can go on with.
+    pub(super) fn set_served(&mut self, incarnation: Incarnation, served: Option<ServedGraphs>) {
+        if let Some(row) = self.rows.get_mut(&incarnation) {
+            row.served = served;
         }
-        let owner =
-            self.sessions.get(key).and_then(|lease| lease.owner).filter(|owner| *owner != incarnation);
-        match owner {
-            Some(owner) if !self.is_dead(owner, seen, now) => return LeaseAnswer::Held(owner),
-            Some(owner) if self.rows.remove(&owner).is_some() => self.takeovers += 1,
-            _ => {}
+    }
+
+    /// Returns the first other process that does not count as dead for this one and serves such work.
+    pub(super) fn find_server(
+        &self,
+        (node, now): (&NodeState, Duration),
+        serves: impl Fn(&ServedGraphs) -> bool,
+    ) -> Option<Incarnation> {
+        let others = self.rows.iter().filter(|(owner, _)| **owner != node.incarnation);
+        let mut fit = others.filter(|(owner, row)| {
+            row.served.as_ref().is_some_and(&serves) && !self.is_dead(**owner, &node.seen, now)
+        });
+        fit.next().map(|(owner, _)| *owner)
+    }
+
+    fn ask_for(&mut self, key: &SessionKey, node: &NodeState, now: Duration) -> Result<LeaseAnswer> {
+        if !self.is_owner(node.incarnation) {
+            return Ok(LeaseAnswer::Ended);
         }
-        LeaseAnswer::Granted
+        let owner = self.sessions.get(key).and_then(|lease| lease.owner);
+        let owner = owner.filter(|owner| *owner != node.incarnation);
+        if let Some(owner) = owner.filter(|owner| !self.is_dead(*owner, &node.seen, now)) {
+            return Ok(LeaseAnswer::Held(owner));
+        }
+        if let Some(better) = node.find_better_owner(self, key, now)? {
+            return Ok(LeaseAnswer::Left(better));
+        }
+        if owner.is_some_and(|owner| self.rows.remove(&owner).is_some()) {
+            self.takeovers += 1;
+        }
+        Ok(LeaseAnswer::Granted)
     }
 }
 
@@ -205,15 +193,17 @@ impl SeenBeats {
 pub(crate) struct SimulatedNode(Arc<Mutex<NodeState>>);
 
 #[derive(Debug)]
-struct NodeState {
-    incarnation: Incarnation,
+pub(super) struct NodeState {
+    pub(super) incarnation: Incarnation,
     /// The data, under the number of this incarnation.
-    data: MemoryStore,
+    pub(super) data: MemoryStore,
     /// The sessions that are held, with their fences, and how often each was acquired and not released.
     held: BTreeMap<SessionKey, (FencingToken, u64)>,
     seen: SeenBeats,
     /// When the last renewal that succeeded was sent.
     renewed: Duration,
+    /// The work that this process can go on with, once it has said so.
+    pub(super) served: Option<ServedGraphs>,
 }
 
 impl SimulatedNode {
@@ -223,11 +213,11 @@ impl SimulatedNode {
         let incarnation = store.lock_nodes()?.register(renewed);
         let data = store.data().open_beside();
         let (held, seen) = (BTreeMap::new(), SeenBeats::default());
-        let node = NodeState { incarnation, data, held, seen, renewed };
+        let node = NodeState { incarnation, data, held, seen, renewed, served: None };
         Some(Self(Arc::new(Mutex::new(node))))
     }
 
-    fn lock(&self) -> MutexGuard<'_, NodeState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -247,6 +237,7 @@ impl SimulatedNode {
         table.rows.remove(&node.incarnation);
         node.renewed = store.0.executor.now();
         node.incarnation = table.register(node.renewed);
+        table.set_served(node.incarnation, node.served.clone());
         node.data = node.data.open_beside();
         node.held.clear();
         drop((table, node));
@@ -354,7 +345,7 @@ impl SimulatedNode {
                     *count += 1;
                     return Ok(*fence);
                 }
-                let answer = table.ask_for(key, node.incarnation, (&node.seen, now));
+                let answer = table.ask_for(key, &node, now)?;
                 if answer == LeaseAnswer::Granted {
                     // The memory store has its answer at once.
                     let acquired = node.data.acquire(key).now_or_never().unwrap_or(Err(Error::Closed))?;
@@ -366,8 +357,10 @@ impl SimulatedNode {
                 answer
             };
             match answer {
-                LeaseAnswer::Held(owner) => {
-                    store.0.coverage.note("a session was another process's");
+                LeaseAnswer::Held(owner) | LeaseAnswer::Left(owner) => {
+                    let is_left = matches!(answer, LeaseAnswer::Left(_));
+                    store.0.coverage.note_if(!is_left, "a session was another process's");
+                    store.0.coverage.note_if(is_left, "a session was left to a process that has its graph");
                     let node = format!("n{owner}");
                     return Err(Error::HeldElsewhere { key: key.clone(), node, address: None });
                 }
@@ -418,7 +411,7 @@ impl SimulatedNode {
 }
 
 impl SimulatedStore {
-    fn lock_nodes(&self) -> Option<MutexGuard<'_, NodeTable>> {
+    pub(super) fn lock_nodes(&self) -> Option<MutexGuard<'_, NodeTable>> {
         self.0.nodes.as_ref().map(|nodes| nodes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
