@@ -204,6 +204,13 @@ impl NodeDirectory for ConversationStore {
             Ok(store.nodes().await?.into_iter().map(describe_node).collect())
         })
     }
+
+    fn find_owner<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let Self::Postgres(store) = self else { return Ok(None) };
+            store.other_owner(key).await
+        })
+    }
 }
 
 /// Describes a process as the API and `singletree nodes` show it.

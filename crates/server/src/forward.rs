@@ -25,6 +25,7 @@ use futures_util::stream::once;
 use singletree_env::{IdGenerator, Timer};
 use singletree_http::{HttpRequest, Method, Transport};
 
+pub(crate) use owners::follow_owner;
 pub use owners::{note_session_owners, spawn_for_requests};
 
 use crate::native::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
@@ -92,6 +93,10 @@ pub(crate) async fn run_or_forward(
         // The request may have been done, and the session was that of other work. A stream that has begun has done nothing.
         let owner = owner.filter(|_| !here.status().is_success() || is_event_stream(&here));
         let Some(owner) = owner else { return kept.finish_answer(here) };
+        // A stream that only reads shows the log meanwhile.
+        if is_event_stream(&here) && kept.copy.method == Method::Get {
+            left = Duration::ZERO;
+        }
         if peers.takes_key {
             kept.draw_key(peers.ids.as_ref());
         }
@@ -99,7 +104,8 @@ pub(crate) async fn run_or_forward(
         let refused = match sent {
             // The servers do not know the same callers; the one from here was admitted.
             Ok(told) if told.status() == StatusCode::UNAUTHORIZED => return kept.finish_answer(here),
-            Ok(told) if told.headers().contains_key(MOVING) => told,
+            Ok(told) if told.headers().contains_key(MOVING) && !here.status().is_success() => told,
+            Ok(told) if told.headers().contains_key(MOVING) => here,
             Ok(told) => return kept.finish_answer(told),
             Err(singletree_http::Error::Unreachable { .. }) => here,
             Err(failed) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use singletree_durable::BoxFuture;
+use singletree_durable::{BoxFuture, SessionKey};
 use singletree_protocol::native::{Node, NodeList};
 
 use crate::Error;
@@ -22,6 +22,19 @@ pub trait NodeDirectory: fmt::Debug + Send + Sync {
     /// # Errors
     /// `store_unavailable` and its kin.
     fn list_nodes(&self) -> BoxFuture<'_, singletree_durable::Result<Vec<Node>>>;
+
+    /// Returns the address of another one that lives and holds a session; none by default. Streams of the session's events
+    /// are sent on to it ([`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport)), and every second each
+    /// open stream that is not asks again.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    fn find_owner<'a>(
+        &'a self,
+        _: &'a SessionKey,
+    ) -> BoxFuture<'a, singletree_durable::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// Returns the section of the servers.

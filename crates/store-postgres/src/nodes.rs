@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singletree_durable::Result;
+use singletree_durable::{Result, SessionKey};
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
@@ -28,6 +28,23 @@ pub struct NodeSummary {
 }
 
 impl PostgresStore {
+    /// Returns the address of another process that holds a session; none where nobody else does, where its lease has ended,
+    /// or where it has no address. What is done with the session may have changed that already.
+    ///
+    /// # Errors
+    /// `store_unavailable`, `store_closed`.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn other_owner(&self, key: &SessionKey) -> Result<Option<String>> {
+        let sql = "SELECT n.address FROM singletree.lease l JOIN singletree.node n ON n.incarnation = l.owner \
+            WHERE l.tenant = $1 AND l.session = $2 AND n.incarnation <> $3 AND n.alive_until > now()";
+        let (tenant, session, own) = (key.tenant.as_str(), key.session.as_str(), self.inner().owner());
+        let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT), bind(&own, Type::INT8)];
+        let rows = self.inner().database.read_rows(sql, &parameters).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
+    }
+
     /// Lists the processes that are registered as owners of sessions, the oldest first, at most 1,000. One that was stopped
     /// in an orderly way is not among them; one that died is, until a process that starts a day later removes it.
     ///

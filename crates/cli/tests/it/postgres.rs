@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -36,8 +37,13 @@ fn stream_message(server: &Serving, text: &str) -> impl Iterator<Item = String> 
 
 /// Follows a turn to its end, after the last event that was seen.
 fn follow_turn(server: &Serving, turn: &str, last: &str) -> impl Iterator<Item = String> + use<> {
+    follow(server, &format!("turns/{turn}"), last)
+}
+
+/// Follows a part of the session, after the last event that was seen.
+fn follow(server: &Serving, part: &str, last: &str) -> impl Iterator<Item = String> + use<> {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
-    let head = format!("GET /v1/sessions/s/turns/{turn} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+    let head = format!("GET /v1/sessions/s/{part} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
     let request = format!("{head}\r\naccept: text/event-stream\r\nlast-event-id: {last}\r\n\r\n");
     (&stream).write_all(request.as_bytes()).unwrap();
     BufReader::new(stream).lines().map(Result::unwrap)
@@ -168,6 +174,65 @@ fn a_server_sends_requests_for_a_session_on_to_the_server_that_owns_it() {
     assert_eq!(texts.iter().filter(|(_, text)| text == "And again.").count(), 1, "{texts:?}");
     one.stop();
     two.stop();
+}
+
+/// Follows the events of the session while somebody says something at a server, to the end of that turn or of the stream.
+fn follow_while_said(follower: &Serving, last: &str, (server, text): (&Serving, &str)) -> Vec<String> {
+    let mut lines = follow(follower, "events", last);
+    let mut seen: Vec<String> = lines.by_ref().take_while(|line| line != ": open").collect();
+    thread::scope(|scope| {
+        let following = scope.spawn(move || {
+            let mut is_said = false;
+            for line in lines {
+                is_said |= line.contains(text);
+                let is_over = is_said && line.contains("turn.completed") || line.starts_with("retry:");
+                seen.push(line);
+                if is_over {
+                    break;
+                }
+            }
+            seen
+        });
+        let answered = say(server, text);
+        assert_eq!(answered["status"], "completed", "{answered}");
+        following.join().unwrap()
+    })
+}
+
+fn count_deltas(lines: &[String]) -> usize {
+    lines.iter().filter(|line| line.contains("\"type\":\"delta\"")).count()
+}
+
+// A page follows a session at one server, and the message comes to another one.
+#[test]
+fn who_follows_a_session_at_any_server_has_the_pieces_of_its_answers() {
+    let test = "who_follows_a_session_at_any_server_has_the_pieces_of_its_answers";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("followed"));
+    let (one, two) = (serve_slow_agent(&home, &url), serve_slow_agent(&other, &url));
+    assert_eq!(say(&one, "Hello.")["status"], "completed");
+    let id = |lines: &[String]| {
+        lines.iter().rev().find_map(|line| Some(line.strip_prefix("id: ")?.to_owned())).unwrap()
+    };
+    let begun: Vec<String> =
+        follow(&two, "events", "").take_while(|line| !line.contains("turn.completed")).collect();
+    // The first server has the session: the stream comes from there.
+    let seen = follow_while_said(&two, &id(&begun), (&one, "And you?"));
+    assert!(count_deltas(&seen) > 10, "{seen:?}");
+    let last = id(&seen);
+    one.terminate();
+    // Nobody has it, and the stream is that of the log; when another server has it, the reader comes back.
+    let third = serve_slow_agent(&home, &url);
+    let seen = follow_while_said(&two, &last, (&third, "Are you there?"));
+    assert!(seen.last().is_some_and(|line| line.starts_with("retry:")), "{seen:?}");
+    let last = seen.iter().rev().find_map(|line| line.strip_prefix("id: ")).unwrap_or(&last).to_owned();
+    let seen = follow_while_said(&two, &last, (&third, "And now?"));
+    assert!(count_deltas(&seen) > 10, "{seen:?}");
+    // One whose owner died is shown from the log at once.
+    let last = id(&seen);
+    third.stop();
+    let seen = follow_while_said(&two, &last, (&two, "Still there?"));
+    assert!(seen.iter().any(|line| line.contains("Still there?")), "{seen:?}");
 }
 
 /// Serves an agent that waits for an approval, with a receiver of notices and one of traces.

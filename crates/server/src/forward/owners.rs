@@ -1,12 +1,20 @@
 //! Which server owns the session that a request has come to.
 
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::once;
 use singletree_durable::{
     AcquiredSession, BoxFuture, Error, FencingToken, Journal, JournalLayer, JournalMaintenance,
-    MaintenanceLayer, Result, SessionKey,
+    MaintenanceLayer, Result, SessionId, SessionKey, TenantId,
 };
 use singletree_env::Spawner;
+
+use crate::shared::ServerState;
+use crate::sse::ServerSentEvent;
 
 /// Who owns the session that a request has come to.
 #[derive(Debug)]
@@ -38,6 +46,41 @@ fn note_owner(owner: SessionOwner) {
     };
     OWNER_FOUND.try_with(note).unwrap_or_default();
 }
+
+/// Has the stream of a session's events sent on to another server that owns the session. Where there is none, the stream ends
+/// as soon as there is one, with the hint to come back: then it is sent on. One that cannot be reached ends none.
+pub(crate) async fn follow_owner(
+    shared: &ServerState,
+    (tenant, session): (&TenantId, &str),
+    frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
+) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
+    let nodes = shared.nodes.clone().filter(|_| shared.peers.is_some() && shared.is_store_shared);
+    let (Some(nodes), Ok(session)) = (nodes, SessionId::parse(session)) else {
+        return frames.left_stream();
+    };
+    let key = SessionKey::new(tenant.clone(), session);
+    // Without an answer of the database the stream shows what comes here.
+    let first = nodes.find_owner(&key).await.unwrap_or_default();
+    first.iter().for_each(|owner| note_owner(SessionOwner::Other(owner.clone())));
+    let pace = shared.pace.clone();
+    let owner_appears = async move {
+        loop {
+            pace.sleep_for(LOOK_EVERY).await;
+            match nodes.find_owner(&key).await {
+                Ok(Some(owner)) if first.as_ref() != Some(&owner) => return,
+                Ok(_) | Err(_) => {}
+            }
+        }
+    };
+    let come_back = once(ready(ServerSentEvent::from_retry_millis(COME_BACK)));
+    frames.take_until(Box::pin(owner_appears)).chain(come_back).right_stream()
+}
+
+/// How often a stream looks whether another server owns its session.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// After how many milliseconds a reader comes back whose stream another server can serve better.
+const COME_BACK: u64 = 10;
 
 /// Notes the owners of sessions that requests come to, for [`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport): give the returned store to
 /// the chat. A store of one process has no other owners.

@@ -12,6 +12,7 @@ use singletree_protocol::native;
 
 use super::view::DisplayedNarration;
 use crate::caller::{RequestCaller, Scope};
+use crate::forward::follow_owner;
 use crate::native::{StrictQuery, check_session_id, convert_time, render_problem, wants_events};
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute, ProtocolSection};
@@ -63,6 +64,7 @@ async fn read_narration(
     let after = seen.or(query.after);
     if wants_events(&headers) {
         let frames = view.follow_entries(after.as_deref()).map(|piece| build_narration_frame(&piece));
+        let frames = follow_owner(&shared, (&caller.tenant, &session), frames).await;
         return Ok(sse::resumable_stream_response(&shared, frames));
     }
     let items = view.entries_after(after.as_deref()).iter().map(convert_narration).collect();

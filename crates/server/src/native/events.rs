@@ -8,6 +8,7 @@ use singletree_protocol::native;
 use super::answering::{HandlerContext, frame_events};
 use super::ask::StrictQuery;
 use crate::caller::Scope;
+use crate::forward::follow_owner;
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute};
 use crate::sse;
@@ -57,5 +58,7 @@ async fn follow_session_events(
         .stream()
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
-    Ok(sse::resumable_stream_response(&telling.shared, frame_events(events, telling.event_framer(view))))
+    let frames = frame_events(events, telling.event_framer(view));
+    let frames = follow_owner(&telling.shared, (&telling.caller.tenant, &session), frames).await;
+    Ok(sse::resumable_stream_response(&telling.shared, frames))
 }

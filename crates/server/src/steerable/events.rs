@@ -15,6 +15,7 @@ use super::resume_id::{ResumeId, ResumeOffset};
 use super::send::encode_event_frame;
 use super::wire::SteerableEncoder;
 use crate::fold::{ChatProjection, MessageStreamPosition};
+use crate::forward::follow_owner;
 use crate::native::{HandlerContext, StrictQuery};
 use crate::problem::RequestProblem;
 use crate::sse::{self, ServerSentEvent};
@@ -59,7 +60,7 @@ pub(super) async fn follow_events(
         .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     let mut wire =
-        SteerableEncoder::new(telling.shared.clone(), chat).with_speaker(from.within.speaker.clone());
+        SteerableEncoder::new(telling.shared.clone(), chat.clone()).with_speaker(from.within.speaker.clone());
     wire.echo = true;
     let reader = SteerableEventReader {
         fold: ChatProjection::resume_from_positions(from.within.marks.clone()),
@@ -67,7 +68,9 @@ pub(super) async fn follow_events(
         at: from,
     };
     let open = futures_util::stream::once(std::future::ready(ServerSentEvent::from_comment("open")));
-    Ok(sse::resumable_stream_response(&telling.shared, open.chain(encode_session_frames(events, reader))))
+    let frames = open.chain(encode_session_frames(events, reader));
+    let frames = follow_owner(&telling.shared, (&telling.caller.tenant, &chat), frames).await;
+    Ok(sse::resumable_stream_response(&telling.shared, frames))
 }
 
 /// One reader, and its position.
