@@ -128,7 +128,7 @@ fn router(owner: &Arc<Owner>, takes_key: bool) -> Router {
         let beside = store.clone();
         let acquiring = async move { beside.acquire(&other).await.map(|_| ()) };
         let acquired = match path.as_str() {
-            "/away" | "/done" | "/moves" | "/moves/refused" => acquiring.await,
+            "/away" | "/done" | "/moves" | "/moves/refused" | "/stream" => acquiring.await,
             "/acquired/away" => {
                 store.acquire(&own).await.unwrap();
                 acquiring.await
@@ -147,8 +147,12 @@ fn router(owner: &Arc<Owner>, takes_key: bool) -> Router {
         if path == "/moves/refused" && acquired.is_ok() {
             return RequestProblem::from_chat_category("chat_shutting_down", "it ends").into_response();
         }
-        let status = if acquired.is_ok() || path == "/done" { StatusCode::OK } else { StatusCode::CONFLICT };
+        let is_done = acquired.is_ok() || path == "/done" || path == "/stream";
+        let status = if is_done { StatusCode::OK } else { StatusCode::CONFLICT };
         let mut answer = (status, format!("here: {} bytes", body.len())).into_response();
+        if path == "/stream" {
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        }
         if let Some(key) = key {
             answer.headers_mut().insert("key", key);
             answer.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
@@ -190,7 +194,7 @@ async fn ask_route(
     headers: &[(&str, &str)],
 ) -> Told {
     let mut request = Request::new(Body::from(body.to_owned()));
-    *request.method_mut() = HttpMethod::POST;
+    *request.method_mut() = if body.is_empty() { HttpMethod::GET } else { HttpMethod::POST };
     *request.uri_mut() = path.parse().unwrap();
     for (name, value) in headers {
         request.headers_mut().insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -321,6 +325,25 @@ async fn a_request_is_tried_again_until_its_session_has_an_owner_that_stays() {
     let told = ask(&owner, "/away", "what is said", &[]).await;
     assert_eq!((told.status, told.headers.contains_key(MOVING)), (503, false));
     assert!(owner.asked.lock().unwrap().len() > TRIES_MIN);
+}
+
+// A stream that only reads shows the log; one that carries a message has said nothing yet but that the session is elsewhere.
+#[tokio::test]
+async fn a_stream_that_reads_waits_for_no_owner() {
+    for (fails, body, tries) in [
+        (Failure::Unreachable, "", 1..2),
+        (Failure::Broken, "", 1..2),
+        (Failure::Moving, "", 1..2),
+        (Failure::Unreachable, "what is said", TRIES_MIN..2 * TRIES_MIN),
+    ] {
+        let owner = owner(Some(fails));
+        let told = ask(&owner, "/stream", body, &[]).await;
+        assert_eq!((told.status, told.text), (200, format!("here: {} bytes", body.len())), "{fails:?}");
+        let asked = owner.asked.lock().unwrap().len();
+        assert!(tries.contains(&asked), "{fails:?}: {asked}");
+        let reached = ask(&fails_for(0, None), "/stream", body, &[]).await;
+        assert_eq!(reached.status, 201);
+    }
 }
 
 #[tokio::test]

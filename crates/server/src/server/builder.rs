@@ -194,6 +194,9 @@ impl ServerBuilder {
     /// needs a store that notes the owners ([`note_session_owners`](crate::note_session_owners)). Without a client, such
     /// requests are refused with `session_moving`. The body of a request, up to 2 MiB, is kept in memory for that until it is
     /// answered.
+    ///
+    /// Where the other server cannot be reached, breaks off or is about to end, a request waits until the session has another
+    /// owner, for ten seconds at most.
     #[must_use]
     pub fn peer_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.peers = Some(transport);

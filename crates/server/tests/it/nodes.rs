@@ -1,13 +1,16 @@
 //! The list of the servers that share a database.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use singletree_durable::{BoxFuture, Result};
+use singletree_durable::{BoxFuture, Result, SessionKey};
+use singletree_env::RuntimeTimer;
+use singletree_http::{HttpRequest, HttpResponse, Transport};
 use singletree_protocol::native::Node;
 use singletree_server::NodeDirectory;
 
 use crate::support::Rig;
+use crate::support::rig::within;
 
 /// Two servers, one of which died.
 #[derive(Debug)]
@@ -48,5 +51,73 @@ async fn a_server_that_has_its_database_alone_lists_none() {
     let rig = Rig::start().await;
     let listed = rig.operator().get("/v1/nodes").await;
     assert_eq!((listed.status, listed.json()), (200, json!({ "items": [] })));
+    rig.stop().await;
+}
+
+/// Another server, which has every session from some time on; nobody reaches it.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    owner: Mutex<Option<String>>,
+    /// The addresses at which it was asked.
+    asked: Mutex<Vec<String>>,
+}
+
+impl Elsewhere {
+    fn own_all(&self, address: &str) {
+        *self.owner.lock().unwrap() = Some(address.to_owned());
+    }
+}
+
+impl NodeDirectory for Elsewhere {
+    fn list_nodes(&self) -> BoxFuture<'_, Result<Vec<Node>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn find_owner<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(self.owner.lock().unwrap().clone())))
+    }
+}
+
+impl Transport for Elsewhere {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, singletree_http::Result<HttpResponse>> {
+        self.asked.lock().unwrap().push(request.url);
+        let unreachable = singletree_http::Error::Unreachable {
+            host: "one".to_owned(),
+            source: "connection refused".into(),
+        };
+        Box::pin(std::future::ready(Err(unreachable)))
+    }
+}
+
+// A stream that shows the log ends with the hint to come back when another server has its session: that one has the pieces of
+// answers. One that cannot be reached ends none.
+#[tokio::test]
+async fn who_follows_a_session_comes_back_when_another_server_has_it() {
+    let elsewhere = Arc::new(Elsewhere::default());
+    let others = elsewhere.clone();
+    let rig = Rig::builder().server(move |it| {
+        let it = it.shared_store(true).node_directory(others.clone()).peer_transport(others);
+        it.delivery_timer(Arc::new(RuntimeTimer))
+    });
+    let rig = rig.start().await;
+    let client = rig.client();
+    assert_eq!(client.post("/v1/sessions", &json!({ "id": "s" })).await.status, 201);
+    for path in ["/v1/sessions/s/events", "/v1/chats/s/events", "/v1/sessions/s/narration"] {
+        *elsewhere.owner.lock().unwrap() = None;
+        let mut events = client.events(path, None).await;
+        assert_eq!((events.status, elsewhere.asked.lock().unwrap().len()), (200, 0), "{path}");
+        elsewhere.own_all("http://one");
+        within(events.rest()).await;
+        assert!(events.raw.ends_with("retry: 10\n\n"), "{path}: {}", events.raw);
+        let mut again = client.events(path, None).await;
+        assert_eq!(again.status, 200, "{path}");
+        let asked = std::mem::take(&mut *elsewhere.asked.lock().unwrap());
+        assert_eq!(asked, [format!("http://one{path}")], "it is tried once");
+        // The next one may be reached.
+        elsewhere.own_all("http://two");
+        within(again.rest()).await;
+        assert!(again.raw.ends_with("retry: 10\n\n"), "{path}: {}", again.raw);
+        elsewhere.asked.lock().unwrap().clear();
+    }
     rig.stop().await;
 }
