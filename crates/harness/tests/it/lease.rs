@@ -1,10 +1,12 @@
 //! Sessions that one of several owners holds: work acquires, reading does not, and who lost a session stops (D4).
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use singletree_durable::{
-    Batch, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, RowMutation, TurnRowQuery,
+    Batch, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, RowMutation, ServedGraph,
+    ServedGraphs, TenantId, TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Answer, Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions, SignalAddress};
@@ -285,6 +287,53 @@ async fn a_stop_gives_a_session_back_when_its_turn_has_ended() {
     assert!(stopping.await.unwrap());
     assert_eq!(category(running.outcome().await), "completed");
     check_rows(&store, "quick").await;
+}
+
+/// A store that keeps what was announced.
+#[derive(Debug, Clone, Default)]
+struct AnnouncedStore(MemoryStore, Arc<Mutex<Vec<ServedGraphs>>>);
+
+impl JournalLayer for AnnouncedStore {
+    type Journal = MemoryStore;
+
+    fn inner_journal(&self) -> &MemoryStore {
+        &self.0
+    }
+
+    fn announce_served_graphs(&self, served: ServedGraphs) {
+        self.1.lock().unwrap().push(served);
+    }
+}
+
+impl MaintenanceLayer for AnnouncedStore {
+    type Maintenance = MemoryStore;
+
+    fn inner_maintenance(&self) -> &MemoryStore {
+        &self.0
+    }
+}
+
+// D28: who takes over turns says in which versions it has its agents, and takes it back before it stops.
+#[tokio::test]
+async fn a_sweep_announces_the_agents_and_a_stop_takes_them_back() {
+    let (store, tenant) = (AnnouncedStore::default(), TenantId::parse("acme").unwrap());
+    let graph = plain(&Log::default());
+    let agents = Chat::builder().agent(GraphAgent::new("a", &graph)).agent(GraphAgent::new("b", &graph));
+    let chat = agents.tenant(tenant.clone()).open(store.clone()).unwrap();
+    assert_eq!(category(chat.session("s").send(user("m")).await), "completed");
+    assert!(store.1.lock().unwrap().is_empty(), "it may be a command that takes over nothing");
+    chat.sweep().await.unwrap();
+    let graph = |name: &str| ServedGraph {
+        agent: name.to_owned(),
+        graph: graph.digest().to_owned(),
+        schema_version: graph.session_version().to_owned(),
+    };
+    let turn_age = Limits::default().turn_age;
+    let expected = ServedGraphs { graphs: vec![graph("a"), graph("b")], tenant: Some(tenant), turn_age };
+    assert_eq!(*store.1.lock().unwrap(), [expected.clone()]);
+    chat.shutdown(Duration::ZERO).await;
+    let left = ServedGraphs { graphs: Vec::new(), ..expected };
+    assert_eq!(store.1.lock().unwrap().last(), Some(&left));
 }
 
 // D28: a sweep acquires no session of an agent that this process does not have.
