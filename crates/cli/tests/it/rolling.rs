@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +16,8 @@ use crate::serving::{Serving, exchange};
 
 const CLIENTS: usize = 6;
 
-/// How long the servers work between two replacements.
-const BETWEEN: Duration = Duration::from_millis(700);
+/// How many answers come between two replacements.
+const BETWEEN: usize = 3 * CLIENTS;
 
 /// How many pieces a reply has, and how long each one takes.
 const PIECES: usize = 10;
@@ -99,6 +100,7 @@ struct Answers {
 }
 
 /// Sends a message to one server, and once more to the next one if that fails.
+#[expect(clippy::disallowed_methods, reason = "how long it took is a figure for people")]
 fn send(addresses: &Addresses, (client, no): (usize, usize), answers: &mut Answers) {
     let since = Instant::now();
     let path = format!("/v1/sessions/s{client}/messages");
@@ -126,14 +128,15 @@ fn send(addresses: &Addresses, (client, no): (usize, usize), answers: &mut Answe
     answers.failed.push(format!("s{client}, message {no}: {refused:?}"));
 }
 
-/// Sends one message after the other, until it is told to stop.
-fn run_client(addresses: &Addresses, is_over: &AtomicBool, client: usize) -> Answers {
+/// Sends one message after the other, until it is told to stop, and tells of each answer.
+fn run_client(addresses: &Addresses, is_over: &AtomicBool, client: usize, told: &Sender<()>) -> Answers {
     let mut answers = Answers::default();
     for no in 0.. {
         if is_over.load(Ordering::Acquire) {
             break;
         }
         send(addresses, (client, no), &mut answers);
+        told.send(()).unwrap();
     }
     answers
 }
@@ -150,19 +153,21 @@ fn a_client_that_retries_once_does_not_notice_that_servers_are_replaced() {
         Mutex::new(servers.iter().flatten().map(|server| server.url.clone()).collect());
     let is_over = AtomicBool::new(false);
     let answers: Vec<Answers> = thread::scope(|scope| {
+        let (told, heard) = mpsc::channel();
         let client = |client: usize| {
-            let (addresses, is_over) = (&addresses, &is_over);
-            scope.spawn(move || run_client(addresses, is_over, client))
+            let (addresses, is_over, told) = (&addresses, &is_over, told.clone());
+            scope.spawn(move || run_client(addresses, is_over, client, &told))
         };
+        let wait_for_answers = || (0..BETWEEN).for_each(|_| heard.recv().unwrap());
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
         for (slot, home) in homes.iter().enumerate() {
-            thread::sleep(BETWEEN);
+            wait_for_answers();
             servers[slot].take().unwrap().terminate();
             let server = serve_agent(home, &url, COMPACTION);
             addresses.lock().unwrap_or_else(PoisonError::into_inner)[slot].clone_from(&server.url);
             servers[slot] = Some(server);
         }
-        thread::sleep(BETWEEN);
+        wait_for_answers();
         is_over.store(true, Ordering::Release);
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
