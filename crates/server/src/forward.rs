@@ -66,8 +66,18 @@ pub(crate) struct Peers<'a> {
     pub(crate) body_max: usize,
     pub(crate) timer: &'a Arc<dyn Timer>,
     pub(crate) ids: &'a Arc<dyn IdGenerator>,
-    /// Whether the route of the request takes an idempotency key.
-    pub(crate) takes_key: bool,
+    pub(crate) key_use: KeyUse,
+}
+
+/// What a route does with an idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyUse {
+    /// Nothing.
+    None,
+    /// It takes one, and its protocol has rules of its own for messages without.
+    OfProtocol,
+    /// It takes one, and a message without one is a new one each time.
+    Documented,
 }
 
 /// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
@@ -83,7 +93,7 @@ pub(crate) async fn run_or_forward(
     let Some(peers) = peers.filter(|_| !request.headers().contains_key(FORWARDED)) else {
         return next.run(request).await;
     };
-    let mut kept = match KeptRequest::read(request, peers.body_max).await {
+    let mut kept = match KeptRequest::read(request, (peers.body_max, peers.key_use)).await {
         Ok(kept) => kept,
         Err(request) => return next.run(request).await,
     };
@@ -97,7 +107,7 @@ pub(crate) async fn run_or_forward(
         if is_event_stream(&here) && kept.copy.method == Method::Get {
             left = Duration::ZERO;
         }
-        if peers.takes_key {
+        if kept.key_use == KeyUse::Documented {
             kept.draw_key(peers.ids.as_ref());
         }
         let sent = send_to_owner(peers.transport.as_ref(), &owner, (kept.copy.clone(), request_id)).await;
@@ -149,6 +159,7 @@ struct KeptRequest {
     parts: Parts,
     /// As it is sent on.
     copy: HttpRequest,
+    key_use: KeyUse,
     /// Whether this server has drawn an idempotency key for it: its caller knows none.
     has_drawn_key: bool,
     /// Whether a server may have accepted it, and its caller could not send it again without doing it twice.
@@ -157,7 +168,7 @@ struct KeptRequest {
 
 impl KeptRequest {
     /// Keeps a request, unless its body is too large or breaks off, or no route of a session has its method.
-    async fn read(request: Request, body_max: usize) -> Result<Self, Request> {
+    async fn read(request: Request, (body_max, key_use): (usize, KeyUse)) -> Result<Self, Request> {
         let (parts, body) = request.into_parts();
         let (mut kept, mut pieces) = (Vec::new(), body.into_data_stream());
         while let Some(piece) = pieces.next().await {
@@ -172,7 +183,7 @@ impl KeptRequest {
         }
         let kept = Bytes::from(kept);
         match copy_head(&parts, kept.clone()) {
-            Some(copy) => Ok(Self { parts, copy, has_drawn_key: false, may_be_accepted: false }),
+            Some(copy) => Ok(Self { parts, copy, key_use, has_drawn_key: false, may_be_accepted: false }),
             None => Err(Request::from_parts(parts, Body::from(kept))),
         }
     }
@@ -196,7 +207,8 @@ impl KeptRequest {
 
     /// Tells whether this server may send the request again, whatever has become of it.
     fn is_repeatable(&self) -> bool {
-        self.copy.method != Method::Post || self.parts.headers.contains_key(IDEMPOTENCY_KEY)
+        let has_key = self.key_use != KeyUse::None && self.parts.headers.contains_key(IDEMPOTENCY_KEY);
+        self.copy.method != Method::Post || has_key
     }
 
     /// Tells whether its caller may do so.

@@ -22,7 +22,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
-use crate::forward::{ForwardedRequest, mark_refusal, run_or_forward};
+use crate::forward::{ForwardedRequest, KeyUse, mark_refusal, run_or_forward};
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -62,8 +62,7 @@ struct MethodAccessRule {
     stream_failure: StreamFailure,
     /// The advice in the refusal of an `Idempotency-Key`, if the route refuses one.
     instead_of_key: Option<&'static str>,
-    /// Whether the route says that it takes an `Idempotency-Key`.
-    takes_key: bool,
+    key_use: KeyUse,
     /// Whether the form of the response depends on `Accept` and `Prefer`.
     negotiates: bool,
 }
@@ -73,7 +72,7 @@ struct AdmittedRequest {
     /// The permit for a stream of the caller, if the response may be a stream.
     permit: Option<QuotaUsePermit>,
     stream_failure: StreamFailure,
-    takes_key: bool,
+    key_use: KeyUse,
     negotiates: bool,
 }
 
@@ -113,7 +112,7 @@ impl RequestLayer {
                 streams,
                 stream_failure,
                 instead_of_key,
-                takes_key: operation.as_ref().is_some_and(ApiOperation::takes_idempotency_key),
+                key_use: operation.as_ref().map_or(KeyUse::OfProtocol, ApiOperation::key_use),
                 negotiates,
             };
             access.entry(route.path).or_default().push(admittance);
@@ -132,9 +131,9 @@ impl RequestLayer {
 
     /// Finds the caller, if the route needs one, and checks that the request is allowed now.
     async fn admit_request(&self, request: &mut Request) -> Result<AdmittedRequest, RequestProblem> {
-        let (takes_key, negotiates) = (false, false);
+        let (key_use, negotiates) = (KeyUse::None, false);
         let nothing =
-            AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), takes_key, negotiates };
+            AdmittedRequest { permit: None, stream_failure: |_, _| Vec::new(), key_use, negotiates };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
@@ -143,10 +142,9 @@ impl RequestLayer {
         check_content_encoding(request.headers())?;
         // Without a route for the method there is nothing to check.
         if let Some(route) = route.filter(|route| route.access == RouteAccess::Keyed) {
-            let MethodAccessRule { streams, stream_failure, instead_of_key, takes_key, negotiates, .. } =
-                route;
+            let MethodAccessRule { streams, stream_failure, instead_of_key, key_use, negotiates, .. } = route;
             (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
-            admitted.takes_key = *takes_key;
+            admitted.key_use = *key_use;
             let caller = self.shared.access.authenticate_request(request.uri(), request.headers()).await?;
             let is_operated = OPERATED.contains(&fixed_path_prefix(path.as_str()));
             if caller.is_operator() && !is_operated {
@@ -235,9 +233,9 @@ pub(crate) async fn handle_request(
     let caller = request.extensions().get::<Caller>().cloned();
     let (mut panicked, negotiates) = (None, admitted.as_ref().is_ok_and(|admitted| admitted.negotiates));
     let answer = match admitted {
-        Ok(AdmittedRequest { permit, stream_failure, takes_key, negotiates: _ }) => {
+        Ok(AdmittedRequest { permit, stream_failure, key_use, negotiates: _ }) => {
             let (request, arrival) = limit_arrival_time(request, frame.shared.limits.request_time);
-            let (peers, id) = (frame.shared.peers(takes_key), &noted.asked.request_id);
+            let (peers, id) = (frame.shared.peers(key_use), &noted.asked.request_id);
             let trace = trace::read_trace_headers(request.headers());
             let running = TraceHeaders::scope(trace.clone(), run_or_forward(peers, request, (next, id)));
             match AssertUnwindSafe(running).catch_unwind().await {

@@ -15,7 +15,7 @@ use singletree_llm::Timer;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
-use crate::forward::Peers;
+use crate::forward::{KeyUse, Peers};
 use crate::keys::{RequestAuthenticator, TenantAuditLog};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::nodes::NodeDirectory;
@@ -90,12 +90,11 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// Returns how the other servers over the same database are reached, where there may be some, for a request whose route
-    /// takes an idempotency key or does not.
-    pub(crate) fn peers(&self, takes_key: bool) -> Option<Peers<'_>> {
+    /// Returns how the other servers over the same database are reached, where there may be some, for a request of a route.
+    pub(crate) fn peers(&self, key_use: KeyUse) -> Option<Peers<'_>> {
         let body_max = self.limits.body_bytes;
         let (timer, ids) = (&self.pace, &self.ids);
-        self.peers.as_ref().map(|transport| Peers { transport, body_max, timer, ids, takes_key })
+        self.peers.as_ref().map(|transport| Peers { transport, body_max, timer, ids, key_use })
     }
 
     /// Returns the caller's part of the chat (INV-14).

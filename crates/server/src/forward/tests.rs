@@ -112,7 +112,7 @@ impl Transport for Owner {
 
 /// A server of which each request to `/away` comes to a session of another one, in its own task or in one of its own. Those to
 /// `/moves` come to one that is its own after a while.
-fn router(owner: &Arc<Owner>, takes_key: bool) -> Router {
+fn router(owner: &Arc<Owner>, key_use: KeyUse) -> Router {
     let peers: Arc<dyn Transport> = owner.clone();
     let earlier = MemoryStore::new();
     let store = Arc::new(note_session_owners(AwayStore(earlier.clone(), AtomicUsize::new(MOVES))));
@@ -164,7 +164,7 @@ fn router(owner: &Arc<Owner>, takes_key: bool) -> Router {
         async move {
             let (timer, ids): (Arc<dyn Timer>, Arc<dyn IdGenerator>) =
                 (Arc::new(InstantTimer), Arc::new(RandomIds));
-            let peers = Peers { transport: &peers, body_max: BODY_MAX, timer: &timer, ids: &ids, takes_key };
+            let peers = Peers { transport: &peers, body_max: BODY_MAX, timer: &timer, ids: &ids, key_use };
             run_or_forward(Some(peers), request, (next, "request-1")).await
         }
     }))
@@ -183,12 +183,12 @@ struct Told {
 }
 
 async fn ask(owner: &Arc<Owner>, path: &str, body: &str, headers: &[(&str, &str)]) -> Told {
-    ask_route((owner, false), path, body, headers).await
+    ask_route((owner, KeyUse::OfProtocol), path, body, headers).await
 }
 
-/// As [`ask`], of a route that takes an idempotency key, or of one that does not.
+/// As [`ask`], of a route that does this with an idempotency key.
 async fn ask_route(
-    (owner, takes_key): (&Arc<Owner>, bool),
+    (owner, key_use): (&Arc<Owner>, KeyUse),
     path: &str,
     body: &str,
     headers: &[(&str, &str)],
@@ -199,7 +199,7 @@ async fn ask_route(
     for (name, value) in headers {
         request.headers_mut().insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
     }
-    let answer = router(owner, takes_key).oneshot(request).await.unwrap();
+    let answer = router(owner, key_use).oneshot(request).await.unwrap();
     let (parts, body) = answer.into_parts();
     let kind = parts.headers.get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     let text = to_bytes(body, usize::MAX).await.unwrap();
@@ -297,9 +297,14 @@ async fn a_message_that_its_owner_may_have_accepted_is_not_told_as_refused() {
     assert_eq!(owner.asked.lock().unwrap().len(), 1, "it is not sent again");
     let keyed = ask(&owner, "/away", "what is said", &[("idempotency-key", "k")]).await;
     assert_eq!((keyed.status, keyed.text.as_str()), (409, "here: 12 bytes"));
+    // A route that knows nothing of keys would do it twice.
+    let asked = owner.asked.lock().unwrap().len();
+    let keyed = ask_route((&owner, KeyUse::None), "/away", "what is said", &[("idempotency-key", "k")]).await;
+    assert_eq!((keyed.status, keyed.text.as_str()), (503, ""));
+    assert_eq!(owner.asked.lock().unwrap().len(), asked + 1, "it is not sent again");
     // With the server's own key it is sent again, and its caller knows no key.
     for path in ["/away", "/moves/refused"] {
-        let told = ask_route((&owner, true), path, "what is said", &[]).await;
+        let told = ask_route((&owner, KeyUse::Documented), path, "what is said", &[]).await;
         assert_eq!((told.status, told.text.as_str()), (503, ""), "{path}");
         let problem = told.problem.map(|problem| problem.category);
         assert_eq!(problem.as_deref(), Some("chat_accept_unknown"), "{path}");
@@ -310,7 +315,7 @@ async fn a_message_that_its_owner_may_have_accepted_is_not_told_as_refused() {
 async fn a_request_is_tried_again_until_its_session_has_an_owner_that_stays() {
     for fails in [Failure::Unreachable, Failure::Broken, Failure::Moving] {
         let owner = fails_for(3, Some(fails));
-        let told = ask_route((&owner, true), "/away", "what is said", &[]).await;
+        let told = ask_route((&owner, KeyUse::Documented), "/away", "what is said", &[]).await;
         assert_eq!((told.status, told.text.as_str()), (201, "what is said"), "{fails:?}");
         let asked = owner.asked.lock().unwrap();
         let key = |asked: &HttpRequest| {
@@ -350,7 +355,7 @@ async fn a_stream_that_reads_waits_for_no_owner() {
 async fn a_session_that_comes_here_meanwhile_is_served_here() {
     for (sent, drawn) in [(&[][..], true), (&[("idempotency-key", "k")][..], false)] {
         let owner = owner(Some(Failure::Unreachable));
-        let told = ask_route((&owner, true), "/moves", "what is said", sent).await;
+        let told = ask_route((&owner, KeyUse::Documented), "/moves", "what is said", sent).await;
         assert_eq!((told.status, told.text.as_str()), (200, "here: 12 bytes"));
         assert_eq!(owner.asked.lock().unwrap().len(), MOVES);
         // The same key went to the owner; who has sent none is not told that the answer is one to a repeated request.

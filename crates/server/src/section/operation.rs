@@ -2,6 +2,8 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+use crate::forward::KeyUse;
+
 /// Makes the schema of a type, in a document whose shared schemas the generator collects.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -78,9 +80,10 @@ impl ApiOperation {
         }
     }
 
-    /// Tells whether it takes an idempotency key.
-    pub(crate) fn takes_idempotency_key(&self) -> bool {
-        self.headers.iter().any(|header| header.name.eq_ignore_ascii_case("idempotency-key"))
+    /// Tells what it does with an idempotency key.
+    pub(crate) fn key_use(&self) -> KeyUse {
+        let is_key = |header: &OperationHeader| header.name.eq_ignore_ascii_case("idempotency-key");
+        if self.headers.iter().any(is_key) { KeyUse::Documented } else { KeyUse::None }
     }
 
     /// Says more, in Markdown.
