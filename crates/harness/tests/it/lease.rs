@@ -330,7 +330,7 @@ async fn a_sweep_announces_the_agents_and_a_stop_takes_them_back() {
     };
     let turn_age = Limits::default().turn_age;
     let expected = ServedGraphs { graphs: vec![graph("a"), graph("b")], tenant: Some(tenant), turn_age };
-    assert_eq!(*store.1.lock().unwrap(), [expected.clone()]);
+    assert_eq!(*store.1.lock().unwrap(), std::slice::from_ref(&expected));
     chat.shutdown(Duration::ZERO).await;
     let left = ServedGraphs { graphs: Vec::new(), ..expected };
     assert_eq!(store.1.lock().unwrap().last(), Some(&left));

@@ -49,7 +49,7 @@ async fn wait_for_announcements(admin: &Client, count: i64, like: &str) {
 fn turn(no: u64, graph: &str, status: StoredTurnStatus) -> RowMutation {
     RowMutation::Turn(TurnRow {
         no,
-        invocation: InvocationId::parse(&format!("i{no}")).unwrap(),
+        invocation: InvocationId::parse(format!("i{no}")).unwrap(),
         ordinal: 0,
         kind: StoredTurnKind::Message,
         status,
