@@ -69,7 +69,7 @@ pub(crate) struct Peers<'a> {
     pub(crate) key_use: KeyUse,
 }
 
-/// What a route does with an idempotency key.
+/// The use that a route makes of an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyUse {
     /// Nothing.

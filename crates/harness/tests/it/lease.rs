@@ -289,7 +289,7 @@ async fn a_stop_gives_a_session_back_when_its_turn_has_ended() {
     check_rows(&store, "quick").await;
 }
 
-/// A store that keeps what was announced.
+/// A store that keeps each announcement.
 #[derive(Debug, Clone, Default)]
 struct AnnouncedStore(MemoryStore, Arc<Mutex<Vec<ServedGraphs>>>);
 

@@ -59,7 +59,7 @@ pub(crate) async fn follow_owner(
         return frames.left_stream();
     };
     let key = SessionKey::new(tenant.clone(), session);
-    // Without an answer of the database the stream shows what comes here.
+    // Without an answer of the database the stream stays here.
     let first = nodes.find_owner(&key).await.unwrap_or_default();
     first.iter().for_each(|owner| note_owner(SessionOwner::Other(owner.clone())));
     let pace = shared.pace.clone();
@@ -72,15 +72,15 @@ pub(crate) async fn follow_owner(
             }
         }
     };
-    let come_back = once(ready(ServerSentEvent::from_retry_millis(COME_BACK)));
+    let come_back = once(ready(ServerSentEvent::from_retry_millis(RECONNECT_MILLIS)));
     frames.take_until(Box::pin(owner_appears)).chain(come_back).right_stream()
 }
 
 /// How often a stream looks whether another server owns its session.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// After how many milliseconds a reader comes back whose stream another server can serve better.
-const COME_BACK: u64 = 10;
+/// The time after which a reader reconnects whose session has another owner.
+const RECONNECT_MILLIS: u64 = 10;
 
 /// Notes the owners of sessions that requests come to, for [`ServerBuilder::peer_transport`](crate::ServerBuilder::peer_transport): give the returned store to
 /// the chat. A store of one process has no other owners.

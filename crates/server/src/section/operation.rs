@@ -80,7 +80,7 @@ impl ApiOperation {
         }
     }
 
-    /// Tells what it does with an idempotency key.
+    /// Returns its use of an idempotency key.
     pub(crate) fn key_use(&self) -> KeyUse {
         let is_key = |header: &OperationHeader| header.name.eq_ignore_ascii_case("idempotency-key");
         if self.headers.iter().any(is_key) { KeyUse::Documented } else { KeyUse::None }

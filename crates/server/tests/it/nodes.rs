@@ -1,5 +1,6 @@
 //! The list of the servers that share a database.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -60,6 +61,8 @@ struct Elsewhere {
     owner: Mutex<Option<String>>,
     /// The addresses at which it was asked.
     asked: Mutex<Vec<String>>,
+    /// How often somebody looked who has a session.
+    looks: AtomicUsize,
 }
 
 impl Elsewhere {
@@ -74,6 +77,7 @@ impl NodeDirectory for Elsewhere {
     }
 
     fn find_owner<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<Option<String>>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(self.owner.lock().unwrap().clone())))
     }
 }
@@ -113,6 +117,14 @@ async fn who_follows_a_session_comes_back_when_another_server_has_it() {
         assert_eq!(again.status, 200, "{path}");
         let asked = std::mem::take(&mut *elsewhere.asked.lock().unwrap());
         assert_eq!(asked, [format!("http://one{path}")], "it is tried once");
+        // It goes on while that one has the session.
+        let looks = elsewhere.looks.load(Ordering::SeqCst);
+        let looks_again = async {
+            while elsewhere.looks.load(Ordering::SeqCst) < looks + 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(looks_again).await;
         // The next one may be reached.
         elsewhere.own_all("http://two");
         within(again.rest()).await;

@@ -127,7 +127,8 @@ async fn a_turn_that_has_begun_is_left_to_a_living_process_with_its_graph() {
     let mut begun = Batch::new(key("idle"), held);
     begun.put(turn(0, "graph", StoredTurnStatus::Accepted));
     new.apply(begun).await.unwrap();
-    let third = Node { name: "third", ..OLD }.open(&server, "begun").await;
+    let third = Node { name: "third", graph: "a third one", ..OLD }.open(&server, "begun").await;
+    wait_for_announcements(&admin, 3, "%").await;
     assert_eq!(refused_for(&third, "idle").await.as_deref(), Some("new"));
 
     // Who takes no more work gets none; when nobody else can, any process takes the session, and decides by itself.
@@ -213,6 +214,28 @@ async fn what_is_too_old_or_of_another_tenant_is_left_to_nobody() {
     let hour = i64::try_from(AGE.as_millis()).unwrap();
     admin.execute("UPDATE singletree.turn SET accepted_at = accepted_at - $1", &[&hour]).await.unwrap();
     assert_eq!(refused_for(&new, "s").await, None);
+}
+
+// A process that died is waited for as long as its lease lasts, and no longer.
+#[tokio::test]
+async fn a_turn_is_not_left_to_a_process_that_is_dead() {
+    let Some(server) = Server::start("a_turn_is_not_left_to_a_process_that_is_dead").await else { return };
+    let admin = server.database("dead").await;
+    let lease = Duration::from_secs(3);
+    let options = PostgresOptions::new(server.url("dead"), Env::from_system()).connections(4).lease(lease);
+    let new = options.open().await.unwrap();
+    new.announce_graphs(NEW.served());
+    let old = OLD.open(&server, "dead").await;
+    wait_for_announcements(&admin, 2, "%").await;
+    leave(&old, "s", vec![turn(0, "graph", StoredTurnStatus::Accepted)]).await;
+    assert_eq!(refused_for(&new, "s").await.as_deref(), Some("old"));
+    drop(old);
+    let taken = async {
+        while refused_for(&new, "s").await.is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(4 * lease, taken).await.expect("its row is there for a day");
 }
 
 // A process that was taken for dead says again which agents it has.
