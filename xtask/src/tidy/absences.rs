@@ -5,13 +5,23 @@ use crate::Repository;
 use crate::rust_source::RustSource;
 use crate::std_paths::std_modules;
 
-/// Programs, which may ask the environment. Tests may too.
-const PROGRAMS: &[&str] =
-    &["crates/cli/", "crates/conformance/", "crates/harness/examples/", "examples/", "bench/", "xtask/"];
+/// Programs, which may ask the environment. Tests may too, and the crate that they ask for their store.
+const PROGRAMS: &[&str] = &[
+    "crates/cli/",
+    "crates/conformance/",
+    "crates/harness/examples/",
+    "crates/test-store/",
+    "examples/",
+    "bench/",
+    "xtask/",
+];
 
 /// Types through which a `static` becomes state. A `LazyLock` alone is a constant with late initialization; its inner
 /// type is checked too.
 const STATE: &[&str] = &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
+
+const SHARED_BY_TESTS: &str =
+    "the tests of a process share a server, and nothing is called before or after all of them";
 
 /// Files that may have global state, and why.
 const GLOBAL: &[(&str, &str)] = &[
@@ -23,6 +33,9 @@ const GLOBAL: &[(&str, &str)] = &[
         "crates/env/src/trace_headers.rs",
         "the value of one future, set while that is polled; tokio is not below `llm`",
     ),
+    ("crates/test-store/src/bridge.rs", SHARED_BY_TESTS),
+    ("crates/test-store/src/server.rs", SHARED_BY_TESTS),
+    ("crates/test-store/src/store.rs", SHARED_BY_TESTS),
 ];
 
 pub(super) fn find_global_state_and_environment(repo: &Repository) -> Vec<TidyFinding> {

@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("draw", &["harness", "engine", "durable", "narration", "telemetry"]),
     ("campaign", &["durable", "llm"]),
     ("audit", &["harness", "durable", "llm"]),
+    ("test-store", &["durable", "store-postgres"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "store-testing", "llm", "tools"]),
     (
         "simulation",

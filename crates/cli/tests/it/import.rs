@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::home::Home;
 use crate::postgres::{keep_picture, stream_lines};
-use crate::postgres_server::PostgresServer;
 use crate::serving::{Serving, exchange};
+use singletree_test_store::PostgresServer;
 
 /// Writes an agent that calculates where it is asked to, after an approval, and takes a second for another answer.
 fn write_agent(home: &Home) {

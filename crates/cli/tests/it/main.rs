@@ -7,7 +7,6 @@ mod home;
 mod import;
 mod model_server;
 mod pages;
-mod postgres_server;
 mod screen;
 mod serving;
 mod terminal;

@@ -8,9 +8,9 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::postgres_server::{PostgresServer, url_at};
 use crate::serving::Serving;
 use crate::traces::{Collector, Spans};
+use singletree_test_store::{PostgresServer, url_at};
 
 /// How often a session of a killed process may be refused, one request after the other, until its lease has ended.
 const REFUSALS_MAX: u32 = 100_000;

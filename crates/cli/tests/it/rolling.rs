@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::postgres_server::PostgresServer;
 use crate::serving::{Serving, exchange};
+use singletree_test_store::PostgresServer;
 
 const CLIENTS: usize = 6;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::home::Home;
-use crate::postgres_server::PostgresServer;
+use singletree_test_store::PostgresServer;
 
 /// How many kills: a few in a plain run. `.ci/chaos` has the full figures.
 const KILLS: &str = "4";

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::StreamExt;
-use singletree_durable::{MemoryStore, Timestamp};
+use singletree_durable::Timestamp;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
     Chat, ChatEvent, ChatEventKind, TurnActivity, TurnActivityState, TurnContext, TurnId, WhileSuspended,
 };
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, chain, chat_of, plain, says, user,
@@ -76,7 +77,7 @@ fn activity(chat: &Chat, turn: &TurnId) -> Option<(&'static str, i64)> {
 #[tokio::test(start_paused = true)]
 async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_told_the_last_of_each() {
     let door = Door::shut();
-    let chat = chat_of(&struggling(&door)).clock(TokioClock::new()).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&struggling(&door)).clock(TokioClock::new()).open(TestStore::new()).unwrap();
     let mut live = listen(&chat).await;
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
@@ -136,7 +137,7 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
 
 #[tokio::test]
 async fn a_turn_that_a_dead_process_left_is_restarted() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = chat_of(&struggling(&door)).open(store.clone()).unwrap();
     chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
@@ -152,7 +153,7 @@ async fn a_turn_that_a_dead_process_left_is_restarted() {
 async fn a_turn_that_answers_a_wait_starts_once_the_wait_is_claimed_and_a_parked_one_waits() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, singletree_harness::Durability::Step).while_suspended(WhileSuspended::Queue);
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     let mut live = listen(&chat).await;
     take(&mut live, 3).await;

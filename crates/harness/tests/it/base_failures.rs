@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_engine::Snapshot;
 use singletree_harness::{
     BucketTable, Error, FailureBucket, Harness, HarnessBuilder, InboundIntent, InboundRequest, Limits,
     SignalArrival,
 };
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::base_rig::{Watched, changed, errored, graph, map, message};
 
@@ -106,7 +106,7 @@ async fn a_store_that_fails_is_the_sessions_failure() {
         panic!("{:?}", failure.error)
     };
     assert_eq!(changed(&done.state), json!({"log": ["begin", "end"]}));
-    let broken = FaultInjectingStore::new(Arc::new(MemoryStore::new()), 1, FailedWriteEffect::Before);
+    let broken = FaultInjectingStore::new(Arc::new(TestStore::new()), 1, FailedWriteEffect::Before);
     let graph = graph().paused_store(Arc::new(broken)).compile().unwrap();
     let failed = fail(&Harness::sessioned(graph).build(), message(json!({"waits_for": "x"}))).await;
     assert_eq!(failed, ("suspension_persistence_failed".into(), TERMINATING, false));

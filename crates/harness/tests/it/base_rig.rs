@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use singletree_durable::{
-    BoxFuture, ExpectedVersion, JournalSessions, MemoryStore, RecordVersion, Result as StoreResult,
-    SessionFilter, SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId,
+    BoxFuture, ExpectedVersion, JournalSessions, RecordVersion, Result as StoreResult, SessionFilter,
+    SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId,
 };
 use singletree_engine::{
     Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, IdGenerator, NodeError, NodeResult,
@@ -16,6 +16,7 @@ use singletree_engine::{
 };
 use singletree_harness::{HarnessOutcome, InboundRequest, SignalArrival, TurnFailure, TurnReport};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 pub(crate) fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -126,16 +127,22 @@ pub(crate) struct Watched {
 
 impl Watched {
     fn failing(write: u64, fails_to_load: bool) -> Arc<Self> {
-        let inner = FaultInjectingStore::new(
-            Arc::new(MemoryStore::new().session_store()),
-            write,
-            FailedWriteEffect::Before,
-        );
+        Self::over(&TestStore::new(), write, fails_to_load)
+    }
+
+    fn over(store: &TestStore, write: u64, fails_to_load: bool) -> Arc<Self> {
+        let sessions = Arc::new(store.session_store());
+        let inner = FaultInjectingStore::new(sessions, write, FailedWriteEffect::Before);
         Arc::new(Self { inner, fails_to_load, calls: Mutex::default() })
     }
 
     pub(crate) fn new() -> Arc<Self> {
         Self::failing(u64::MAX, false)
+    }
+
+    /// One that answers within a poll.
+    pub(crate) fn in_memory() -> Arc<Self> {
+        Self::over(&TestStore::in_memory("it checks that a call does not wait"), u64::MAX, false)
     }
 
     pub(crate) fn that_does_not_save() -> Arc<Self> {

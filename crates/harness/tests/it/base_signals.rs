@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::join;
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Descriptor, Snapshot};
 use singletree_harness::{
     DispatchPath, EngineInvocation, Harness, HarnessOutcome, InboundRequest, Limits, MemoryCoordinator,
     SignalArrival,
 };
+use singletree_test_store::TestStore;
 use tokio::sync::Notify;
 
 use crate::base_rig::{
@@ -27,7 +27,11 @@ fn waits(then: &str) -> InboundRequest {
 
 /// A harness in sessions, its store and its coordinator.
 fn sessioned() -> (Harness<Snapshot>, Arc<Watched>, Arc<MemoryCoordinator>) {
-    let (store, coordinator) = (Watched::new(), Arc::new(MemoryCoordinator::new()));
+    sessioned_over(Watched::new())
+}
+
+fn sessioned_over(store: Arc<Watched>) -> (Harness<Snapshot>, Arc<Watched>, Arc<MemoryCoordinator>) {
+    let coordinator = Arc::new(MemoryCoordinator::new());
     let graph = graph().session_store(store.clone()).compile().unwrap();
     (Harness::sessioned(graph).coordinator(coordinator.clone()).build(), store, coordinator)
 }
@@ -35,7 +39,7 @@ fn sessioned() -> (Harness<Snapshot>, Arc<Watched>, Arc<MemoryCoordinator>) {
 // spec: harness §5.3: read, subscribe, acknowledge, and go.
 #[tokio::test]
 async fn a_pause_is_acknowledged_at_once() {
-    let (harness, store, coordinator) = sessioned();
+    let (harness, store, coordinator) = sessioned_over(Watched::in_memory());
     // The signal is the only thing to wait for here, so a call that is not done at once waits for it.
     let report = harness.handle(waits("").session("s")).now_or_never().unwrap();
     assert_eq!(report.path, Some(DispatchPath::ExistingSession));
@@ -249,7 +253,7 @@ async fn a_signal_that_nobody_waits_for_is_not_correlated() {
 // spec: harness §6: with a store that outlives the process and a coordinator that does, a signal comes through.
 #[tokio::test]
 async fn a_pause_outlives_its_harness() {
-    let (paused, coordinator) = (MemoryStore::new(), Arc::new(MemoryCoordinator::new()));
+    let (paused, coordinator) = (TestStore::new(), Arc::new(MemoryCoordinator::new()));
     let open = || {
         let graph = graph().paused_store(Arc::new(paused.reopen())).compile().unwrap();
         Harness::sessioned(graph).coordinator(coordinator.clone()).build()

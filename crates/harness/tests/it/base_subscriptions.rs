@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use singletree_durable::{
-    BoxError, BoxFuture, InvocationId, MemoryStore, PausedRecord, PausedStatus, PausedStore, TenantId,
+    BoxError, BoxFuture, InvocationId, PausedRecord, PausedStatus, PausedStore, TenantId,
 };
 use singletree_engine::{Descriptor, Graph, Snapshot};
 use singletree_harness::{
@@ -14,6 +14,7 @@ use singletree_harness::{
     SignalTarget,
 };
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::base_rig::{Watched, errored, graph, message, session, signal, suspended};
 
@@ -26,11 +27,11 @@ fn first() -> InvocationId {
     InvocationId::parse("id-1").unwrap()
 }
 
-async fn record(store: &MemoryStore) -> Option<PausedRecord> {
+async fn record(store: &TestStore) -> Option<PausedRecord> {
     PausedStore::load(store, &TenantId::single(), &first()).await.unwrap()
 }
 
-fn over(store: &MemoryStore, sessions: &Arc<Watched>) -> Graph<Snapshot> {
+fn over(store: &TestStore, sessions: &Arc<Watched>) -> Graph<Snapshot> {
     graph().session_store(sessions.clone()).paused_store(Arc::new(store.clone())).compile().unwrap()
 }
 
@@ -51,7 +52,7 @@ async fn fails_to_subscribe(harness: HarnessBuilder<Snapshot>, why: &str) {
 // spec: harness §6, §10, R32
 #[tokio::test]
 async fn a_pause_without_a_subscription_is_an_error_and_leaves_no_record() {
-    let (store, sessions) = (MemoryStore::new(), Watched::new());
+    let (store, sessions) = (TestStore::new(), Watched::new());
     let harness = Harness::sessioned(over(&store, &sessions))
         .coordinator(full())
         .paused_store(Arc::new(store.clone()), TenantId::single());
@@ -63,7 +64,7 @@ async fn a_pause_without_a_subscription_is_an_error_and_leaves_no_record() {
 
 #[tokio::test]
 async fn a_record_that_cannot_be_deleted_changes_nothing_about_the_failure() {
-    let (store, sessions) = (MemoryStore::new(), Watched::new());
+    let (store, sessions) = (TestStore::new(), Watched::new());
     // It was not told of the store.
     let harness = Harness::sessioned(over(&store, &sessions)).coordinator(full());
     fails_to_subscribe(harness, "0 invocations wait already").await;
@@ -112,7 +113,7 @@ impl SignalCoordinator for Scripted {
 // spec: harness §5.3 step 4: not even a coordinator that hangs blocks a turn.
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_that_hangs_has_failed() {
-    let (store, sessions) = (MemoryStore::new(), Watched::new());
+    let (store, sessions) = (TestStore::new(), Watched::new());
     let scripted = Arc::new(Scripted { hangs: true, ..Scripted::default() });
     let harness = Harness::sessioned(over(&store, &sessions))
         .coordinator(scripted.clone())
@@ -196,7 +197,7 @@ async fn a_coordinator_in_memory_keeps_its_contract() {
 // A turn whose session cannot be loaded again did not consume its signal.
 #[tokio::test]
 async fn a_session_written_since_leaves_the_pause_subscribed() {
-    let (store, sessions) = (MemoryStore::new(), Watched::new());
+    let (store, sessions) = (TestStore::new(), Watched::new());
     let coordinator = Arc::new(MemoryCoordinator::new());
     let harness = Harness::sessioned(over(&store, &sessions)).coordinator(coordinator.clone()).build();
     let paused = suspended(harness.handle(waits()).await);

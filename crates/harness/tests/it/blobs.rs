@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use singletree_durable::{MemoryStore, StoredBlob, TenantId};
+use singletree_durable::{StoredBlob, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError};
 use singletree_harness::{
     BlobLimits, BlobReference, Blobs, Chat, ChatBuilder, ForkOptions, MessageAddress, MessageId, SendOptions,
@@ -12,6 +12,7 @@ use singletree_harness::{
 };
 use singletree_llm::{ChatMessage, ContentBlock, ImageContentSource, MessageContent, Request};
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, TokioClock, category, chain, chat_of, history, plain, says};
 
@@ -42,7 +43,7 @@ fn seen(block: &ContentBlock) -> String {
     }
 }
 
-pub(crate) fn keeping(store: &MemoryStore) -> ChatBuilder {
+pub(crate) fn keeping(store: &TestStore) -> ChatBuilder {
     chat_of(&looking()).blobs(Blobs::new(store.clone()))
 }
 
@@ -68,7 +69,7 @@ async fn known(chat: &Chat, session: &str, blob: &BlobReference) -> bool {
 
 #[tokio::test]
 async fn a_node_sees_the_bytes_and_the_history_holds_the_name() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = keeping(&store).open(store).unwrap();
     let png = chat.session("s").keep_blob(PNG.to_vec(), Some("image/jpeg")).await.unwrap();
     assert_eq!((png.media_type.as_str(), png.bytes, png.digest.len()), ("image/png", PNG.len() as u64, 64));
@@ -86,7 +87,7 @@ async fn a_node_sees_the_bytes_and_the_history_holds_the_name() {
 // spec: harness-chat §3.1: refused before anything of it is stored
 #[tokio::test]
 async fn a_message_that_names_what_the_session_has_not_is_refused() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = keeping(&store).open(store.clone()).unwrap();
     let png = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
     let other = format!("blob:{}", "0".repeat(64));
@@ -111,7 +112,7 @@ async fn a_message_that_names_what_the_session_has_not_is_refused() {
         assert_eq!(chat.session(session).info().await.unwrap_err().category(), "chat_session_unknown");
     }
     // Where nothing is kept, nothing is there.
-    let bare = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let bare = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     assert_eq!(category(&bare.session("s").send(showing(&[&png])).await), "chat_blob_unknown");
     let refused = bare.session("s").keep_blob(PNG.to_vec(), None).await.unwrap_err();
     assert_eq!(refused.category(), "chat_blob_refused");
@@ -122,7 +123,7 @@ async fn a_message_that_names_what_the_session_has_not_is_refused() {
 // INV-12
 #[tokio::test]
 async fn what_is_kept_has_bounds() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let types = ["image/png", "image/gif", "text/plain"].map(str::to_owned).to_vec();
     let limits = BlobLimits { bytes: 30, session_bytes: 40, types, ..BlobLimits::default() };
     let blobs = Blobs::new(store.clone()).limits(limits);
@@ -144,7 +145,7 @@ async fn what_is_kept_has_bounds() {
 // D12, D25
 #[tokio::test]
 async fn a_blob_goes_with_the_last_session_that_uses_it() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = keeping(&store).open(store).unwrap();
     let png = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
     let late = chat.session("s").keep_blob(GIF.to_vec(), None).await.unwrap();
@@ -182,7 +183,7 @@ async fn a_blob_goes_with_the_last_session_that_uses_it() {
 // INV-14
 #[tokio::test]
 async fn what_one_tenant_keeps_is_not_there_for_another() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let house = keeping(&store).open(store).unwrap();
     let [a, b] = ["a", "b"].map(|it| house.of(TenantId::parse(it).unwrap()));
     let png = a.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
@@ -196,7 +197,7 @@ async fn what_one_tenant_keeps_is_not_there_for_another() {
 // INV-12
 #[tokio::test(start_paused = true)]
 async fn what_nobody_claims_is_removed_after_a_day() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = keeping(&store).clock(TokioClock::new()).open(store).unwrap();
     let keep = async |session: &str| chat.session(session).keep_blob(PNG.to_vec(), None).await.unwrap();
     let (png, claimed) = (keep("never").await, keep("claimed").await);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, Signal, Target};
 use singletree_harness::{
     Budget, Chat, ChatTurnOutcome, Durability, FailureBucket, Limits, TurnContext, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, Talk, agent, approve, asking, at, chain, chat_of, check_rows, gate, history, key, line, plain, say,
@@ -72,7 +72,7 @@ async fn what_a_turn_uses_beyond_its_budget_ends_it_and_says_which() {
     ] {
         for durability in LEVELS {
             for swallows in [false, true] {
-                let store = MemoryStore::new();
+                let store = TestStore::new();
                 let agent = agent(&rounds(swallows), durability).budget(budget);
                 let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
                 let outcome = chat.session("s").send(user("m")).await;
@@ -95,7 +95,7 @@ async fn an_agent_may_not_use_more_than_the_chat_allows() {
     let limits = Limits { tokens: 20, ..Limits::default() };
     let generous = Budget { tokens: Some(1000), ..Budget::default() };
     let agent = agent(&rounds(false), Durability::Step).budget(generous);
-    let chat = Chat::builder().agent(agent).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent).limits(limits).open(TestStore::new()).unwrap();
     let outcome = chat.session("s").send(user("m")).await;
     assert_eq!(exhausted(&outcome), "tokens of 20 is exhausted: the turn came to 30");
 }
@@ -113,7 +113,7 @@ async fn a_turn_that_goes_on_after_a_crash_goes_on_counting() {
         for n in 1.. {
             let mut fired = false;
             for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
-                let store = MemoryStore::new();
+                let store = TestStore::new();
                 let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
                 let build = || Chat::builder().agent(agent(&rounds(false), Durability::Step).budget(budget));
                 let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -157,7 +157,7 @@ async fn what_is_used_before_a_record_is_not_counted_twice() {
         let agent = agent(&chain(builder, &["n"]), Durability::Step);
         Chat::builder().agent(agent.budget(Budget { tokens: Some(10), ..Budget::default() }))
     };
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     // Accept, record, end.
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 3, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -178,7 +178,7 @@ async fn every_turn_begins_at_zero() {
     let log = Log::default();
     let graph = asking(&log, Signal::new("ok"));
     let agent = agent(&graph, Durability::Step).budget(Budget { steps: Some(2), ..Budget::default() });
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent).open(TestStore::new()).unwrap();
     // Two nodes before the wait, one after it.
     assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
     let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_suspension_beyond_the_budget_does_not_happen() {
             Ok(says("used"))
         });
         let graph = chain(gate(builder, &log, Signal::new("ok")), &["use", "gate"]);
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let agent = agent(&graph, Durability::Turn).budget(budget);
         let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
         exhausted(&chat.session("s").send(user("m")).await);
@@ -210,7 +210,7 @@ async fn a_suspension_beyond_the_budget_does_not_happen() {
 // D13: the count of a session outlives the process, and is kept without reading the history.
 #[tokio::test]
 async fn a_session_that_is_full_takes_no_more_and_stays_readable() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let build = |store| {
         let agent = agent(&plain(&Log::default()), Durability::Turn);
         let agent = agent.budget(Budget { messages: Some(5), ..Budget::default() });
@@ -231,7 +231,7 @@ async fn a_session_that_is_full_takes_no_more_and_stays_readable() {
 // D13, D8: a transition that ends a wait closes its calls, however full the session is.
 #[tokio::test]
 async fn calls_are_closed_in_a_session_that_is_full() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = crate::bench::calling(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, Durability::Step).while_suspended(WhileSuspended::Supersede);
     let agent = agent.budget(Budget { messages: Some(2), ..Budget::default() });
@@ -260,7 +260,7 @@ async fn the_time_of_a_turn_that_died_counts() {
         let limits = Limits { turn_time: Duration::from_secs(10), ..Limits::default() };
         chat_of(&chain(builder, &["one", "slow", "slower"])).limits(limits)
     };
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     // Accept, one, slow, end.
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 4, FailedWriteEffect::Before));
     let dying = build().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -309,7 +309,7 @@ async fn records_waits_and_positions_are_bounded() {
             }
         });
         let graph = chain(say(builder, &Log::default(), "end"), &["n", "end"]);
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let chat = chat_of(&graph).limits(limits).open(store.clone()).unwrap();
         let outcome = chat.session("s").send(user("m")).await;
         assert!(exhausted(&outcome).starts_with(told), "{what}: {outcome:?}");
@@ -336,7 +336,7 @@ async fn what_is_shown_of_a_message_is_bounded() {
         }
     });
     let limits = Limits { shown_bytes: 8, ..Limits::default() };
-    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
     chat.cancel(turn.id()).await.unwrap().outcome().await;
@@ -346,7 +346,7 @@ async fn what_is_shown_of_a_message_is_bounded() {
 // INV-12
 #[tokio::test]
 async fn a_document_with_too_long_a_history_is_not_imported() {
-    let build = |limits| chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let build = |limits| chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     let chat = build(Limits::default());
     chat.session("s").send(user("m")).await;
     let export = chat.session("s").export().await.unwrap();
@@ -369,7 +369,7 @@ async fn a_document_with_too_long_a_history_is_not_imported() {
 #[tokio::test]
 async fn a_fork_has_the_bytes_of_its_own_history() {
     use singletree_durable::{FieldValue, ItemRange, Journal};
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for text in ["a", "bb", "ccc"] {
         chat.session("s").send(user(text)).await;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, ForkOptions, SendOptions, Session, SignalDelivery};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, approve, asking, category, chat_of, plain};
 
@@ -18,7 +18,7 @@ fn line(outcome: &ChatTurnOutcome) -> String {
 }
 
 /// A session with two messages, beside another one with four.
-async fn two_sessions(store: MemoryStore) -> (Chat, Session) {
+async fn two_sessions(store: TestStore) -> (Chat, Session) {
     let chat = chat_of(&plain(&Log::default())).open(store).unwrap();
     let other = chat.session("other");
     other.send("one").await;
@@ -30,7 +30,7 @@ async fn two_sessions(store: MemoryStore) -> (Chat, Session) {
 
 #[tokio::test]
 async fn a_handle_reads_and_deletes_its_own_session() {
-    let (chat, session) = two_sessions(MemoryStore::new()).await;
+    let (chat, session) = two_sessions(TestStore::new()).await;
     assert_eq!((session.id(), session.info().await.unwrap().messages), ("s", 2));
     assert_eq!(session.history(0..9).await.unwrap().len(), 2);
     assert_eq!(session.history(1..2).await.unwrap()[0].message.text(), "hello");
@@ -48,7 +48,7 @@ async fn a_handle_reads_and_deletes_its_own_session() {
 
 #[tokio::test]
 async fn a_handle_sends_streams_and_branches_its_own_session() {
-    let (chat, session) = two_sessions(MemoryStore::new()).await;
+    let (chat, session) = two_sessions(TestStore::new()).await;
     let turn = session.submit("again", SendOptions::new().key("k")).await.unwrap();
     assert_eq!((turn.session(), line(turn.outcome().await.as_ref())), ("s", "completed: hello".into()));
     let steering = session.steer("more", SendOptions::new()).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_handle_sends_streams_and_branches_its_own_session() {
 
 #[tokio::test]
 async fn events_of_a_session_begin_after_the_one_that_was_seen() {
-    let (_, session) = two_sessions(MemoryStore::new()).await;
+    let (_, session) = two_sessions(TestStore::new()).await;
     let all: Vec<_> = Box::pin(session.events().stream().await.unwrap()).take(3).collect().await;
     let seen = all[1].as_ref().unwrap().id.clone();
     let next = Box::pin(session.events().after(seen).stream().await.unwrap()).next().await.unwrap().unwrap();
@@ -80,7 +80,7 @@ async fn events_of_a_session_begin_after_the_one_that_was_seen() {
 #[tokio::test]
 async fn a_wait_is_approved_rejected_or_answered_and_only_an_approval_can_be_approved() {
     let signal = Signal::new("ok").approving("pay");
-    let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), signal)).open(TestStore::new()).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let check = async |name: &str, approves: bool, expect: &str| {
         let session = chat.session(name);
@@ -99,7 +99,7 @@ async fn a_wait_is_approved_rejected_or_answered_and_only_an_approval_can_be_app
     check("no", false, "completed: not done").await;
     assert_eq!(*told.lock().unwrap(), ["completed: done", "completed: not done"]);
 
-    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(TestStore::new()).unwrap();
     let session = chat.session("s");
     session.send("go").await;
     let wait = session.pending().await.unwrap().pop().unwrap();
@@ -112,7 +112,7 @@ async fn a_wait_is_approved_rejected_or_answered_and_only_an_approval_can_be_app
 // D2
 #[tokio::test]
 async fn a_signal_reaches_the_wait_of_its_session() {
-    let chat = chat_of(&asking(&Log::default(), Signal::new("soon"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("soon"))).open(TestStore::new()).unwrap();
     let session = chat.session("s");
     session.send("go").await;
     let resumed = session.signal("soon", approve(true)).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_signal_reaches_the_wait_of_its_session() {
 
 #[tokio::test]
 async fn an_id_that_can_be_no_sessions_is_refused_by_each_call() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let session = chat.session("");
     assert_eq!(category(session.send("hi").await), "harness_session_id_unresolved");
     assert_eq!(session.info().await.unwrap_err().category(), "harness_session_id_unresolved");

@@ -3,13 +3,13 @@
 use std::future::ready;
 
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
 use singletree_engine::{
     Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldContent, FieldShape, FieldSpec, Graph,
     GraphBuilder, NodeResult, Projection, Reducer, Retry, RetryBackoff, Signal, Snapshot, StateSchema,
     StateUpdate,
 };
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, MESSAGE_SHAPE};
+use singletree_test_store::TestStore;
 
 use crate::bench::{approve, at, check_rows, history, line, user};
 use crate::doctor::sound;
@@ -117,8 +117,8 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
         for site in [Site::Node, Site::FanOut, Site::Branches] {
             for (completes, depth) in [(true, 0), (false, 0), (true, 2), (false, 2)] {
                 let told = format!("{durability:?} {site:?} {completes} {depth}");
-                let store = MemoryStore::new();
-                let open = |store: &MemoryStore| {
+                let store = TestStore::new();
+                let open = |store: &TestStore| {
                     let agent = GraphAgent::new("a", &graph(site, completes, depth)).durability(durability);
                     Chat::builder().agent(agent).open(store.clone()).unwrap()
                 };
@@ -170,7 +170,7 @@ async fn items_that_two_lists_share_are_stored_in_both() {
             .entry("begin")
             .compile()
             .unwrap();
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let open =
             |store| Chat::builder().agent(GraphAgent::new("a", &outer).durability(durability)).open(store);
         for text in ["m", "n"] {

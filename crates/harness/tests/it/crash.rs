@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, Projection, Signal, Target};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SuspendedTurn};
 use singletree_llm::ChatMessage;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, Talk, TokioClock, agent, approve, asking, at, called, chain, check_rows, fields, history, key, line,
@@ -174,7 +174,7 @@ struct Seen {
 
 /// Drives a script in a process that dies at its n-th write, then in one that lives.
 async fn twice(script: &Script, durability: Durability, n: u64, land: FailedWriteEffect) -> (Seen, bool) {
-    let (store, log, clock) = (MemoryStore::new(), Log::default(), TokioClock::new());
+    let (store, log, clock) = (TestStore::new(), Log::default(), TokioClock::new());
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
     let graph = (script.graph)(&log);
     let builder = || Chat::builder().agent(agent(&graph, durability)).clock(clock.clone());

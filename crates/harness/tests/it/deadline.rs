@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use singletree_durable::{MemoryStore, Timestamp};
+use singletree_durable::Timestamp;
 use singletree_engine::{Clock, Signal};
 use singletree_harness::{Chat, SendOptions};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, approve, asking, at, category, chat_of, check_rows, fields, history, line, user};
 
@@ -29,8 +30,8 @@ impl Clock for WallClock {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn waiting(signal: Signal) -> (Chat, Arc<WallClock>, MemoryStore) {
-    let (clock, store) = (Arc::new(WallClock::default()), MemoryStore::new());
+async fn waiting(signal: Signal) -> (Chat, Arc<WallClock>, TestStore) {
+    let (clock, store) = (Arc::new(WallClock::default()), TestStore::new());
     let chat = chat_of(&asking(&Log::default(), signal)).clock(clock.clone()).open(store.clone()).unwrap();
     assert_eq!(line(&chat.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
     (chat, clock, store)
@@ -74,7 +75,7 @@ async fn a_wait_that_expires_under_a_late_answer_goes_on_with_its_own_values() {
 // D37: the machine is suspended for two hours; timers stand still meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_passes_while_the_machine_is_suspended_is_seen_within_a_minute() {
-    let (clock, store) = (Arc::new(WallClock::default()), MemoryStore::new());
+    let (clock, store) = (Arc::new(WallClock::default()), TestStore::new());
     let graph = asking(&Log::default(), Signal::new("ok").expires_in(HOUR));
     let chat = chat_of(&graph).clock(clock.clone()).open(store).unwrap();
     chat.sweep().await.unwrap();

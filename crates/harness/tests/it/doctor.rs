@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::json;
 use singletree_durable::{
     Batch, Counters, EarlySignalRow, FencingToken, FieldRow, FieldValue, ItemRange, Journal,
-    JournalMaintenance, JsonDocument, MemoryStore, PositionRow, RecordRow, RowMutation, StoredTurnKind,
-    StoredTurnStatus, StoredWaitStatus, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
+    JournalMaintenance, JsonDocument, PositionRow, RecordRow, RowMutation, StoredTurnKind, StoredTurnStatus,
+    StoredWaitStatus, TurnRow, TurnRowQuery, WaitRow, WaitRowQuery,
 };
 use singletree_engine::Signal;
 use singletree_harness::{Chat, DoctorFinding, Durability, FindingKind, StoreDoctor};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, agent, approve, asking, at, calling, category, name, plain, user};
 
@@ -28,13 +29,13 @@ pub(crate) async fn sound<S: Journal + JournalMaintenance + Clone + 'static>(sto
     assert_eq!(found(store).await, []);
 }
 
-pub(crate) fn chat(store: MemoryStore, graph: &singletree_engine::Graph<crate::bench::Talk>) -> Chat {
+pub(crate) fn chat(store: TestStore, graph: &singletree_engine::Graph<crate::bench::Talk>) -> Chat {
     Chat::builder().agent(agent(graph, Durability::Step)).open(store).unwrap()
 }
 
 /// A session with two completed turns.
-async fn plain_store() -> MemoryStore {
-    let store = MemoryStore::new();
+async fn plain_store() -> TestStore {
+    let store = TestStore::new();
     let chat = chat(store.clone(), &plain(&Log::default()));
     assert_eq!(category(chat.session(SESSION).send(user("one")).await), "completed");
     assert_eq!(category(chat.session(SESSION).send(user("two")).await), "completed");
@@ -42,16 +43,16 @@ async fn plain_store() -> MemoryStore {
 }
 
 /// A session whose invocation waits, with an open call in its history.
-pub(crate) async fn waiting_store() -> MemoryStore {
-    let store = MemoryStore::new();
+pub(crate) async fn waiting_store() -> TestStore {
+    let store = TestStore::new();
     let chat = chat(store.clone(), &calling(&Log::default(), Signal::new("go")));
     assert_eq!(category(chat.session(SESSION).send(user("one")).await), "suspended");
     store.reopen()
 }
 
 /// A session that was resumed to its end.
-async fn resumed_store() -> MemoryStore {
-    let store = MemoryStore::new();
+async fn resumed_store() -> TestStore {
+    let store = TestStore::new();
     let chat = chat(store.clone(), &asking(&Log::default(), Signal::new("go")));
     assert_eq!(category(chat.session(SESSION).send(user("one")).await), "suspended");
     let turn = chat.answer(at(SESSION, "go"), approve(true)).await.unwrap();
@@ -60,14 +61,16 @@ async fn resumed_store() -> MemoryStore {
 }
 
 /// Returns a session as the puts that would make it.
-pub(crate) async fn rows(store: &MemoryStore) -> Vec<RowMutation> {
+pub(crate) async fn rows(store: &TestStore) -> Vec<RowMutation> {
     let key = name(SESSION);
     let row = store.read_session(&key).await.unwrap().unwrap();
     let mut puts = vec![RowMutation::Head(row.head), RowMutation::Counters(row.counters)];
     puts.extend(row.fields.into_iter().map(RowMutation::Field));
     let items = store.read_items(&key, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
     puts.extend(items.into_iter().map(RowMutation::Item));
-    for turn in store.read_turns(&key, &TurnRowQuery::From { no: 0, limit: 99 }).await.unwrap() {
+    for mut turn in store.read_turns(&key, &TurnRowQuery::From { no: 0, limit: 99 }).await.unwrap() {
+        // In another store it was accepted under the first fence.
+        turn.fence = FencingToken(1);
         let waits = WaitRowQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
         puts.extend(store.read_waits(&waits).await.unwrap().into_iter().map(|(_, it)| RowMutation::Wait(it)));
         puts.extend(store.read_position(&key, &turn.invocation).await.unwrap().map(RowMutation::Position));
@@ -114,8 +117,8 @@ fn set_len(puts: &mut [RowMutation], len: u64) {
 }
 
 /// Makes a store of one session. In the one that it comes from, counters would go on from where they were.
-pub(crate) async fn store_of_rows(puts: Vec<RowMutation>) -> MemoryStore {
-    let store = MemoryStore::new();
+pub(crate) async fn store_of_rows(puts: Vec<RowMutation>) -> TestStore {
+    let store = TestStore::new();
     let mut batch = Batch::new(name(SESSION), store.acquire(&name(SESSION)).await.unwrap().fence);
     batch.puts.extend(puts);
     store.apply(batch).await.unwrap();
@@ -123,11 +126,7 @@ pub(crate) async fn store_of_rows(puts: Vec<RowMutation>) -> MemoryStore {
 }
 
 /// Harms a session, and expects exactly these findings; a session that can be repaired must be sound then, and serve.
-async fn check(
-    store: MemoryStore,
-    harm: impl FnOnce(&mut Vec<RowMutation>),
-    expected: &[(FindingKind, bool)],
-) {
+async fn check(store: TestStore, harm: impl FnOnce(&mut Vec<RowMutation>), expected: &[(FindingKind, bool)]) {
     sound(&store).await;
     let mut puts = rows(&store).await;
     harm(&mut puts);

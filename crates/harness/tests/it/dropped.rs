@@ -8,12 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
     BlobReference, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ErasureScope, ExportedSession,
     ForkOptions, MessageAddress, Retention, SendOptions, Turn, TurnId, WhileSuspended,
 };
+use singletree_test_store::TestStore;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -26,6 +26,8 @@ use crate::slow_store::{SlowStore, poll_and_drop};
 const MOST: usize = 1000;
 /// More polls than a message needs to be parked behind a wait, where its sender waits until somebody answers.
 const PARKED: usize = 30;
+/// Why these tests do not run over another store.
+const MANY: &str = "each poll of each call needs a store of its own";
 const LONG: Duration = Duration::from_secs(3600);
 
 /// The activity in the session when the call is made.
@@ -46,7 +48,7 @@ const SCENES: [Scene; 4] = [Scene::Idle, Scene::Busy, Scene::Waiting, Scene::Lef
 /// A chat with such a session, `s`.
 struct World {
     scene: Scene,
-    store: MemoryStore,
+    store: TestStore,
     chat: Chat,
     /// The turns of the session that have not ended.
     turns: Vec<Turn>,
@@ -71,7 +73,7 @@ fn graph() -> Graph<Talk> {
     chain(builder, &["gate", "say"])
 }
 
-fn open(store: &MemoryStore) -> Chat {
+fn open(store: &TestStore) -> Chat {
     let agent =
         agent(&graph(), Durability::Step).while_suspended(WhileSuspended::Queue).early_signals(["soon"]);
     let builder = Chat::builder().agent(agent).blobs(Blobs::new(store.clone()));
@@ -83,7 +85,7 @@ fn runtime() -> Runtime {
 }
 
 impl World {
-    async fn new(scene: Scene, store: MemoryStore) -> Self {
+    async fn new(scene: Scene, store: TestStore) -> Self {
         let chat = open(&store);
         chat.session("s").send(user("first")).await;
         let blob = chat.session("s").keep_blob(PNG.to_vec(), None).await.unwrap();
@@ -105,7 +107,7 @@ impl World {
     }
 
     /// Makes the world in a process of its own, which dies.
-    fn after_a_death(store: MemoryStore) -> (Self, Runtime) {
+    fn after_a_death(store: TestStore) -> (Self, Runtime) {
         let process = runtime();
         let before = process.block_on(Self::new(Scene::Left, store));
         drop(process);
@@ -268,7 +270,7 @@ const CALLS: &[(&str, Call)] = calls! {
 
 /// Makes the call, drops it after so many polls, and checks the rest. Tells whether the call completed.
 fn drop_after(polls: usize, scene: Scene, (name, call): (&str, Call)) -> bool {
-    let store = MemoryStore::new();
+    let store = TestStore::in_memory(MANY);
     let (world, process) = if scene == Scene::Left {
         World::after_a_death(store)
     } else {
@@ -364,7 +366,7 @@ fn a_deletion_beside_a_cancel_leaves_nothing_of_the_conversation() {
         for (at, polls) in (0..60).flat_map(|polls| [(0, polls), (1, polls), (2, polls)]) {
             let process = runtime();
             process.block_on(async {
-                let world = World::new(scene, MemoryStore::new()).await;
+                let world = World::new(scene, TestStore::in_memory(MANY)).await;
                 let Some(id) = world.ids.get(at).cloned() else { return };
                 let what = format!("{scene:?}, cancel {at}, deletion after {polls} polls");
                 let chat = world.chat.clone();

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{
-    FieldValue, Journal, JournalMaintenance, MemoryStore, StoredWaitStatus, TurnRowQuery, WaitRowQuery,
+    FieldValue, Journal, JournalMaintenance, StoredWaitStatus, TurnRowQuery, WaitRowQuery,
 };
 use singletree_harness::{Chat, ChatBuilder, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, check_rows, history, line, name};
 use crate::doctor::sound;
 
 /// A store that the next process can open.
 pub(crate) enum Ground {
-    Memory(MemoryStore),
+    Memory(TestStore),
     File(tempfile::TempDir, SqliteStore),
 }
 
@@ -43,7 +44,7 @@ impl<S: Journal + JournalMaintenance> WholeStore for S {}
 impl Ground {
     pub(crate) async fn new(kind: Kind) -> Self {
         match kind {
-            Kind::Memory => Self::Memory(MemoryStore::new()),
+            Kind::Memory => Self::Memory(TestStore::new()),
             Kind::File => {
                 let folder = tempfile::tempdir().unwrap();
                 let store = open(&folder).await;

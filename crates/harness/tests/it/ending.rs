@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{ItemRange, Journal, MemoryStore};
+use singletree_durable::{ItemRange, Journal};
 use singletree_engine::{Ctx, Graph, NodeError, SessionShape, Signal};
 use singletree_harness::{
     BucketTable, Chat, ChatTurnOutcome, Durability, ErrorReplies, FailureBucket, Limits, TurnContext,
     WhileSuspended,
 };
 use singletree_llm::ChatMessage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, calling, category, chain, chat_of,
@@ -31,7 +32,7 @@ async fn replies_are_all_that_the_turn_added_in_order_whatever_their_role() {
             Ok(Talk::update().messages([ChatMessage::user("hi"), ChatMessage::assistant("hi")]))
         });
         let graph = chain(builder, &["call", "tool", "echo"]);
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
         let tail = "a:(c), t:c=4, s:note, u:hi, a:hi";
         for (path, sent) in [("3.1", "k1"), ("3.2", "k2")] {
@@ -52,7 +53,7 @@ async fn replies_are_all_that_the_turn_added_in_order_whatever_their_role() {
 #[tokio::test]
 async fn a_turn_that_adds_nothing_completes_with_no_replies() {
     let builder = Graph::builder().node("n", |_: Ctx<Talk>| async { Ok(Talk::update().count(1)) });
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.1 []");
     assert_eq!(line(&chat.session("s").send(user("m")).await), "completed 3.2 []");
 }
@@ -85,7 +86,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
         ),
     ] {
         for durability in LEVELS {
-            let store = MemoryStore::new();
+            let store = TestStore::new();
             let agent =
                 agent(&failing(category), durability).replies(replies.clone()).buckets(buckets.clone());
             let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
@@ -112,7 +113,7 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
 #[tokio::test]
 async fn open_calls_are_closed_before_the_next_message() {
     let builder = Graph::builder().node("n", |_: Ctx<Talk>| async { Ok(called("c")) });
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     assert_eq!(line(&chat.session("s").send(user("n")).await), "completed 3.2 [a:(c)]");
     let history = history(&chat, "s").await;
@@ -132,7 +133,7 @@ async fn who_ends_an_invocation_early_closes_its_calls() {
         ("expire unapproved", "chat_signal_expired", r#"{"reason":"expired","status":"denied"}"#),
         ("supersede", "chat_turn_cancelled", r#"{"reason":"cancelled","status":"cancelled"}"#),
     ] {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let signal = Signal::new("ok").expires_in(minute);
         let signal = if how == "expire unapproved" { signal.approves("digest") } else { signal };
         let graph = calling(&Log::default(), signal);
@@ -178,7 +179,7 @@ fn streaming(door: &Door) -> Graph<Talk> {
 #[tokio::test]
 async fn a_cancelled_turn_keeps_what_was_shown() {
     for durability in LEVELS {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let chat = Chat::builder().agent(agent(&streaming(&door), durability)).open(store.clone()).unwrap();
         let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
         let queued = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
@@ -216,7 +217,7 @@ async fn a_cancelled_turn_closes_its_calls() {
             Ok(says("never"))
         }
     });
-    let chat = chat_of(&chain(builder, &["call", "n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["call", "n"])).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
     chat.cancel(turn.id()).await.unwrap().outcome().await;
@@ -228,7 +229,7 @@ async fn a_cancelled_turn_closes_its_calls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_cancel_and_completion_exactly_one_wins() {
     for round in 0..100 {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let builder = Graph::builder().node("n", move |_: Ctx<Talk>| async move {
             for _ in 0..round % 20 {
                 tokio::task::yield_now().await;
@@ -255,7 +256,7 @@ async fn of_cancel_and_completion_exactly_one_wins() {
 #[tokio::test]
 async fn what_was_saved_before_an_error_stays_and_is_closed() {
     for durability in LEVELS {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let builder = Graph::builder().node("call", |_: Ctx<Talk>| async { Ok(called("c")) });
         let builder = builder.node("save", |cx: Ctx<Talk>| async move {
             cx.save_session().await?;
@@ -278,7 +279,7 @@ async fn a_turn_has_a_time() {
         Ok(says("never"))
     });
     let limits = Limits { turn_time: Duration::from_secs(9), ..Limits::default() };
-    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(TestStore::new()).unwrap();
     let outcome = chat.session("s").send(user("m")).await;
     let ChatTurnOutcome::Errored(errored) = outcome else { panic!() };
     assert_eq!(
@@ -291,7 +292,7 @@ async fn a_turn_has_a_time() {
 #[tokio::test]
 async fn a_suspended_outcome_carries_descriptor_terms_and_pending_messages() {
     let signal = Signal::new("ok").with("what", "mail").approves("d");
-    let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), signal)).open(TestStore::new()).unwrap();
     let outcome = chat.session("s").send_with(user("m"), key("k")).await;
     let ChatTurnOutcome::Suspended(it) = &outcome else { panic!("{outcome:?}") };
     assert_eq!(it.signal_descriptor.metadata, Some(serde_json::json!({ "what": "mail" })));
@@ -305,16 +306,16 @@ async fn a_suspended_outcome_carries_descriptor_terms_and_pending_messages() {
 async fn chat_refuses_graphs_and_agents_that_are_not_fit() {
     let graph = plain(&Log::default());
     let unsafe_tools = agent(&graph, Durability::Turn).effectful_tools(true);
-    let refused = Chat::builder().agent(unsafe_tools).open(MemoryStore::new()).unwrap_err();
+    let refused = Chat::builder().agent(unsafe_tools).open(TestStore::new()).unwrap_err();
     assert_eq!(refused.category(), "chat_durability_invalid");
-    let refused = Chat::builder().open(MemoryStore::new()).unwrap_err();
+    let refused = Chat::builder().open(TestStore::new()).unwrap_err();
     assert_eq!(refused.category(), "chat_durability_invalid");
     let build = || Graph::<Talk>::builder().node("n", |_: Ctx<Talk>| async { Ok(says("x")) });
     let fields = vec![("talk".to_owned(), "messages".to_owned())];
     let renamed = SessionShape::Projected { fields, version: None };
     for shape in [SessionShape::from_field_names(["count"]), renamed] {
         let graph = chain(build().session_shape(shape), &["n"]);
-        let refused = Chat::new(graph, MemoryStore::new()).unwrap_err();
+        let refused = Chat::new(graph, TestStore::new()).unwrap_err();
         assert_eq!(refused.category(), "chat_history_field_invalid");
     }
 }

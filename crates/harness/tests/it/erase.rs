@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use singletree_durable::{DocumentStore, Journal, MemoryStore, SubjectId, TenantId};
+use singletree_durable::{DocumentStore, Journal, SubjectId, TenantId};
 use singletree_engine::Graph;
 use singletree_harness::{AuditRecord, Blobs, Chat, ErasureScope, ForkOptions};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, TokioClock, chain, chat_of, name, say, user};
 
@@ -16,7 +17,7 @@ fn scope(text: &str) -> ErasureScope {
     ErasureScope::Subject(subject(text))
 }
 
-fn chat(store: &MemoryStore) -> Chat {
+fn chat(store: &TestStore) -> Chat {
     let graph = chain(say(Graph::builder(), &Log::default(), "n"), &["n"]);
     let chat = chat_of(&graph).clock(TokioClock::new()).blobs(Blobs::new(store.clone()));
     chat.audit(Duration::from_secs(86_400)).open(store.clone()).unwrap()
@@ -26,7 +27,7 @@ async fn sessions(chat: &Chat) -> Vec<String> {
     chat.sessions(None, 99).await.unwrap().items.into_iter().map(|it| it.session).collect()
 }
 
-async fn audit(store: &MemoryStore) -> Vec<String> {
+async fn audit(store: &TestStore) -> Vec<String> {
     let found = store.read_documents(&TenantId::single(), AuditRecord::KIND, None, 99).await.unwrap();
     found.iter().map(|it| format!("{} {}", it.key.id, it.body.as_str())).collect()
 }
@@ -34,7 +35,7 @@ async fn audit(store: &MemoryStore) -> Vec<String> {
 // D25
 #[tokio::test(start_paused = true)]
 async fn erasing_a_subject_deletes_its_sessions_with_all_forks_and_hides_its_names() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat(&store);
     let (ann, bob) = (chat.on_behalf_of(subject("ann")), chat.on_behalf_of(subject("bob")));
     for (chat, session) in [(&ann, "of-ann"), (&bob, "of-bob"), (&chat, "of-nobody"), (&bob, "gone")] {
@@ -64,7 +65,7 @@ async fn erasing_a_subject_deletes_its_sessions_with_all_forks_and_hides_its_nam
 // D25
 #[tokio::test(start_paused = true)]
 async fn what_a_stopped_erasure_left_is_found_again() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat(&store);
     let ann = chat.on_behalf_of(subject("ann"));
     ann.session("a").send(user("hello")).await;
@@ -82,7 +83,7 @@ async fn what_a_stopped_erasure_left_is_found_again() {
 // D25, INV-14
 #[tokio::test(start_paused = true)]
 async fn erasing_a_tenant_leaves_the_others() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat(&store);
     let other = chat.of(TenantId::parse("other").unwrap());
     chat.session("s").send(user("hello")).await;

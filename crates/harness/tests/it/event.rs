@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
-use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore};
+use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnContext};
+use singletree_test_store::TestStore;
 
 use tokio::sync::Notify;
 
@@ -76,7 +77,7 @@ async fn story(chat: &Chat) {
 
 #[tokio::test]
 async fn the_log_is_the_same_live_later_and_after_a_restart() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let open = |store| chat_of(&graph).open(store).unwrap();
     let chat = open(store.clone());
@@ -96,7 +97,7 @@ async fn the_log_is_the_same_live_later_and_after_a_restart() {
 
 #[tokio::test]
 async fn a_listener_goes_on_from_the_log_to_what_happens() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = plain(&Log::default());
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
@@ -113,7 +114,7 @@ async fn a_listener_goes_on_from_the_log_to_what_happens() {
 #[tokio::test]
 async fn a_listener_that_is_too_slow_reads_what_it_missed() {
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     let mut events = listen(&chat, None).await;
     chat.session("s").send(user("m")).await;
     take(&mut events, 3).await;
@@ -127,7 +128,8 @@ async fn a_listener_that_is_too_slow_reads_what_it_missed() {
 
 #[tokio::test]
 async fn another_log_is_told_so() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::with_epoch("new")).unwrap();
+    let chat =
+        chat_of(&plain(&Log::default())).open(singletree_durable::MemoryStore::with_epoch("new")).unwrap();
     let old: ChatEventId = "m0.7".parse().unwrap();
     let Err(refused) = chat.session("s").events().after(Some(old)).stream().await else {
         panic!("an id of another log")
@@ -161,7 +163,7 @@ fn streaming(door: &Door) -> Graph<Talk> {
 #[tokio::test]
 async fn a_streamed_turn_ends_with_its_outcome_and_who_comes_late_gets_the_text_so_far() {
     let door = Door::shut();
-    let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&streaming(&door)).open(TestStore::new()).unwrap();
     let first = chat.session("s").stream(user("m")).await.unwrap();
     let other = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
     door.somebody().await;
@@ -192,7 +194,7 @@ async fn a_streamed_turn_ends_with_its_outcome_and_who_comes_late_gets_the_text_
 async fn a_live_streamed_turn_shows_everything_in_order() {
     let door = Door::shut();
     door.open();
-    let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&streaming(&door)).open(TestStore::new()).unwrap();
     let mut events = listen(&chat, None).await;
     let first = tokio::spawn(async move { take(&mut events, 9).await });
     tokio::task::yield_now().await;
@@ -216,7 +218,7 @@ async fn a_live_streamed_turn_shows_everything_in_order() {
 // D5
 #[tokio::test]
 async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     story(&chat).await;
@@ -243,7 +245,7 @@ async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
 
 #[tokio::test]
 async fn an_id_that_the_log_has_not_come_to_is_told() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     for (sent, after, refused) in [
         (false, 0, Some("chat_event_unknown")),
         (true, 2, None),
@@ -266,7 +268,7 @@ async fn an_id_that_the_log_has_not_come_to_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_that_come_while_turns_commit_miss_nothing() {
     let limits = Limits { feed_backlog: 4, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     let sending = tokio::spawn({
         let chat = chat.clone();
         async move {
@@ -294,7 +296,7 @@ async fn listeners_that_come_while_turns_commit_miss_nothing() {
 // D25
 #[tokio::test]
 async fn a_stream_ends_when_its_session_is_deleted() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
     let mut early = listen(&chat, None).await;
@@ -332,13 +334,13 @@ async fn a_stream_ends_when_its_session_is_deleted() {
 /// A memory store that holds back one read of the numbers of a session.
 #[derive(Debug, Clone, Default)]
 struct HoldingStore {
-    store: MemoryStore,
+    store: TestStore,
     holds_next: Arc<AtomicBool>,
     released: Arc<Notify>,
 }
 
 impl JournalLayer for HoldingStore {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -360,7 +362,7 @@ impl JournalLayer for HoldingStore {
 }
 
 impl MaintenanceLayer for HoldingStore {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store

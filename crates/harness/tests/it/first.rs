@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, json};
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
 use singletree_harness::{
     Answer, Chat, ChatTurnOutcome, Durability, GraphAgent, Messages, SendOptions, SignalAddress,
@@ -11,6 +10,7 @@ use singletree_harness::{
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]
@@ -38,8 +38,8 @@ fn graph() -> Graph<Support> {
     builder.edge("ask", "gate").edge("gate", "send").edge("send", END).entry("ask").compile().unwrap()
 }
 
-async fn story(store: MemoryStore, durability: Durability) {
-    let open = |store: MemoryStore| {
+async fn story(store: TestStore, durability: Durability) {
+    let open = |store: TestStore| {
         Chat::builder()
             .agent(GraphAgent::new("support", &graph()).durability(durability))
             .open(store)
@@ -65,13 +65,13 @@ async fn story(store: MemoryStore, durability: Durability) {
 
 #[tokio::test]
 async fn a_conversation_pauses_and_goes_on_in_another_process() {
-    story(MemoryStore::new(), Durability::Turn).await;
-    story(MemoryStore::new(), Durability::Step).await;
+    story(TestStore::new(), Durability::Turn).await;
+    story(TestStore::new(), Durability::Step).await;
 }
 
 #[tokio::test]
 async fn the_same_key_is_the_same_turn() {
-    let chat = Chat::new(graph(), MemoryStore::new()).unwrap();
+    let chat = Chat::new(graph(), TestStore::new()).unwrap();
     let options = || SendOptions::new().key("k");
     let one = chat.session("s").submit(ChatMessage::user("x"), options()).await.unwrap();
     let two = chat.session("s").submit(ChatMessage::user("x"), options()).await.unwrap();
@@ -102,7 +102,7 @@ fn effectful(heard: &Heard, first: &str) -> GraphAgent {
 #[tokio::test]
 async fn a_node_that_died_before_anything_was_committed_hears_that_it_may_run_again() {
     for (entry, dies_at) in [("gate", 4), ("act", 2)] {
-        let (store, heard) = (MemoryStore::new(), Heard::default());
+        let (store, heard) = (TestStore::new(), Heard::default());
         let dying = FaultInjectingStore::new(Arc::new(store.clone()), dies_at, FailedWriteEffect::Before);
         let chat = Chat::builder().agent(effectful(&heard, entry)).open(dying.clone()).unwrap();
         chat.session("s").send(ChatMessage::user("Send it.")).await;

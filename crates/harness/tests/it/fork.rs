@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use singletree_durable::{
-    DocumentStore, FieldValue, ItemRange, Journal, JournalMaintenance, ListItemRow, MemoryStore, StoredBlob,
-    TenantId, TurnRowQuery,
+    DocumentStore, FieldValue, ItemRange, Journal, JournalMaintenance, ListItemRow, StoredBlob, TenantId,
+    TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
@@ -14,6 +14,7 @@ use singletree_harness::{
 use singletree_llm::ChatMessage;
 use singletree_store_sqlite::SqliteStore;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key, line,
@@ -81,7 +82,7 @@ async fn forks_on(store: impl Journal + JournalMaintenance + Clone + 'static) {
 
 #[tokio::test]
 async fn a_fork_is_a_copy_of_the_rows_and_goes_on_by_itself() {
-    forks_on(MemoryStore::new()).await;
+    forks_on(TestStore::new()).await;
 }
 
 #[tokio::test]
@@ -95,7 +96,7 @@ async fn a_fork_on_a_file_is_the_same() {
 // INV-6
 #[tokio::test]
 async fn a_cut_inside_a_tool_round_closes_its_calls_and_inherits_no_wait() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
     let closed = "t:c1={\"reason\":\"the conversation was forked here\",\"status\":\"cancelled\"}";
@@ -120,7 +121,7 @@ async fn a_cut_inside_a_tool_round_closes_its_calls_and_inherits_no_wait() {
 
 #[tokio::test]
 async fn what_cannot_be_forked_is_told_and_leaves_nothing() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = plain(&Log::default());
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
@@ -145,7 +146,7 @@ async fn what_cannot_be_forked_is_told_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_fork_while_a_turn_runs_takes_what_is_committed() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let at_door = door.clone();
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let (door, first) = (at_door.clone(), cx.state().messages.len() == 1);
@@ -194,7 +195,7 @@ async fn log(chat: &Chat, session: &str, count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_fork_of_a_fork_stands_when_the_others_are_gone_and_its_log_says_where_it_began() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = calling(&Log::default(), Signal::new("ok"));
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
@@ -251,7 +252,7 @@ async fn forks_beside_sends_are_whole_turns() {
 async fn a_fork_that_dies_with_its_process_is_whole_or_not_there() {
     let graph = plain(&Log::default());
     for (n, land) in (1..=4).flat_map(|n| [(n, FailedWriteEffect::Before), (n, FailedWriteEffect::After)]) {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         chat_of(&graph).open(store.clone()).unwrap().session("s").send(user("m")).await;
         let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
         let limits = Limits { record_retry: std::time::Duration::from_millis(1), ..Limits::default() };
@@ -282,7 +283,7 @@ async fn a_fork_that_dies_with_its_process_is_whole_or_not_there() {
 
 #[tokio::test]
 async fn an_edited_message_is_answered_in_a_session_of_its_own() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&counting()).open(store.clone()).unwrap();
     for n in 0..3 {
         chat.session("s").send(user(&format!("m{n}"))).await;
@@ -317,7 +318,7 @@ async fn an_edited_message_is_answered_in_a_session_of_its_own() {
 
 #[tokio::test]
 async fn a_message_is_named_by_its_id_also_where_it_was_inherited() {
-    let chat = chat_of(&counting()).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&counting()).open(TestStore::new()).unwrap();
     let mut turns = Vec::new();
     for n in 0..3 {
         let turn = chat.session("s").submit(user(&format!("m{n}")), Default::default()).await.unwrap();
@@ -348,7 +349,7 @@ async fn a_message_is_named_by_its_id_also_where_it_was_inherited() {
 
 #[tokio::test]
 async fn a_reply_is_asked_for_again_in_a_session_of_its_own() {
-    let chat = chat_of(&counting()).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&counting()).open(TestStore::new()).unwrap();
     for n in 0..3 {
         chat.session("s").send(user(&format!("m{n}"))).await;
     }
@@ -371,7 +372,7 @@ async fn a_reply_is_asked_for_again_in_a_session_of_its_own() {
 
 #[tokio::test]
 async fn a_fork_of_a_suspended_session_carries_the_fields_that_are_stored() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
     chat.session("s").fork(to("f")).await.unwrap();
@@ -420,7 +421,7 @@ fn picture(name: &str) -> StoredBlob {
 
 #[tokio::test]
 async fn a_fork_uses_the_blobs_that_it_names_and_what_is_said_in_it_may_name_one_of_the_other() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     for it in ["a", "b"] {
         store.keep_blob(&name("s"), picture(it)).await.unwrap();

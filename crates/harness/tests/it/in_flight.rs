@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, Result, RowMutation,
+    Batch, BoxFuture, Error, Journal, JournalLayer, MaintenanceLayer, Result, RowMutation,
 };
 use singletree_harness::{CreateOptions, SendOptions};
+use singletree_test_store::TestStore;
 use tokio::sync::oneshot;
 
 use crate::bench::{Log, chat_of, line, plain, user};
@@ -16,7 +17,7 @@ type Held = (Batch, oneshot::Sender<Option<Error>>);
 /// A memory store whose writes wait, each by itself, until the test lets them land or fail.
 #[derive(Debug, Clone, Default)]
 struct HeldStore {
-    store: MemoryStore,
+    store: TestStore,
     held: Arc<Mutex<VecDeque<Held>>>,
     is_open: Arc<Mutex<bool>>,
 }
@@ -47,7 +48,7 @@ impl HeldStore {
 }
 
 impl JournalLayer for HeldStore {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -64,7 +65,7 @@ impl JournalLayer for HeldStore {
 }
 
 impl MaintenanceLayer for HeldStore {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store

@@ -2,9 +2,9 @@
 
 use futures_util::StreamExt;
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, ChatEventKind, Durability, SendOptions, Transcript};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, Talk, chain, chat_of, plain, says, user};
 
@@ -45,7 +45,7 @@ async fn who_joins_while_a_turn_runs_hears_it_from_its_beginning() {
     let door = Door::shut();
     let graph = slow(&door);
     let agent = singletree_harness::GraphAgent::new("a", &graph).durability(Durability::Step);
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent).open(TestStore::new()).unwrap();
     let first = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     // A message of the turn is recorded, and no part of the history yet; another turn waits behind it.
@@ -66,7 +66,7 @@ async fn who_joins_while_a_turn_runs_hears_it_from_its_beginning() {
 // D12, D17
 #[tokio::test]
 async fn what_a_sender_said_beside_a_message_holds_where_it_is_said_again() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let noted = SendOptions::new().note("client_id", "mine");
     chat.session("s").submit(user("m"), noted).await.unwrap().outcome().await;
     let again = chat.session("s").regenerate_into("again", None).await.unwrap();
@@ -82,7 +82,7 @@ async fn what_a_sender_said_beside_a_message_holds_where_it_is_said_again() {
 // D9: the turn of a long conversation that is asked for again is found from its end.
 #[tokio::test]
 async fn the_events_of_a_turn_of_long_ago_are_its_own() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let mut turns = Vec::new();
     for _ in 0..120 {
         let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();

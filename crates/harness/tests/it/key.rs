@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, SendOptions};
+use singletree_test_store::TestStore;
 use tokio::sync::Barrier;
 
 use crate::bench::{
@@ -24,7 +24,7 @@ async fn the_same_key_attaches_to_the_running_turn_and_gets_the_stored_outcome_l
             Ok(says("once"))
         }
     });
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = chain(builder, &["n"]);
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     let one = chat.session("s").submit(user("m"), key("k")).await.unwrap();
@@ -48,7 +48,7 @@ async fn the_same_key_attaches_to_the_running_turn_and_gets_the_stored_outcome_l
 async fn the_same_key_many_times_at_once_is_one_turn() {
     for _ in 0..50 {
         let log = Log::default();
-        let chat = chat_of(&plain(&log)).open(MemoryStore::new()).unwrap();
+        let chat = chat_of(&plain(&log)).open(TestStore::new()).unwrap();
         let barrier = Arc::new(Barrier::new(8));
         let sends: Vec<_> = (0..8)
             .map(|_| {
@@ -79,7 +79,7 @@ fn failing_once(category: &'static str) -> Graph<Talk> {
 #[tokio::test]
 async fn a_key_is_free_again_when_its_turn_may_be_sent_again_safely() {
     let again = |category| async move {
-        let chat = chat_of(&failing_once(category)).open(MemoryStore::new()).unwrap();
+        let chat = chat_of(&failing_once(category)).open(TestStore::new()).unwrap();
         let first = chat.session("s").send_with(user("m"), key("k")).await;
         let ChatTurnOutcome::Errored(errored) = &first else { panic!("{first:?}") };
         let second = chat.session("s").send_with(user("m"), key("k")).await;
@@ -93,7 +93,7 @@ async fn a_key_is_free_again_when_its_turn_may_be_sent_again_safely() {
 // D1, D3
 #[tokio::test]
 async fn a_key_is_free_again_after_the_session_was_suspended() {
-    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     assert_eq!(category(&chat.session("s").send_with(user("n"), key("k")).await), "chat_session_suspended");
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_key_is_free_again_after_the_session_was_suspended() {
 
 #[tokio::test]
 async fn a_suspended_outcome_names_the_turn_that_resumed_it() {
-    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(TestStore::new()).unwrap();
     let by = |outcome: &ChatTurnOutcome| match outcome {
         ChatTurnOutcome::Suspended(it) => it.resumed_by.clone(),
         other => panic!("{other:?}"),
@@ -117,7 +117,7 @@ async fn a_suspended_outcome_names_the_turn_that_resumed_it() {
 
 #[tokio::test]
 async fn keys_are_of_one_session_and_have_a_length() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     chat.session("s").send_with(user("m"), key("k")).await;
     assert_eq!(line(&chat.session("t").send_with(user("other"), key("k")).await), "completed 3.1 [a:hello]");
     for bad in [String::new(), "k".repeat(257)] {

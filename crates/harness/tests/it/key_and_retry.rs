@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result};
+use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer, Result};
 use singletree_engine::{Ctx, Graph, NodeError};
 use singletree_harness::{Chat, ChatTurnOutcome, SendOptions};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Talk, category, chain, chat_of, history, key, line, says, user};
 use crate::slow_store::SlowStore;
@@ -28,7 +29,7 @@ fn failing_before(times: usize, door: Door) -> Graph<Talk> {
     chain(builder, &["n"])
 }
 
-fn opened(graph: &Graph<Talk>, store: MemoryStore) -> Chat {
+fn opened(graph: &Graph<Talk>, store: TestStore) -> Chat {
     chat_of(graph).open(store).unwrap()
 }
 
@@ -43,7 +44,7 @@ async fn fails(chat: &Chat) -> singletree_harness::TurnId {
 async fn a_message_that_a_retry_answered_is_not_answered_again_under_its_key() {
     let door = Door::shut();
     door.open();
-    let (graph, store) = (failing_before(2, door), MemoryStore::new());
+    let (graph, store) = (failing_before(2, door), TestStore::new());
     let chat = opened(&graph, store.clone());
     let first = fails(&chat).await;
     let second = chat.retry(&first, key("r")).await.unwrap();
@@ -66,7 +67,7 @@ async fn a_message_that_a_retry_answered_is_not_answered_again_under_its_key() {
 #[tokio::test]
 async fn a_message_whose_retry_runs_attaches_to_it() {
     let door = Door::shut();
-    let chat = opened(&failing_before(1, door.clone()), MemoryStore::new());
+    let chat = opened(&failing_before(1, door.clone()), TestStore::new());
     let first = fails(&chat).await;
     let retry = chat.retry(&first, SendOptions::new()).await.unwrap();
     door.somebody().await;
@@ -80,7 +81,7 @@ async fn a_message_whose_retry_runs_attaches_to_it() {
 async fn a_key_is_free_after_retries_that_failed_and_after_later_turns() {
     let door = Door::shut();
     door.open();
-    let chat = opened(&failing_before(3, door), MemoryStore::new());
+    let chat = opened(&failing_before(3, door), TestStore::new());
     let first = fails(&chat).await;
     let retry = chat.retry(&first, SendOptions::new()).await.unwrap();
     assert_eq!(category(retry.outcome().await), "provider_unavailable");
@@ -99,7 +100,7 @@ async fn a_retry_and_the_same_message_at_the_same_time_are_one_answer() {
     for head_start in 0..120 {
         let door = Door::shut();
         door.open();
-        let store = SlowStore::over(MemoryStore::new());
+        let store = SlowStore::over(TestStore::new());
         let chat = chat_of(&failing_before(1, door)).open(store).unwrap();
         let first = fails(&chat).await;
         let wait = |steps: usize| async move {
@@ -137,7 +138,7 @@ async fn a_retry_and_the_same_message_at_the_same_time_are_one_answer() {
 /// A memory store that holds back the answer of one read of turns.
 #[derive(Debug, Clone)]
 struct HoldingStore {
-    store: MemoryStore,
+    store: TestStore,
     /// How many reads of turns are left until the one that is held back.
     left: Arc<AtomicUsize>,
     read: Arc<Notify>,
@@ -145,7 +146,7 @@ struct HoldingStore {
 }
 
 impl JournalLayer for HoldingStore {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -170,7 +171,7 @@ impl JournalLayer for HoldingStore {
 }
 
 impl MaintenanceLayer for HoldingStore {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store
@@ -184,7 +185,7 @@ fn chat_that_can_be_held() -> (Chat, [Arc<Notify>; 2], Arc<AtomicUsize>) {
     let door = Door::shut();
     door.open();
     let store = HoldingStore {
-        store: MemoryStore::new(),
+        store: TestStore::new(),
         left: left.clone(),
         read: read.clone(),
         released: released.clone(),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, TokioClock, agent, approve, asking, at, chain, chat_of, line, plain, user};
 
@@ -15,7 +15,7 @@ async fn turns_that_are_over_hold_nothing() {
     let clock = TokioClock::new();
     let signal = Signal::new("ok").expires_in(Duration::from_secs(60));
     for (graph, suspends) in [(plain(&Log::default()), false), (asking(&Log::default(), signal), true)] {
-        let chat: Chat = chat_of(&graph).clock(clock.clone()).open(MemoryStore::new()).unwrap();
+        let chat: Chat = chat_of(&graph).clock(clock.clone()).open(TestStore::new()).unwrap();
         chat.sweep().await.unwrap();
         let mut held = Vec::new();
         for n in 0..4 {
@@ -51,7 +51,7 @@ async fn a_dropped_chat_leaves_nothing_of_any_turn_alive() {
         let mut ends = Vec::new();
         for graph in &graphs {
             let chat = Chat::builder().agent(agent(graph, durability)).clock(clock.clone());
-            let chat = chat.open(MemoryStore::new()).unwrap();
+            let chat = chat.open(TestStore::new()).unwrap();
             for session in ["s", "t"] {
                 let outcome = chat.session(session).send(user("hi")).await;
                 ends.push(line(&outcome));

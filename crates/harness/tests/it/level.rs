@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{FieldValue, Journal, MemoryStore, Timestamp};
+use singletree_durable::{FieldValue, Journal, Timestamp};
 use singletree_engine::{Ctx, Graph};
 use singletree_env::{Clock, Env, MonotonicClock};
 use singletree_harness::{Chat, Durability};
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, agent, chain, chat_of, name, plain, say, says, user};
 use crate::sky::Sky;
@@ -33,7 +34,7 @@ async fn a_plain_turn_is_two_commits_and_a_step_one_more() {
     for (durability, expected) in [(Durability::Turn, 2), (Durability::Step, 3)] {
         let log = Log::default();
         let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
-        let sky = Sky::over(MemoryStore::new());
+        let sky = Sky::over(TestStore::new());
         let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
         for _ in 0..3 {
             let before = sky.applies();
@@ -77,7 +78,7 @@ async fn a_value_is_written_only_when_it_changes() {
         let long = cx.state().messages.len() > 4;
         Ok(if long { update.words(vec!["late".to_owned()]) } else { update })
     });
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
     let field = |field: &'static str| {
         let store = store.clone();

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{
     Chat, ChatTurnOutcome, Durability, ErroredTurn, FailureBucket, Limits, SendOptions,
 };
 use singletree_llm::ChatMessage;
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, Talk, agent, category, chain, chat_of, history, key, plain, user, waiting_at};
 
@@ -24,7 +24,7 @@ fn refused_for_now(errored: &ErroredTurn, category: &str) {
 async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again() {
     let door = Door::shut();
     let limits = Limits { busy_sessions: 2, hot_sessions: 1, ..Limits::default() };
-    let chat = chat_of(&waiting_at(&door)).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&waiting_at(&door)).limits(limits).open(TestStore::new()).unwrap();
     let mut turns = Vec::new();
     for session in ["s1", "s2"] {
         turns.push(chat.session(session).submit(user("m"), SendOptions::new()).await.unwrap());
@@ -57,7 +57,7 @@ async fn as_many_sessions_are_busy_as_may_be_and_others_are_told_to_come_again()
 #[tokio::test]
 async fn a_sweep_of_more_sessions_than_may_be_busy_waits_for_room() {
     for (swept, returned) in [(10, 5), (3, 3)] {
-        let (store, graph) = (MemoryStore::new(), plain(&Log::default()));
+        let (store, graph) = (TestStore::new(), plain(&Log::default()));
         for n in 0..5 {
             let dying =
                 Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 1, FailedWriteEffect::After));
@@ -88,7 +88,7 @@ async fn a_sweep_of_more_sessions_than_may_be_busy_waits_for_room() {
 #[tokio::test]
 async fn a_session_has_as_many_listeners_as_it_may() {
     let limits = Limits { subscriptions: 2, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     let full = "chat_subscriptions_full";
     let one = chat.session("s").subscribe(|_| {}).unwrap();
     let _two = chat.session("s").subscribe(|_| {}).unwrap();
@@ -163,7 +163,7 @@ async fn lists_beside_the_history_and_their_items_have_bounds() {
     ] {
         for durability in [Durability::Turn, Durability::Step] {
             let builder = Chat::builder().agent(agent(&noting(), durability)).limits(limits.clone());
-            let chat = builder.open(MemoryStore::new()).unwrap();
+            let chat = builder.open(TestStore::new()).unwrap();
             let text = |n: usize| user(&"x".repeat(n));
             assert_eq!(category(chat.session("s").send(text(texts[0])).await), "completed");
             let before = chat.session("s").export().await.unwrap();
@@ -182,7 +182,7 @@ async fn lists_beside_the_history_and_their_items_have_bounds() {
 // An import is held to the limits that a chat applies piece by piece.
 #[tokio::test]
 async fn an_import_is_held_to_the_same_bounds() {
-    let chat = chat_of(&noting()).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&noting()).open(TestStore::new()).unwrap();
     for text in ["one", "two"] {
         chat.session("s").send(user(text)).await;
     }
@@ -193,7 +193,7 @@ async fn an_import_is_held_to_the_same_bounds() {
         (Limits { list_bytes: 9, ..Limits::default() }, "list_bytes"),
         (Limits { field_bytes: 1, ..Limits::default() }, "field_bytes"),
     ] {
-        let strict = chat_of(&noting()).limits(limits).open(MemoryStore::new()).unwrap();
+        let strict = chat_of(&noting()).limits(limits).open(TestStore::new()).unwrap();
         let refused = strict.import_session(export.clone(), None).await.unwrap_err();
         assert_eq!(refused.category(), "chat_budget_exhausted");
         assert!(refused.to_string().contains(told), "{told}: {refused}");

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_durable::{Journal, JournalMaintenance, JournalSessions, MemoryStore, SessionStore};
+use singletree_durable::{Journal, JournalMaintenance, JournalSessions, SessionStore};
 use singletree_engine::{
     END, FieldContent, FieldShape, FieldSpec, Graph, Reducer, Snapshot, StateMigrations, StateSchema,
     StateUpdate,
 };
 use singletree_harness::{Chat, Durability, GraphAgent, MESSAGE_SHAPE};
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{category, check_rows, history, line, name, user};
 use crate::doctor::sound;
@@ -104,7 +105,7 @@ async fn goes_on<S: Journal + JournalMaintenance + Clone + 'static>(mut reopen: 
 
 #[tokio::test]
 async fn a_list_that_is_dropped_and_comes_back_begins_anew_in_memory() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     goes_on(async move || store.reopen()).await;
 }
 

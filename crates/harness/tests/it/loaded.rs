@@ -1,8 +1,8 @@
 //! Memory that loaded sessions take: bounded by bytes, not only by number (INV-12).
 
-use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{ChatTurnOutcome, ForkOptions, Limits, LoadedSessions, SendOptions};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, asking, chat_of, history, line, plain, user};
 use crate::sky::Sky;
@@ -14,7 +14,7 @@ const BYTES: usize = 300_000;
 async fn loaded_sessions_stay_within_their_bytes() {
     let limit = 25 << 20;
     let limits = Limits { loaded_bytes: limit, ..Limits::default() };
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(sky.clone()).unwrap();
     assert_eq!(chat.loaded(), LoadedSessions::default());
     let mut most = 0;
@@ -40,7 +40,7 @@ async fn loaded_sessions_stay_within_their_bytes() {
 #[tokio::test]
 async fn what_is_not_loaded_any_more_is_not_counted() {
     let limits = Limits { hot_sessions: 2, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     chat.session("s").send(user(&"x".repeat(BYTES))).await;
     let held = chat.loaded().bytes;
     assert!(held >= BYTES as u64, "{held}");
@@ -59,7 +59,7 @@ async fn what_is_not_loaded_any_more_is_not_counted() {
 async fn a_session_whose_wait_was_given_up_stays_within_the_bytes_too() {
     let limits = Limits { loaded_bytes: 1, ..Limits::default() };
     let graph = asking(&Log::default(), Signal::new("approval"));
-    let chat = chat_of(&graph).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&graph).limits(limits).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     assert!(matches!(turn.outcome().await.as_ref(), ChatTurnOutcome::Suspended(_)));
     chat.cancel(turn.id()).await.unwrap().outcome().await;
@@ -70,7 +70,7 @@ async fn a_session_whose_wait_was_given_up_stays_within_the_bytes_too() {
 // INV-12: a session that is only read.
 #[tokio::test]
 async fn a_session_that_is_only_read_stays_within_the_bytes_too() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let before = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     before.session("s").send(user("m")).await;
     let limits = Limits { loaded_bytes: 1, ..Limits::default() };

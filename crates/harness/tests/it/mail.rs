@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{Journal, JournalRead, MemoryStore};
+use singletree_durable::{Journal, JournalRead};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
     Answer, Chat, ChatBuilder, ChatEventKind, ChatTurnOutcome, Durability, Limits, SignalAddress,
     SignalDelivery, Turn, TurnId, WhileSuspended,
 };
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 use tokio::sync::Barrier;
 
 use crate::bench::{
@@ -44,7 +45,7 @@ fn early(graph: &Graph<Talk>, policy: WhileSuspended) -> ChatBuilder {
     Chat::builder().agent(agent.early_signals(["ok", "pay-*"]))
 }
 
-fn open(signal: Signal, store: MemoryStore) -> (Chat, Door) {
+fn open(signal: Signal, store: TestStore) -> (Chat, Door) {
     let door = Door::shut();
     let chat = early(&held(&Log::default(), &door, signal), WhileSuspended::Queue).open(store).unwrap();
     (chat, door)
@@ -58,7 +59,7 @@ async fn begin(chat: &Chat, door: &Door) -> Turn {
 
 /// A turn at its door whose approval is kept already; its next write is the one that suspends it.
 async fn kept_under_a_sky() -> (Sky, Door, Chat, Turn) {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let (sky, door) = (Sky::over(TestStore::new()), Door::shut());
     let graph = held(&Log::default(), &door, Signal::new("ok"));
     let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
@@ -84,7 +85,7 @@ async fn kept(chat: &Chat) -> Vec<String> {
 // in time.
 #[tokio::test]
 async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let (chat, door) = open(Signal::new("ok"), store.clone());
     let first = begin(&chat, &door).await;
     let behind = chat.session("s").submit(user("n"), key("n")).await.unwrap();
@@ -114,7 +115,7 @@ async fn a_signal_that_comes_early_resumes_what_waits_for_it_later() {
 // session could not be read in between.
 #[tokio::test(start_paused = true)]
 async fn a_suspension_that_fails_leaves_its_early_signal_to_the_next_attempt() {
-    let (memory, door) = (MemoryStore::new(), Door::shut());
+    let (memory, door) = (TestStore::new(), Door::shut());
     let graph = held(&Log::default(), &door, Signal::new("ok"));
     let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
     let shared = Arc::new(memory.clone());
@@ -136,7 +137,7 @@ async fn a_suspension_that_fails_leaves_its_early_signal_to_the_next_attempt() {
 // D2: the same answer for the same signal, kept or taken, in this process or the next; another payload is a conflict.
 #[tokio::test]
 async fn a_signal_that_comes_again_gets_the_same_answer_and_another_one_is_a_conflict() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let (chat, door) = open(Signal::new("ok"), store.clone());
     let first = begin(&chat, &door).await;
     let mut told = Vec::new();
@@ -163,7 +164,7 @@ async fn a_signal_that_comes_again_gets_the_same_answer_and_another_one_is_a_con
 #[tokio::test]
 async fn what_may_not_come_early_is_refused_and_not_kept() {
     let limits = Limits { payload_bytes: 100, key_bytes: 20, ..Limits::default() };
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let graph = held(&Log::default(), &door, Signal::new("ok"));
     let chat = early(&graph, WhileSuspended::Reject).limits(limits).open(store.clone()).unwrap();
     let turn = begin(&chat, &door).await;
@@ -198,7 +199,7 @@ async fn a_mailbox_is_bounded_in_number_bytes_and_age() {
     let hour = Duration::from_secs(3600);
     // {"approved":true} is 17 bytes.
     let limits = Limits { mail: 3, mail_bytes: 36, mail_age: hour, ..Limits::default() };
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let graph = held(&Log::default(), &door, Signal::new("ok"));
     let builder = || early(&graph, WhileSuspended::Reject).limits(limits.clone()).clock(TokioClock::new());
     let chat = builder().open(store.clone()).unwrap();
@@ -230,7 +231,7 @@ async fn a_signal_that_is_too_old_ends_no_wait() {
     let hour = Duration::from_secs(3600);
     let limits = Limits { mail_age: hour, turn_time: 9 * hour, ..Limits::default() };
     for (late, told) in [(hour, 0), (hour + Duration::from_secs(1), 1)] {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let graph = held(&Log::default(), &door, Signal::new("ok"));
         let builder = early(&graph, WhileSuspended::Reject).limits(limits.clone()).clock(TokioClock::new());
         let chat = builder.open(store.clone()).unwrap();
@@ -290,7 +291,7 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
         (Signal::new("ok").payload_schema(schema), approve(true)),
         (Signal::new("ok"), text),
     ] {
-        let store = MemoryStore::new();
+        let store = TestStore::in_memory("it reads all events that there are in one poll");
         let (chat, door) = open(signal, store.clone());
         let turn = begin(&chat, &door).await;
         let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
@@ -315,7 +316,7 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
 #[tokio::test]
 async fn a_mailbox_is_emptied_when_the_work_is_over() {
     for how in ["complete", "fail", "cancel", "cancel the wait", "delete"] {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let at_door = door.clone();
         let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
             let door = at_door.clone();
@@ -365,7 +366,7 @@ async fn a_mailbox_is_emptied_when_the_work_is_over() {
 async fn a_duplicate_of_a_consumed_wait_stays_one_when_a_later_wait_is_given_up() {
     let chat = Chat::builder()
         .agent(agent(&asking(&Log::default(), Signal::new("ok")), Durability::Step))
-        .open(MemoryStore::new())
+        .open(TestStore::new())
         .unwrap();
     chat.session("s").send(user("m")).await;
     let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
@@ -386,7 +387,7 @@ async fn an_early_signal_is_kept_and_taken_wherever_the_process_dies() {
     for n in 1.. {
         let mut fired = false;
         for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
-            let (store, log) = (MemoryStore::new(), Log::default());
+            let (store, log) = (TestStore::new(), Log::default());
             let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
             let doors = [Door::shut(), Door::shut()];
             let build = |door| early(&held(&log, door, Signal::new("ok")), WhileSuspended::Queue);
@@ -434,7 +435,7 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
     let rounds = 200;
     let (mut early_ones, mut in_time) = (0, 0);
     for round in 0..rounds {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let (chat, door) = open(Signal::new("ok"), store.clone());
         let turn = begin(&chat, &door).await;
         let barrier = Arc::new(Barrier::new(2));
@@ -466,7 +467,7 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
 #[tokio::test]
 async fn a_signal_that_cannot_be_kept_is_refused_and_may_come_again() {
     for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
-        let (sky, door) = (crate::sky::Sky::over(MemoryStore::new()), Door::shut());
+        let (sky, door) = (crate::sky::Sky::over(TestStore::new()), Door::shut());
         let graph = held(&Log::default(), &door, Signal::new("ok"));
         let chat = early(&graph, WhileSuspended::Queue).open(sky.clone()).unwrap();
         let turn = begin(&chat, &door).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use singletree_durable::{FieldValue, Journal, JournalMaintenance, MemoryStore};
+use singletree_durable::{FieldValue, Journal, JournalMaintenance};
 use singletree_engine::{
     Ctx, END, FieldContent, FieldShape, FieldSpec, Graph, GraphBuilder, NodeResult, Reducer, SessionShape,
     Signal, Snapshot, StateMigrations, StateSchema, StateUpdate,
@@ -13,6 +13,7 @@ use singletree_harness::{
     MemoryCoordinator, SignalArrival,
 };
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, at, category, check_rows, fields, history, key, line, name, user};
 use crate::doctor::sound;
@@ -98,7 +99,7 @@ async fn answered_under_the_new<S: Journal + JournalMaintenance + Clone + 'stati
 
 #[tokio::test]
 async fn a_wait_of_an_old_agent_is_answered_under_the_new_one() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     paused_under_the_old(&store).await;
     let store = store.reopen();
     answered_under_the_new(&store).await;
@@ -137,7 +138,7 @@ async fn a_migration_that_fails_leaves_the_wait_as_it_is() {
         ),
     ];
     for (migrations, expected) in cases {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         paused_under_the_old(&store).await;
         let store = store.reopen();
         let new = agent(asking("2", "new")).state_migrations(migrations);
@@ -161,7 +162,7 @@ async fn a_projected_session_needs_migrations_of_the_state() {
         };
         agent(asking(version, number).session_shape(shape))
     };
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = Chat::builder().agent(projected("1", "old")).open(store.clone()).unwrap();
     assert_eq!(category(&chat.session("s").send(user("m")).await), "suspended");
     let store = store.reopen();
@@ -184,7 +185,7 @@ async fn a_projected_session_needs_migrations_of_the_state() {
 // INV-13: the state that a crash left is migrated as the state that a pause left.
 #[tokio::test]
 async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let stuck = |version: &str, number: &'static str, door: Door| {
         Graph::<Snapshot>::builder_with(schema(version, number))
             .node(
@@ -222,7 +223,7 @@ async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
 // The abstract harness: a signal whose resume could not begin is not consumed.
 #[tokio::test]
 async fn a_signal_waits_for_a_graph_that_can_take_its_state() {
-    let (paused, coordinator) = (Arc::new(MemoryStore::new()), Arc::new(MemoryCoordinator::new()));
+    let (paused, coordinator) = (Arc::new(TestStore::new()), Arc::new(MemoryCoordinator::new()));
     let harness = |graph: GraphBuilder<Snapshot>| {
         let graph = graph.paused_store(paused.clone()).compile().unwrap();
         Harness::stateless(graph).coordinator(coordinator.clone()).build()

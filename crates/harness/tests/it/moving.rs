@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    Error as StoreError, ExpectedVersion, JournalSessions, JsonDocument, MemoryStore, SessionFilter,
-    SessionRecord, SessionStore, TenantId, Timestamp,
+    Error as StoreError, ExpectedVersion, JournalSessions, JsonDocument, SessionFilter, SessionRecord,
+    SessionStore, TenantId, Timestamp,
 };
 use singletree_engine::Signal;
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, approve, asking, at, category, chat_of, check_rows, history, line, name, plain, user,
@@ -36,7 +37,7 @@ async fn field(store: &dyn SessionStore, session: &str, field: &str) -> Value {
 // Moving is a loop over the public calls: afterwards the sessions go on as if they had always been a chat's.
 #[tokio::test]
 async fn sessions_of_another_store_go_on_in_a_chat() {
-    let other: Arc<dyn SessionStore> = Arc::new(MemoryStore::new().session_store());
+    let other: Arc<dyn SessionStore> = Arc::new(TestStore::new().session_store());
     let said =
         |text: &str| json!([{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}]);
     for session in ["a", "b"] {
@@ -67,7 +68,7 @@ async fn sessions_of_another_store_go_on_in_a_chat() {
 // D1: beside a chat whole records are read at any time, and do not overwrite a session that waits.
 #[tokio::test]
 async fn a_waiting_session_is_read_but_not_overwritten_from_outside() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let own = JournalSessions::new(Arc::new(store.clone()));
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     assert_eq!(category(chat.session("s").send(user("m")).await), "suspended");

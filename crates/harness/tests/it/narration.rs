@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{Batch, Journal, MemoryStore, RowMutation, SessionHead, TenantId};
+use singletree_durable::{Batch, Journal, RowMutation, SessionHead, TenantId};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
     COMMAND, Chat, ChatTurnOutcome, ForkOptions, GraphAgent, Messages, SendOptions, TurnContext,
@@ -13,6 +13,7 @@ use singletree_harness::{
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
 use singletree_narration::{Locale, NarrationMessage, NarrationOwner, NarrationSink};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, Talk, TokioClock, approve, asking, at, category, chat_of, history, name, plain, user,
@@ -52,7 +53,7 @@ impl Told {
     }
 }
 
-fn open(graph: &Graph<Talk>, store: &MemoryStore, locale: Locale) -> (Chat, Arc<Told>) {
+fn open(graph: &Graph<Talk>, store: &TestStore, locale: Locale) -> (Chat, Arc<Told>) {
     let told = Arc::new(Told::default());
     let chat = chat_of(graph).narration(told.clone()).narrate_in(locale).clock(TokioClock::new());
     (chat.open(store.clone()).unwrap(), told)
@@ -87,7 +88,7 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
     ];
     for (locale, expected) in [(Locale::English, english), (Locale::German, german)] {
         let graph = asking(&Log::default(), Signal::new("ok").approves("digest"));
-        let (chat, told) = open(&graph, &MemoryStore::new(), locale);
+        let (chat, told) = open(&graph, &TestStore::new(), locale);
         chat.session("s").send(user("m")).await;
         // The user's text is a new command, and no answer.
         chat.session("s").send(user("yes")).await;
@@ -104,7 +105,7 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
 // INV-14; spec: agent-chat-output §10: narration of before a restart is not made again.
 #[tokio::test]
 async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = plain(&Log::default());
     let (chat, told) = open(&graph, &store, Locale::English);
     chat.of(TenantId::parse("b").unwrap()).session("s").send(user("m")).await;
@@ -126,7 +127,7 @@ async fn narration_is_about_the_session_of_a_tenant_and_is_not_repeated() {
 #[tokio::test]
 async fn narration_goes_with_its_session() {
     let graph = asking(&Log::default(), Signal::new("ok"));
-    let (chat, told) = open(&graph, &MemoryStore::new(), Locale::English);
+    let (chat, told) = open(&graph, &TestStore::new(), Locale::English);
     chat.session("s").send(user("m")).await;
     chat.session("t").send(user("m")).await;
     told.take();
@@ -170,11 +171,11 @@ async fn last(chat: &Chat) -> Value {
 #[tokio::test]
 async fn a_command_stands_in_the_state_of_its_turn_and_a_conversation_has_none() {
     let told = Arc::new(Told::default());
-    let open = |store: MemoryStore| {
+    let open = |store: TestStore| {
         let agent = GraphAgent::new("a", &commanded());
         Chat::builder().agent(agent).narration(told.clone()).open(store).unwrap()
     };
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = open(store.clone());
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     chat.session("s").send_with(user("one"), options.clone()).await;
@@ -194,7 +195,7 @@ async fn a_command_stands_in_the_state_of_its_turn_and_a_conversation_has_none()
 // INV-7's neighbour: an idempotency key stands for the policy, too (D3).
 #[tokio::test]
 async fn the_same_key_under_another_policy_is_another_message() {
-    let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(TestStore::new()).unwrap();
     let key = || SendOptions::new().key("k");
     let command = || key().policy(TurnPromptPolicy::Command);
     let first = chat.session("s").send_with(user("one"), command()).await;
@@ -205,7 +206,7 @@ async fn the_same_key_under_another_policy_is_another_message() {
 
 #[tokio::test]
 async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
-    let (chat, told) = open(&plain(&Log::default()), &MemoryStore::new(), Locale::English);
+    let (chat, told) = open(&plain(&Log::default()), &TestStore::new(), Locale::English);
     let options = SendOptions::new().policy(TurnPromptPolicy::Command);
     let ChatTurnOutcome::Errored(refused) = chat.session("s").send_with(user("m"), options).await else {
         panic!("it is refused")
@@ -220,7 +221,7 @@ async fn an_agent_that_takes_no_commands_refuses_them_and_nothing_is_stored() {
 // INV-13, INV-8: which texts a model may see is not guessed, and nothing stays in limbo.
 #[tokio::test]
 async fn a_session_whose_policy_nobody_can_read_answers_nothing() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = Chat::builder().agent(GraphAgent::new("a", &commanded())).open(store.clone()).unwrap();
     chat.session("s").send(user("one")).await;
     drop(chat);

@@ -1,9 +1,9 @@
 //! Side records that a sender gives its message (D17).
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{Chat, ForkOptions, Limits, SendOptions};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, approve, asking, at, chain, chat_of, key, line, plain, user};
 
@@ -18,7 +18,7 @@ async fn sides(chat: &Chat, session: &str) -> Vec<Option<serde_json::Value>> {
 // D17
 #[tokio::test]
 async fn what_is_said_beside_a_message_stays_with_it_through_restarts_and_forks() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = plain(&Log::default());
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), noted("mine")).await.unwrap();
@@ -38,13 +38,13 @@ async fn what_is_said_beside_a_message_stays_with_it_through_restarts_and_forks(
 async fn what_is_said_beside_a_message_is_known_of_a_turn_that_failed_and_of_one_that_resumes_is_nothing() {
     let builder =
         Graph::builder().node("n", async |_: Ctx<Talk>| Err(NodeError::new("no").with_category("x_failed")));
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), noted("mine")).await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "errored x_failed");
     let said = Some((std::sync::Arc::new(user("m")), Some(json!({ "client_id": "mine" }))));
     assert_eq!(turn.message().await.unwrap(), said);
 
-    let chat = chat_of(&asking(&Log::default(), Signal::new("go"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("go"))).open(TestStore::new()).unwrap();
     chat.session("s").submit(user("m"), noted("mine")).await.unwrap().outcome().await;
     let resumed = chat.answer(at("s", "go"), approve(true)).await.unwrap();
     resumed.outcome().await;
@@ -54,7 +54,7 @@ async fn what_is_said_beside_a_message_is_known_of_a_turn_that_failed_and_of_one
 // D3
 #[tokio::test]
 async fn what_is_said_beside_a_message_is_no_part_of_what_its_key_stands_for() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let one = chat.session("s").submit(user("m"), key("k").note("client_id", "one")).await.unwrap();
     let two = chat.session("s").submit(user("m"), key("k").note("client_id", "two")).await.unwrap();
     assert_eq!(one.id(), two.id());
@@ -66,7 +66,7 @@ async fn what_is_said_beside_a_message_is_no_part_of_what_its_key_stands_for() {
 #[tokio::test]
 async fn what_is_said_beside_a_message_counts_as_bytes_of_it() {
     let limits = Limits { message_bytes: 60, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     let refused =
         chat.session("s").submit(user("m"), noted(&"x".repeat(40))).await.unwrap_err().into_errored_turn();
     assert_eq!(refused.error_category, "chat_message_shape_invalid");

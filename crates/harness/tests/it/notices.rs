@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{DocumentStore, Journal, MemoryStore, StoredDocument, TenantId};
+use singletree_durable::{DocumentStore, Journal, StoredDocument, TenantId};
 use singletree_engine::Signal;
 use singletree_harness::{
     Chat, ChatBuilder, CreateOptions, Durability, Notice, NoticeDelivery, NoticeSettings, NoticeType,
     Retention, SendOptions,
 };
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, TokioClock, agent, approve, asking, at, calling, category, chat_of, name, plain, user,
@@ -50,7 +51,7 @@ fn approval() -> Signal {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), approval());
     let chat = noticing(chat_of(&graph), NoticeType::ALL).open(store.clone()).unwrap();
     let mut hearing = chat.notices();
@@ -89,7 +90,7 @@ async fn what_waits_and_how_it_ended_is_noticed_without_what_was_said() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_is_noticed_by_its_category() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = calling(&Log::default(), Signal::new("ok"));
     let chat = noticing(chat_of(&graph), [NoticeType::Errored]).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
@@ -107,12 +108,12 @@ async fn what_failed_is_noticed_by_its_category() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_hears_of_what_went_as_it_should() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = noticing(chat_of(&plain(&Log::default())), NoticeType::ALL).open(store.clone()).unwrap();
     chat.session("s").send(user("m")).await;
     assert!(said(&store).await.is_empty());
     // Of a wait that its signal was there for already, neither.
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let early = agent(&graph, Durability::Step).early_signals(["ok"]);
     let builder = Chat::builder().agent(early);
@@ -128,7 +129,7 @@ async fn nobody_hears_of_what_went_as_it_should() {
 // INV-14, D25
 #[tokio::test(start_paused = true)]
 async fn notices_are_of_tenants_that_want_them_and_go_with_their_session() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let house = noticing(chat_of(&graph), [NoticeType::Suspended]).open(store.clone()).unwrap();
     let other = TenantId::parse("other").unwrap();
@@ -154,7 +155,7 @@ async fn there_is_a_notice_if_and_only_if_there_is_what_it_tells_of() {
     for n in 1.. {
         let mut fired = false;
         for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
-            let store = MemoryStore::new();
+            let store = TestStore::new();
             let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
             let chat = noticing(chat_of(&graph), NoticeType::ALL);
             let chat = chat.open_shared(failing.clone(), failing.clone()).unwrap();

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
+use singletree_durable::{Journal, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Limits};
 use singletree_llm::ChatMessage;
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 use tokio::sync::Barrier;
 
 use crate::bench::{Log, Talk, chain, chat_of, check_rows, history, key, line, name, plain, says, user};
@@ -55,7 +56,7 @@ async fn crowd(chat: Chat, journal: &dyn Journal) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_sends_at_once_are_answered_in_the_order_of_acceptance_in_memory() {
     for _ in 0..10 {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let chat = chat_of(&counting()).open(store.clone()).unwrap();
         crowd(chat, &store).await;
     }
@@ -80,7 +81,7 @@ async fn turns_of_two_sessions_that_wait_for_each_other_both_end() {
             Ok(says("met"))
         }
     });
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     let [one, two] = ["one", "two"].map(|id| chat.session(id));
     let (one, two) = tokio::join!(one.send(user("x")), two.send(user("x")));
     assert_eq!([line(&one), line(&two)], ["completed 3.1 [a:met]", "completed 3.1 [a:met]"]);
@@ -89,7 +90,7 @@ async fn turns_of_two_sessions_that_wait_for_each_other_both_end() {
 #[tokio::test]
 async fn sessions_that_take_turns_in_memory_of_one_lose_nothing() {
     let limits = Limits { hot_sessions: 1, ..Limits::default() };
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
     let mut told = [0, 0, 0];
     for n in 0..12 {
@@ -107,7 +108,7 @@ async fn sessions_that_take_turns_in_memory_of_one_lose_nothing() {
 
 #[tokio::test]
 async fn a_dropped_send_is_answered_all_the_same() {
-    let store = MemoryStore::new();
+    let store = TestStore::in_memory("one poll accepts a message");
     let chat = chat_of(&counting()).open(store.clone()).unwrap();
     {
         let session = chat.session("s");

@@ -1,9 +1,9 @@
 //! Lists that are cut by bytes: no part is much larger than allowed, and the parts are the whole.
 
 use futures_util::StreamExt;
-use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatEventKind, CreateOptions, Limits, TranscriptEntry};
 use singletree_llm::ChatMessage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, chat_of, plain, user};
 
@@ -15,7 +15,7 @@ const LONG: usize = 400;
 /// A chat in which a few long things were said.
 async fn talkative() -> Chat {
     let limits = Limits { page_bytes: PAGE, ..Limits::default() };
-    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(TestStore::new()).unwrap();
     for n in 0..12 {
         chat.session("s").send(user(&format!("{n}{}", "x".repeat(LONG)))).await;
     }
@@ -90,7 +90,7 @@ async fn a_log_that_is_read_in_parts_of_so_many_bytes_is_told_without_gap_and_re
 
 #[tokio::test(start_paused = true)]
 async fn sessions_are_listed_whole_though_their_rows_are_read_a_few_at_a_time() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let ids: Vec<String> = (0..70).map(|n| format!("s{n:02}")).collect();
     for id in &ids {
         chat.create_session(CreateOptions::new().session(id)).await.unwrap();

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::{JournalRead, MemoryStore};
+use singletree_durable::JournalRead;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions, WhileSuspended};
 use singletree_store_testing::FailedWriteEffect;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Log, agent, approve, asking, at, category, chat_of, check_rows, history, line, plain, user,
@@ -26,7 +27,7 @@ fn unrecorded(outcome: &ChatTurnOutcome) -> bool {
 async fn a_finished_reply_is_recorded_when_the_store_works_again() {
     let both = [Durability::Turn, Durability::Step];
     for (durability, is_full) in both.into_iter().flat_map(|it| [(it, false), (it, true)]) {
-        let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+        let (sky, log) = (Sky::over(TestStore::new()), Log::default());
         let chat = Chat::builder().agent(agent(&plain(&log), durability)).open(sky.clone()).unwrap();
         if is_full {
             sky.fill(2, 10_000);
@@ -54,7 +55,7 @@ async fn a_finished_reply_is_recorded_when_the_store_works_again() {
 #[tokio::test(start_paused = true)]
 async fn an_end_whose_first_commit_fails_is_told_as_it_ended() {
     for (write, land) in [(2, FailedWriteEffect::Before), (2, FailedWriteEffect::After)] {
-        let sky = Sky::over(MemoryStore::new());
+        let sky = Sky::over(TestStore::new());
         let agent = agent(&plain(&Log::default()), Durability::Turn);
         let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
         sky.fail(write, 1, land);
@@ -67,7 +68,7 @@ async fn an_end_whose_first_commit_fails_is_told_as_it_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_suspension_is_recorded_when_the_store_works_again() {
     for early in [false, true] {
-        let sky = Sky::over(MemoryStore::new());
+        let sky = Sky::over(TestStore::new());
         let graph = asking(&Log::default(), Signal::new("ok"));
         let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
         let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
@@ -91,7 +92,7 @@ async fn a_suspension_is_recorded_when_the_store_works_again() {
 // D20, D38, INV-7: the turn that an answer starts has a row of its own, which is not the one that was suspended.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_answered_turn_is_told_and_recorded_when_the_store_works_again() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
@@ -112,7 +113,7 @@ async fn the_end_of_an_answered_turn_is_told_and_recorded_when_the_store_works_a
 // would hear of the end. Found by the simulation (seed 66).
 #[tokio::test(start_paused = true)]
 async fn an_end_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever_listens() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     sky.fail(2, 1, FailedWriteEffect::After);
     let turn = chat.session("s").submit(user("m"), SendOptions::new().listen()).await.unwrap();
@@ -134,7 +135,7 @@ async fn an_end_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever
 // D20: the same for the end of a turn that does not run. Found by the simulation (seed 11492).
 #[tokio::test(start_paused = true)]
 async fn a_cancel_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoever_listens() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn)
         .while_suspended(WhileSuspended::Queue);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
@@ -165,7 +166,7 @@ async fn a_cancel_whose_reply_is_lost_while_nothing_can_be_read_is_told_to_whoev
 // same, and the same answer again finds it. Found by the simulation (seed 6593).
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_reply_is_lost_while_nothing_can_be_read_is_carried_out() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
@@ -191,7 +192,7 @@ async fn an_answer_whose_reply_is_lost_while_nothing_can_be_read_is_carried_out(
 // The same when the read takes longer than one may. Found by the simulation (seed 1235).
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_reply_is_lost_while_a_read_hangs_is_carried_out() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
@@ -210,7 +211,7 @@ async fn an_answer_whose_reply_is_lost_while_a_read_hangs_is_carried_out() {
 // C, low; harness-chat §10.1: a session is given up when it cannot be read, not when one read has failed.
 #[tokio::test(start_paused = true)]
 async fn one_failed_read_ends_no_conversation() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     chat.session("s").send(user("m")).await;
     let next = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();

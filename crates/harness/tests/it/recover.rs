@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use singletree_durable::{Journal, MemoryStore};
+use singletree_durable::Journal;
 use singletree_engine::{Ctx, Graph, Item, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
 use singletree_telemetry::{SpanSettings, SpanSubject};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
@@ -32,7 +33,7 @@ fn deadly(door: &Door, log: &Log) -> Graph<Talk> {
 #[tokio::test]
 async fn the_third_boot_closes_a_turn_that_kills_its_process() {
     for durability in [Durability::Turn, Durability::Step] {
-        let (mut store, log) = (MemoryStore::new(), Log::default());
+        let (mut store, log) = (TestStore::new(), Log::default());
         let mut id: Option<TurnId> = None;
         for boot in 0..3 {
             let door = Door::shut();
@@ -65,7 +66,7 @@ async fn the_third_boot_closes_a_turn_that_kills_its_process() {
 // D28
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_too_old_is_given_up() {
-    let (store, clock, door) = (MemoryStore::new(), TokioClock::new(), Door::shut());
+    let (store, clock, door) = (TestStore::new(), TokioClock::new(), Door::shut());
     let graph = deadly(&door, &Log::default());
     let open = |store| chat_of(&graph).clock(clock.clone()).open(store).unwrap();
     open(store.clone()).session("s").submit(user("m"), key("k")).await.unwrap();
@@ -80,7 +81,7 @@ async fn a_turn_that_is_too_old_is_given_up() {
 // D28
 #[tokio::test]
 async fn turns_of_agents_that_are_not_here_are_left_alone() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = chat_of(&deadly(&door, &Log::default())).open(store.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
@@ -98,7 +99,7 @@ async fn turns_of_agents_that_are_not_here_are_left_alone() {
 // D28
 #[tokio::test]
 async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
-    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (store, door, log) = (TestStore::new(), Door::shut(), Log::default());
     let chat = chat_of(&deadly(&door, &log)).open(store.clone()).unwrap();
     chat.session("s").submit(user("m"), key("k")).await.unwrap();
     door.somebody().await;
@@ -121,7 +122,7 @@ async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
 // D7: a fact that a node recorded before it was done is there when it runs again, also in the first node.
 #[tokio::test]
 async fn a_fact_that_the_first_node_recorded_survives_its_process() {
-    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (store, door, log) = (TestStore::new(), Door::shut(), Log::default());
     let (at_door, noted) = (door.clone(), log.clone());
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let (door, log) = (at_door.clone(), noted.clone());
@@ -150,7 +151,7 @@ async fn a_fact_that_the_first_node_recorded_survives_its_process() {
 // D7: what a commit stores for telemetry is no fact of a node.
 #[tokio::test]
 async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() {
-    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (store, door, log) = (TestStore::new(), Door::shut(), Log::default());
     let (at_door, noted) = (door.clone(), log.clone());
     // The commits of these nodes have no event, and that of the second one drops the records of the turn.
     let builder = Graph::builder().node("quiet", |_: Ctx<Talk>| async { Ok(Talk::update().count(1)) });
@@ -192,7 +193,7 @@ async fn a_node_that_runs_again_sees_the_facts_that_it_recorded_and_no_others() 
 #[tokio::test]
 async fn a_resume_that_died_goes_before_parked_sends() {
     for durability in [Durability::Turn, Durability::Step] {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let at_door = door.clone();
         let builder = gate(say(Graph::builder(), &Log::default(), "ask"), &Log::default(), Signal::new("ok"));
         let builder = builder.node("act", move |_: Ctx<Talk>| {

@@ -1,9 +1,10 @@
 //! A request that is refused before acceptance leaves nothing (harness-chat §3.1, §5.1, D3).
 
-use singletree_durable::{Journal, MemoryStore, TurnRowQuery};
+use singletree_durable::{Journal, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
 use singletree_llm::{ChatMessage, ToolCall};
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, called, category, chain, chat_of, history, key, name, plain, says, user,
@@ -13,7 +14,7 @@ use crate::sky::Sky;
 // spec: harness-chat §3.1: no store is touched before the input is known to be valid.
 #[tokio::test]
 async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let limits = Limits { message_bytes: 200, ..Limits::default() };
     let builder = chat_of(&plain(&Log::default())).limits(limits);
     let chat = builder.open(sky.clone()).unwrap();
@@ -43,7 +44,7 @@ async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
     assert_eq!(sky.calls(), 0);
 }
 
-async fn turns(store: &MemoryStore) -> usize {
+async fn turns(store: &TestStore) -> usize {
     store.read_turns(&name("s"), &TurnRowQuery::From { no: 0, limit: 100 }).await.unwrap().len()
 }
 
@@ -59,7 +60,7 @@ async fn a_full_queue_refuses_and_keeps_no_key() {
             Ok(says("x"))
         }
     });
-    let (store, limits) = (MemoryStore::new(), Limits { queue: 2, ..Limits::default() });
+    let (store, limits) = (TestStore::new(), Limits { queue: 2, ..Limits::default() });
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(store.clone()).unwrap();
     let submit =
         |chat: Chat, k: &'static str| async move { chat.session("s").submit(user("m"), key(k)).await };
@@ -88,7 +89,10 @@ async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_swee
             Ok(says("x"))
         }
     });
-    let (store, graph) = (MemoryStore::new(), chain(builder, &["n"]));
+    let (store, graph) = (
+        TestStore::in_memory("over a shared store who waits for a turn is told what its next owner records"),
+        chain(builder, &["n"]),
+    );
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     let first = chat.session("s").submit(user("m"), key("1")).await.unwrap();
     door.somebody().await;
@@ -126,7 +130,7 @@ fn leaving_a_call_open() -> Graph<Talk> {
 // Finding F18; spec: harness-chat §10.4
 #[tokio::test]
 async fn a_tool_message_is_taken_where_it_answers_an_open_call_and_nowhere_else() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&leaving_a_call_open()).open(store.clone()).unwrap();
     let refused = async |id: &str, turns_before: usize| {
         let outcome = chat.session("s").send(ChatMessage::tool(id, "4")).await;
@@ -153,7 +157,7 @@ async fn a_tool_message_in_the_queue_is_looked_at_when_its_turn_comes() {
             Ok(says("x"))
         }
     });
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     let first = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     let second = chat.session("s").submit(ChatMessage::tool("c1", "4"), SendOptions::new()).await.unwrap();

@@ -9,12 +9,13 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use singletree_durable::{
     Batch, BatchPrecondition, BoxFuture, FieldRow, FieldValue, Journal, JournalLayer, JournalRead,
-    JsonDocument, MaintenanceLayer, MemoryStore, Result, RowMutation, SessionHead, SessionKey,
-    StoredTurnKind, StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
+    JsonDocument, MaintenanceLayer, Result, RowMutation, SessionHead, SessionKey, StoredTurnKind,
+    StoredTurnStatus, StoredWaitStatus, WaitRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Item, NodeError, Signal};
 use singletree_harness::{Chat, Durability, ForkOptions};
 use singletree_store_testing::FailedWriteEffect;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key,
@@ -40,7 +41,7 @@ struct Seen {
 }
 
 impl Checked {
-    fn over(store: MemoryStore) -> Self {
+    fn over(store: TestStore) -> Self {
         Self { sky: Sky::over(store), seen: Arc::default(), given: Arc::default() }
     }
 
@@ -166,7 +167,7 @@ fn saving() -> Graph<Talk> {
 // INV-2, INV-3, INV-7: each transition, one after the other.
 #[tokio::test]
 async fn every_commit_requires_what_it_was_decided_on() {
-    let store = Checked::over(MemoryStore::new());
+    let store = Checked::over(TestStore::new());
     let chat = |graph: &Graph<Talk>| chat_of(graph).open(store.clone()).unwrap();
     let ask = Signal::new("ok");
     let log = Log::default();
@@ -231,7 +232,7 @@ async fn run_ahead(chat: &Chat, sky: &Sky) {
 // INV-2, INV-3
 #[tokio::test]
 async fn a_turn_that_another_chat_has_ended_keeps_its_end() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let sky = Sky::over(store.clone());
     let builder = Graph::builder().node("hello", {
         let door = door.clone();
@@ -258,8 +259,8 @@ async fn a_turn_that_another_chat_has_ended_keeps_its_end() {
 }
 
 /// Two chats over one journal that both know of the wait; the second one has answered it.
-async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harness::Turn) {
-    let store = MemoryStore::new();
+async fn answered_by_another(log: &Log) -> (TestStore, Chat, singletree_harness::Turn) {
+    let store = TestStore::new();
     let sky = Sky::over(store.clone());
     let graph = asking(log, Signal::new("ok"));
     let one = chat_of(&graph).open(sky.clone()).unwrap();
@@ -272,7 +273,7 @@ async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harnes
     (store, one, turn)
 }
 
-async fn status_of_wait(store: &MemoryStore) -> StoredWaitStatus {
+async fn status_of_wait(store: &TestStore) -> StoredWaitStatus {
     let waits = store.read_waits(&WaitRowQuery::Signal(name("s"), "ok".into())).await.unwrap();
     assert_eq!(waits.len(), 1, "{waits:?}");
     waits[0].1.status
@@ -305,7 +306,7 @@ async fn a_wait_that_another_chat_has_ended_is_not_cancelled() {
 // INV-3; D1
 #[tokio::test]
 async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let at_door = door.clone();
     let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
         let door = at_door.clone();
@@ -340,7 +341,7 @@ async fn settle() {
 // INV-3; D12
 #[tokio::test]
 async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_stored_then() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     chat.session("s").send(user("one")).await;
     sky.linger(JournalRead::Session);
@@ -358,7 +359,7 @@ async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_sto
 // INV-3
 #[tokio::test]
 async fn nothing_is_told_before_its_commit_has_landed() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let (sky, door) = (Sky::over(TestStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     let mut events = Box::pin(turn.events());
@@ -380,7 +381,7 @@ async fn nothing_is_told_before_its_commit_has_landed() {
 // INV-3: the state of a session was read while a commit was on its way, and is older than that.
 #[tokio::test]
 async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let (sky, door) = (Sky::over(TestStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();
     door.somebody().await;
@@ -404,7 +405,7 @@ async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
 // INV-3: the same for the fields of its state, which a turn reads that is ended while another one runs.
 #[tokio::test]
 async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let (sky, door) = (Sky::over(TestStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     door.open_once();
     assert_eq!(category(&chat.session("s").send(user("one")).await), "completed");
@@ -432,7 +433,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
 // D10, D20: a cancel writes nothing beside a commit that is on its way.
 #[tokio::test]
 async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let (sky, door) = (Sky::over(TestStore::new()), Door::shut());
     let chat = Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(sky.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     door.somebody().await;
@@ -455,7 +456,7 @@ async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
 // INV-3: stored counters lag behind those given to commits on their way, and reading them takes no number back.
 #[tokio::test]
 async fn a_number_is_given_once_although_another_commit_fails_beside_it() {
-    let store = Checked::over(MemoryStore::new());
+    let store = Checked::over(TestStore::new());
     let sky = store.sky.clone();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     chat.session("s").send(user("one")).await;

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
     CatchUpOutcome, Chat, ChatTurnOutcome, DispatchPath, Durability, ResumedReply, WhileSuspended,
 };
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, agent, approve, asking, at, chain, gate, key, line, say, says, user};
 
-fn open(reply: ResumedReply, policy: WhileSuspended, store: MemoryStore) -> Chat {
+fn open(reply: ResumedReply, policy: WhileSuspended, store: TestStore) -> Chat {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, Durability::Step).resumed_reply(reply).while_suspended(policy);
     Chat::builder().agent(agent).open(store).unwrap()
@@ -36,7 +36,7 @@ const NEXT: ResumedReply = ResumedReply::NextSend;
 
 #[tokio::test]
 async fn the_next_send_returns_the_resumed_outcome_first_and_once() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let mut chat = open(NEXT, WhileSuspended::Reject, store.clone());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
@@ -60,7 +60,7 @@ async fn the_next_send_returns_the_resumed_outcome_first_and_once() {
 
 #[tokio::test]
 async fn it_is_off_unless_the_agent_turns_it_on() {
-    let chat = open(ResumedReply::default(), WhileSuspended::Reject, MemoryStore::new());
+    let chat = open(ResumedReply::default(), WhileSuspended::Reject, TestStore::new());
     send(&chat, "m1").await;
     resume(&chat, true).await;
     assert_eq!(send(&chat, "m2").await.0, Vec::<String>::new());
@@ -78,7 +78,7 @@ async fn waits_that_were_given_up_are_told_too_and_resumed_turns_that_wait_again
     });
     let graph = chain(builder, &["ask", "gate", "again"]);
     let agent = agent(&graph, Durability::Step).resumed_reply(NEXT);
-    let chat = Chat::builder().agent(agent).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent).open(TestStore::new()).unwrap();
     let first = chat.session("s").submit(user("m1"), key("m1")).await.unwrap();
     first.outcome().await;
     // More turns than are read at once.
@@ -107,7 +107,7 @@ async fn a_resumed_turn_that_suspends_again_is_told_to_nobody_who_subscribed() {
     let builder = say(Graph::builder().node("one", pausing("one")), &Log::default(), "between");
     let builder = say(builder.node("two", pausing("two")), &Log::default(), "done");
     let graph = chain(builder, &["one", "between", "two", "done"]);
-    let chat = Chat::builder().agent(agent(&graph, Durability::Step)).open(MemoryStore::new()).unwrap();
+    let chat = Chat::builder().agent(agent(&graph, Durability::Step)).open(TestStore::new()).unwrap();
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
     let _subscribed =

@@ -8,13 +8,14 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
 use proptest::prelude::*;
-use singletree_durable::{Journal, JournalMaintenance, MemoryStore, TurnRowQuery};
+use singletree_durable::{Journal, JournalMaintenance, TurnRowQuery};
 use singletree_engine::{Ctx, NodeError, Signal};
 use singletree_harness::{
     Chat, ChatEvent, ChatEventId, Limits, Retention, RetentionReport, SendOptions, Turn, TurnId,
     WhileSuspended,
 };
 use singletree_store_sqlite::SqliteStore;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, category, chain, chat_of, check_rows, history,
@@ -92,7 +93,7 @@ async fn forgets_turns_on(store: impl Journal + JournalMaintenance + Clone + 'st
 
 #[tokio::test]
 async fn turns_beyond_the_last_few_go_with_their_keys_and_events() {
-    forgets_turns_on(MemoryStore::new()).await;
+    forgets_turns_on(TestStore::new()).await;
 }
 
 #[tokio::test]
@@ -107,7 +108,7 @@ async fn turns_are_forgotten_on_a_file_in_the_same_way() {
 
 #[tokio::test]
 async fn events_beyond_the_last_few_go_and_who_asks_for_them_is_told() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     let ids = send(&chat, 10).await;
     let forgotten = chat.retain(&last(None, Some(8))).await.unwrap();
@@ -143,7 +144,7 @@ async fn events_beyond_the_last_few_go_and_who_asks_for_them_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_too_old_goes_by_itself() {
-    let (store, clock) = (MemoryStore::new(), TokioClock::new());
+    let (store, clock) = (TestStore::new(), TokioClock::new());
     let day = Duration::from_secs(24 * 3600);
     let retention = Retention { age: Some(7 * day), ..Retention::default() };
     let builder = chat_of(&plain(&Log::default())).clock(clock).retention(retention);
@@ -163,7 +164,7 @@ async fn what_is_too_old_goes_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_session_is_looked_at_while_it_is_busy() {
-    let store = MemoryStore::new();
+    let store = TestStore::in_memory("it counts how often other tasks run");
     let builder = chat_of(&plain(&Log::default())).retention(last(Some(16), Some(30)));
     let chat = builder.open(store.clone()).unwrap();
     chat.sweep().await.unwrap();
@@ -188,7 +189,7 @@ async fn send_one(chat: &Chat) {
 // INV-7, INV-8
 #[tokio::test]
 async fn what_a_wait_needs_stays_until_it_is_over() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = asking(&Log::default(), Signal::new("ok"));
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     let waiting = chat.session("s").submit(user("m"), key("k")).await.unwrap();
@@ -221,7 +222,7 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
 // INV-2, D29
 #[tokio::test]
 async fn a_failed_turn_stays_while_its_retry_runs() {
-    let (store, door, fails) = (MemoryStore::new(), Door::shut(), Arc::new(AtomicBool::new(true)));
+    let (store, door, fails) = (TestStore::new(), Door::shut(), Arc::new(AtomicBool::new(true)));
     let (at_door, failing) = (door.clone(), fails.clone());
     let builder = singletree_engine::Graph::builder().node("n", move |_: Ctx<Talk>| {
         let (door, fails) = (at_door.clone(), failing.load(Ordering::SeqCst));
@@ -259,7 +260,7 @@ async fn a_failed_turn_stays_while_its_retry_runs() {
 // INV-2
 #[tokio::test]
 async fn a_turn_that_runs_or_waits_its_place_is_told_whole() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let at_door = door.clone();
     let builder = singletree_engine::Graph::builder().node("n", move |_: Ctx<Talk>| {
         let door = at_door.clone();
@@ -299,7 +300,7 @@ async fn listen(chat: &Chat, seq: Option<u64>) -> Listening {
 
 #[tokio::test]
 async fn what_a_listener_has_not_read_stays_for_it() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
     let mut slow = listen(&chat, None).await;
@@ -385,7 +386,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// One run of a property: a session that suspends, its wait as it should be, and listeners that count.
 struct World {
-    store: MemoryStore,
+    store: TestStore,
     chat: Chat,
     waiting: Option<TurnId>,
     messages: usize,
@@ -393,7 +394,7 @@ struct World {
     listeners: Vec<(Listening, u64)>,
 }
 
-fn open(store: MemoryStore) -> Chat {
+fn open(store: TestStore) -> Chat {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, singletree_harness::Durability::Step).while_suspended(WhileSuspended::Reject);
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
@@ -471,7 +472,7 @@ proptest! {
     fn whatever_is_in_use_goes_on_after_a_retention(ops in proptest::collection::vec(op(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let store = MemoryStore::new();
+            let store = TestStore::in_memory("it reads all events that there are in one poll");
             let chat = open(store.clone());
             let mut world = World { store, chat, waiting: None, messages: 0, listeners: Vec::new() };
             for op in ops.into_iter().chain([Op::Answer(true), Op::Read(1000)]) {

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::{InvocationId, MemoryStore};
+use singletree_durable::InvocationId;
 use singletree_engine::{Ctx, Graph, NodeError, NodeResult};
 use singletree_harness::{
     Chat, ChatBuilder, ChatTurnOutcome, Durability, Limits, SendOptions, ToolCallLog, TurnContext, TurnId,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, Talk, agent, category, chain, history, key, line, user};
 use crate::dying::{Ground, Kind, Round, Sweep, is_swept};
@@ -59,7 +60,7 @@ impl World {
     }
 
     fn chat(&self) -> Chat {
-        self.builder(&Log::default()).open(MemoryStore::new()).unwrap()
+        self.builder(&Log::default()).open(TestStore::new()).unwrap()
     }
 }
 
@@ -190,7 +191,7 @@ async fn a_turn_that_runs_is_not_retried() {
             Ok(crate::bench::says("x"))
         }
     });
-    let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     assert_eq!(refused(&chat, turn.id()).await, "chat_retry_superseded");
@@ -287,7 +288,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
 #[tokio::test]
 async fn of_failed_turns_with_long_messages_the_newest_are_listed() {
     let limits = Limits { page_bytes: 1000, ..Limits::default() };
-    let chat = World::default().builder(&Log::default()).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = World::default().builder(&Log::default()).limits(limits).open(TestStore::new()).unwrap();
     for n in 0..6 {
         chat.session("s").send(user(&format!("{n}{}", "x".repeat(400)))).await;
     }
@@ -306,7 +307,7 @@ async fn the_text_that_was_shown_of_a_failed_answer_is_kept_with_its_turn() {
         stream.begin_message(cx.state().messages.len()).show_text_piece("half");
         Err(NodeError::new("no").with_category("provider_unavailable"))
     });
-    let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = crate::bench::chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
     let failed = chat.session("s").failed_turns(0..u64::MAX, 9).await.unwrap();

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, Result,
 };
 use singletree_store_testing::FailedWriteEffect;
+use singletree_test_store::TestStore;
 use tokio::sync::watch;
 
 /// A memory store under a sky.
 #[derive(Debug, Clone)]
 pub(crate) struct Sky {
-    pub(crate) store: MemoryStore,
+    pub(crate) store: TestStore,
     control: Arc<Control>,
 }
 
@@ -37,7 +38,7 @@ struct Control {
 }
 
 impl Sky {
-    pub(crate) fn over(store: MemoryStore) -> Self {
+    pub(crate) fn over(store: TestStore) -> Self {
         let control = Control {
             reads: AtomicU64::new(0),
             applies: AtomicU64::new(0),
@@ -137,7 +138,7 @@ impl Control {
 }
 
 impl JournalLayer for Sky {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -203,7 +204,7 @@ impl JournalLayer for Sky {
 }
 
 impl MaintenanceLayer for Sky {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store

@@ -6,8 +6,9 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
+    Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, Result,
 };
+use singletree_test_store::TestStore;
 use tokio::sync::{mpsc, oneshot};
 
 type Write = (Batch, oneshot::Sender<Result<()>>);
@@ -16,7 +17,7 @@ type Write = (Batch, oneshot::Sender<Result<()>>);
 /// over, and is answered a while after that.
 #[derive(Debug, Clone)]
 pub(crate) struct SlowStore {
-    store: MemoryStore,
+    store: TestStore,
     writes: mpsc::UnboundedSender<Write>,
 }
 
@@ -25,7 +26,7 @@ async fn pause() {
 }
 
 impl SlowStore {
-    pub(crate) fn over(store: MemoryStore) -> Self {
+    pub(crate) fn over(store: TestStore) -> Self {
         let (writes, mut received) = mpsc::unbounded_channel::<Write>();
         let written = store.clone();
         tokio::spawn(async move {
@@ -43,7 +44,7 @@ impl SlowStore {
 }
 
 impl JournalLayer for SlowStore {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -74,7 +75,7 @@ impl JournalLayer for SlowStore {
 }
 
 impl MaintenanceLayer for SlowStore {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store

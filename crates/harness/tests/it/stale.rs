@@ -1,7 +1,8 @@
 //! A turn with a stale view of the session never takes back the commits of another one (INV-2, INV-3, INV-4).
 
-use singletree_durable::{FieldValue, Journal, MemoryStore};
+use singletree_durable::{FieldValue, Journal};
 use singletree_harness::{Chat, Durability};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, agent, category, check_rows, history, name, user, waiting_at};
 use crate::doctor::sound;
@@ -12,7 +13,7 @@ use crate::sky::Sky;
 #[tokio::test]
 async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_back() {
     for _ in 0..40 {
-        let (store, door) = (Sky::over(MemoryStore::new()), Door::shut());
+        let (store, door) = (Sky::over(TestStore::new()), Door::shut());
         let chat =
             Chat::builder().agent(agent(&waiting_at(&door), Durability::Turn)).open(store.clone()).unwrap();
         let one = chat.session("s").submit(user("one"), Default::default()).await.unwrap();

@@ -2,12 +2,12 @@
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
     Chat, ChatEventKind, Durability, GraphAgent, SendOptions, Turn, TurnContext, WhileSuspended,
 };
 use singletree_llm::ChatMessage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TalkUpdate, agent, approve, at, category, chain, check_rows, gate, history, key, line,
@@ -52,7 +52,7 @@ async fn told(turn: &Turn) -> String {
     line(turn.outcome().await.as_ref())
 }
 
-fn open(store: &MemoryStore, graph: &Graph<Talk>, durability: Durability) -> Chat {
+fn open(store: &TestStore, graph: &Graph<Talk>, durability: Durability) -> Chat {
     Chat::builder().agent(agent(graph, durability)).open(store.clone()).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn open(store: &MemoryStore, graph: &Graph<Talk>, durability: Durability) -> Cha
 #[tokio::test]
 async fn a_message_that_steers_is_taken_by_the_turn_that_runs_and_ends_with_it() {
     for durability in [Durability::Turn, Durability::Step] {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let chat = open(&store, &listening(&door), durability);
         let turn = begin(&chat, &door).await;
         door.open_once();
@@ -86,7 +86,7 @@ async fn a_message_that_steers_is_taken_by_the_turn_that_runs_and_ends_with_it()
 // D9, D17: the event of the message tells which turn took it, as the history does; its own events end with its outcome.
 #[tokio::test]
 async fn the_log_tells_who_took_it() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
     let steered = chat.session("s").steer(user("left"), key("left").note("client_id", "mine")).await.unwrap();
@@ -123,7 +123,7 @@ async fn appended(turn: &Turn) -> Vec<(u64, String, Option<Value>)> {
 // INV-2
 #[tokio::test]
 async fn a_message_that_nobody_takes_has_the_next_turn() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     // This graph does not listen.
     let inside = door.clone();
     let builder = Graph::<Talk>::builder().node("deaf", move |_: Ctx<Talk>| {
@@ -150,7 +150,7 @@ async fn a_message_that_nobody_takes_has_the_next_turn() {
 // INV-1: the order of acceptance is the order of the history.
 #[tokio::test]
 async fn a_message_behind_one_that_was_sent_waits_its_turn() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
     let sent = chat.session("s").submit(user("sent"), SendOptions::new()).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_turn_that_fails_gives_back_what_it_had_not_taken() {
         ("one", "completed 3.1 [a:one, a:two]", vec!["u:left", "a:one", "a:two"]),
         ("two", "errored provider_unavailable", vec![]),
     ] {
-        let (store, door) = (MemoryStore::new(), Door::shut());
+        let (store, door) = (TestStore::new(), Door::shut());
         let chat = open(&store, &failing(&door, at), Durability::Step);
         let turn = begin(&chat, &door).await;
         let steered = steer(&chat, "left").await;
@@ -208,7 +208,7 @@ async fn a_turn_that_fails_gives_back_what_it_had_not_taken() {
 // D10
 #[tokio::test]
 async fn cancelling_a_message_that_was_taken_cancels_the_turn_that_took_it() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
     let steered = steer(&chat, "left").await;
@@ -229,7 +229,7 @@ async fn cancelling_a_message_that_was_taken_cancels_the_turn_that_took_it() {
 // INV-8
 #[tokio::test]
 async fn a_message_that_was_taken_ends_where_its_turn_suspends() {
-    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (store, door, log) = (TestStore::new(), Door::shut(), Log::default());
     let inside = door.clone();
     let builder = Graph::<Talk>::builder().node("ask", move |cx: Ctx<Talk>| {
         let door = inside.clone();
@@ -262,7 +262,7 @@ async fn a_message_that_was_taken_ends_where_its_turn_suspends() {
 // D17
 #[tokio::test]
 async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let builder = Graph::<Talk>::builder().node("say", |cx: Ctx<Talk>| async move {
         let turn = TurnContext::of(&cx).unwrap();
         let sides = turn.side_records();
@@ -282,7 +282,7 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
 // D17: also beside a message that was taken, whose body was written before.
 #[tokio::test]
 async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let inside = door.clone();
     let builder = Graph::<Talk>::builder().node("hear", move |cx: Ctx<Talk>| {
         let door = inside.clone();
@@ -309,7 +309,7 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
 // read as a part of that turn.
 #[tokio::test]
 async fn the_retry_of_a_message_that_was_taken_is_a_turn_of_its_own() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
     let steered = chat.session("s").steer(user("left"), key("left").note("client_id", "mine")).await.unwrap();
@@ -350,7 +350,7 @@ async fn however_steering_and_ending_race_each_message_is_answered_once_and_in_o
     let rounds = if std::env::var_os("SINGLETREE_DEEP").is_some() { 1000 } else { 60 };
     let mut taken = 0;
     for round in 0..rounds {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let durability = if round % 2 == 0 { Durability::Step } else { Durability::Turn };
         let chat = open(&store, &busy(), durability);
         let sending = |from: u64| {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, Durability};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, agent, category, chain, check_rows, history, key, line, says, user};
 use crate::doctor::sound;
@@ -41,7 +41,7 @@ async fn dying_at(
     land: FailedWriteEffect,
     durability: Durability,
 ) -> (Vec<String>, Vec<String>, bool) {
-    let (store, log) = (MemoryStore::new(), Log::default());
+    let (store, log) = (TestStore::new(), Log::default());
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), n, land));
     let builder = || Chat::builder().agent(agent(&patient(&log), durability));
     let dying = builder().open_shared(failing.clone(), failing.clone()).unwrap();
@@ -98,7 +98,7 @@ async fn a_message_that_steers_is_neither_lost_nor_doubled_wherever_the_process_
 // D24: a turn that dies too often ends the messages that it has taken.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_given_up_ends_what_it_has_taken() {
-    let (store, log) = (MemoryStore::new(), Log::default());
+    let (store, log) = (TestStore::new(), Log::default());
     // Two messages, two nodes.
     let failing = Arc::new(FaultInjectingStore::new(Arc::new(store.clone()), 5, FailedWriteEffect::Before));
     let limits = singletree_harness::Limits { deaths: 1, ..singletree_harness::Limits::default() };

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_durable::{
-    Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, MemoryStore, TurnRowQuery,
-};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_env::Env;
 use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
 use crate::slow_store::SlowStore;
@@ -28,7 +27,7 @@ pub(crate) fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
 }
 
 /// A process that does something in another session while the long turn runs in it, and ends.
-async fn command(store: &MemoryStore, door: &Door, log: &Log, stops: bool) {
+async fn command(store: &TestStore, door: &Door, log: &Log, stops: bool) {
     let chat = chat_of(&long(door, log)).open(store.clone()).unwrap();
     chat.sweep().await.unwrap();
     door.somebody().await;
@@ -37,11 +36,11 @@ async fn command(store: &MemoryStore, door: &Door, log: &Log, stops: bool) {
     }
 }
 
-async fn deaths(store: &MemoryStore) -> u32 {
+async fn deaths(store: &TestStore) -> u32 {
     store.read_turns(&name("s"), &TurnRowQuery::No(0)).await.unwrap()[0].deaths
 }
 
-async fn begun(store: &MemoryStore, door: &Door, log: &Log) -> Turn {
+async fn begun(store: &TestStore, door: &Door, log: &Log) -> Turn {
     let chat: Chat = chat_of(&long(door, log)).open(store.clone()).unwrap();
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
@@ -51,7 +50,7 @@ async fn begun(store: &MemoryStore, door: &Door, log: &Log) -> Turn {
 // D24, D33
 #[tokio::test(start_paused = true)]
 async fn an_orderly_stop_is_no_death_of_a_turn() {
-    let (mut store, log) = (MemoryStore::new(), Log::default());
+    let (mut store, log) = (TestStore::new(), Log::default());
     let turn = begun(&store, &Door::shut(), &log).await;
     // One kill, then commands of other people, each of which stops while the turn runs in it.
     for _ in 0..5 {
@@ -75,7 +74,7 @@ async fn an_orderly_stop_is_no_death_of_a_turn() {
 // D24
 #[tokio::test(start_paused = true)]
 async fn a_kill_is_a_death_also_between_orderly_stops() {
-    let (mut store, log) = (MemoryStore::new(), Log::default());
+    let (mut store, log) = (TestStore::new(), Log::default());
     begun(&store, &Door::shut(), &log).await;
     for (stops, counted) in [(true, 1), (false, 1), (true, 2), (false, 2)] {
         store = store.reopen();
@@ -90,7 +89,7 @@ async fn a_kill_is_a_death_also_between_orderly_stops() {
 // D24: found by the simulation, seed 2070. The turn that runs ends after the stop has left it; the next one never ran.
 #[tokio::test(start_paused = true)]
 async fn a_turn_behind_one_that_ends_late_in_a_stop_has_not_died() {
-    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
     let chat = chat_of(&long(&door, &log)).open(store.clone()).unwrap();
     for text in ["m", "n"] {
         chat.session("s").submit(user(text), SendOptions::new()).await.unwrap();
@@ -111,10 +110,10 @@ async fn a_turn_behind_one_that_ends_late_in_a_stop_has_not_died() {
 
 /// A store whose every write takes a tenth of a second, however many there are at once.
 #[derive(Debug, Clone)]
-struct LateStore(MemoryStore);
+struct LateStore(TestStore);
 
 impl JournalLayer for LateStore {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.0
@@ -130,7 +129,7 @@ impl JournalLayer for LateStore {
 }
 
 impl MaintenanceLayer for LateStore {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.0
@@ -140,7 +139,7 @@ impl MaintenanceLayer for LateStore {
 // D24: found by the simulation, seed 2936. A stop has two seconds to note which turns it leaves, however many those are.
 #[tokio::test(start_paused = true)]
 async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
-    let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+    let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
     let chat = chat_of(&long(&door, &log)).open(LateStore(store.clone())).unwrap();
     let sessions: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
     for session in &sessions {
@@ -165,7 +164,7 @@ async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
 async fn a_message_that_arrives_while_its_process_stops_is_no_dead_turn() {
     let (mut accepted, mut refused) = (0, 0);
     for steps in 0..40 {
-        let (store, log, door) = (MemoryStore::new(), Log::default(), Door::shut());
+        let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
         let chat = chat_of(&long(&door, &log)).open(SlowStore::over(store.clone())).unwrap();
         let session = chat.session("s");
         let stopping = async {
@@ -191,7 +190,7 @@ async fn a_message_that_arrives_while_its_process_stops_is_no_dead_turn() {
 // D33: a turn that had no time to begin has not died either, and is not lost.
 #[tokio::test(start_paused = true)]
 async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
-    let (mut store, log) = (MemoryStore::new(), Log::default());
+    let (mut store, log) = (TestStore::new(), Log::default());
     for round in 0..4 {
         let door = Door::shut();
         let chat = chat_of(&long(&door, &log)).open(store.clone()).unwrap();
@@ -219,7 +218,7 @@ async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
 // C, low: the tasks that watch by the clock hold nothing while they sleep, so that a store which is a file is closed.
 #[tokio::test]
 async fn a_chat_that_has_swept_and_is_dropped_lets_its_store_go() {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).blobs(Blobs::with_shared_store(store.clone()));
     let chat = chat.retention(Retention { turns: Some(9), ..Retention::default() });
     let chat = chat.open_shared(store.clone(), store.clone()).unwrap();

@@ -4,11 +4,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use singletree_durable::{MemoryStore, TenantId};
+use singletree_durable::TenantId;
 use singletree_engine::Signal;
 use singletree_harness::{
     Chat, ForkOptions, MessageAddress, MessageId, Retention, SignalAddress, StoreDoctor, Turn, TurnId,
 };
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, TokioClock, approve, asking, at, category, chain, chat_of, history, plain, say, says, user,
@@ -77,7 +78,7 @@ async fn every_call(chat: &Chat, session: &str, turn: &TurnId) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_another_tenant_has_is_answered_as_what_is_not_there() {
     let graph = asking(&Log::default(), Signal::new("ok"));
-    let house = chat_of(&graph).open(MemoryStore::new()).unwrap();
+    let house = chat_of(&graph).open(TestStore::new()).unwrap();
     let (a, b) = (house.of(tenant("a")), house.of(tenant("b")));
     let turn = b.session("theirs").submit(user("m"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "suspended");
@@ -96,7 +97,7 @@ async fn what_another_tenant_has_is_answered_as_what_is_not_there() {
 // INV-14
 #[tokio::test]
 async fn one_name_in_two_tenants_is_two_sessions() {
-    let house = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let house = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let (a, b) = (house.of(tenant("a")), house.of(tenant("b")));
     a.session("s").send(user("from a")).await;
     b.session("s").send(user("from b")).await;
@@ -123,7 +124,7 @@ async fn one_name_in_two_tenants_is_two_sessions() {
 // INV-2, INV-14
 #[tokio::test]
 async fn a_sweep_takes_over_what_all_tenants_left_or_only_the_one_it_is_bound_to() {
-    let (store, door) = (MemoryStore::new(), Door::shut());
+    let (store, door) = (TestStore::new(), Door::shut());
     let at_door = door.clone();
     let builder = singletree_engine::Graph::builder().node("n", move |_| {
         let door = at_door.clone();
@@ -163,7 +164,7 @@ async fn deadlines_of_all_tenants_end_their_waits_and_a_bound_chat_leaves_others
     let clock = TokioClock::new();
     let signal = Signal::new("ok").expires_in(Duration::from_secs(60));
     let graph = asking(&Log::default(), signal);
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let house = chat_of(&graph).clock(clock.clone()).open(store.clone()).unwrap();
     for name in ["a", "b"] {
         assert_eq!(category(house.of(tenant(name)).session("s").send(user("m")).await), "suspended");
@@ -188,7 +189,7 @@ async fn deadlines_of_all_tenants_end_their_waits_and_a_bound_chat_leaves_others
 // INV-12, INV-14
 #[tokio::test]
 async fn retention_reaches_every_tenant_that_the_chat_serves() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let graph = chain(say(singletree_engine::Graph::builder(), &Log::default(), "x"), &["x"]);
     let house = chat_of(&graph).open(store.clone()).unwrap();
     for name in ["a", "b", "c"] {
@@ -213,7 +214,7 @@ async fn retention_reaches_every_tenant_that_the_chat_serves() {
 #[tokio::test]
 async fn a_chat_that_is_bound_to_a_tenant_refuses_every_other() {
     let graph = plain(&Log::default());
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let bound = chat_of(&graph).tenant(tenant("a")).open(store.clone()).unwrap();
     assert_eq!(category(bound.session("s").send(user("m")).await), "completed");
     assert_eq!(category(bound.of(tenant("a")).session("s").send(user("m")).await), "completed");

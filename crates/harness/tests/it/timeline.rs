@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, NodeError, Projection, Retry, RetryBackoff, Signal};
 use singletree_harness::{
     Chat, Durability, KeptEvents, OpenCallState, Retention, SendOptions, Timeline, TimelineEntryKind,
     ToolCallLog,
 };
 use singletree_llm::{ChatMessage, ToolCall};
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, Talk, TokioClock, agent, approve, asking, at, chain, says, user};
 
 fn chat(graph: &Graph<Talk>, durability: Durability) -> Chat {
-    Chat::builder().agent(agent(graph, durability)).clock(TokioClock::new()).open(MemoryStore::new()).unwrap()
+    Chat::builder().agent(agent(graph, durability)).clock(TokioClock::new()).open(TestStore::new()).unwrap()
 }
 
 /// Writes each entry in a line: its time, its node, its content.

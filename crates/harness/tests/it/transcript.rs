@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{MemoryStore, StoredTurnKind, StoredTurnStatus};
+use singletree_durable::{StoredTurnKind, StoredTurnStatus};
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
     Chat, ChatEventKind, CreateOptions, ForkOptions, Retention, SendOptions, Transcript, TurnId, TurnInfo,
     TurnPromptPolicy,
 };
 use singletree_llm::ChatMessage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, approve, asking, at, calling, chain, chat_of, history, plain, short, user,
@@ -66,7 +67,7 @@ fn ids(transcript: &Transcript) -> Vec<Option<String>> {
 // D17
 #[tokio::test(start_paused = true)]
 async fn messages_are_called_what_their_events_called_them() {
-    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(TestStore::new()).unwrap();
     for n in 0..3 {
         chat.session("s").send(user(&format!("m{n}"))).await;
         chat.answer(at("s", "ok"), approve(n > 0)).await.unwrap().outcome().await;
@@ -99,7 +100,7 @@ async fn a_turn_of_many_messages_is_numbered_from_its_first_wherever_reading_beg
         let said = (0..300).map(|n| ChatMessage::assistant(format!("{n}")));
         Ok(Talk::update().messages(said))
     });
-    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).open(TestStore::new()).unwrap();
     chat.session("s").send(user("a")).await;
     let turn = chat.session("s").send(user("b")).await;
     for seq in [301, 302, 364, 365, 366, 430, 600, 601] {
@@ -124,7 +125,7 @@ async fn what_steered_is_part_of_the_turn_that_took_it_and_has_its_own_time() {
         });
     }
     let clock = TokioClock::new();
-    let chat = chat_of(&chain(builder, &["one", "two"])).clock(clock).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["one", "two"])).clock(clock).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
@@ -145,7 +146,7 @@ async fn what_steered_is_part_of_the_turn_that_took_it_and_has_its_own_time() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_turn_made_and_what_is_forgotten_has_no_name() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(store).unwrap();
     chat.session("s").send(user("m")).await;
     // The call is open at the cut: the result that closes it belongs to no turn.
@@ -168,7 +169,7 @@ async fn what_no_turn_made_and_what_is_forgotten_has_no_name() {
 // D9: reading the history and listening from there leaves no gap.
 #[tokio::test(start_paused = true)]
 async fn the_last_event_is_that_before_the_reading() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     chat.session("s").send(user("a")).await;
     let read = whole(&chat, "s").await;
     chat.session("s").send(user("b")).await;
@@ -183,7 +184,7 @@ async fn the_last_event_is_that_before_the_reading() {
 async fn turns_are_looked_at_without_waiting_for_them() {
     let clock = TokioClock::new();
     let chat =
-        chat_of(&asking(&Log::default(), Signal::new("ok"))).clock(clock).open(MemoryStore::new()).unwrap();
+        chat_of(&asking(&Log::default(), Signal::new("ok"))).clock(clock).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     turn.outcome().await;
     let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
@@ -219,7 +220,7 @@ async fn turns_are_looked_at_without_waiting_for_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_made_once_and_then_talked_in() {
-    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(TestStore::new()).unwrap();
     let named = || CreateOptions::new().session("s");
     let made = chat.create_session(named()).await.unwrap();
     assert_eq!((made.session.as_str(), made.agent.as_str(), made.messages), ("s", "a", 0));

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{MemoryStore, TenantId};
+use singletree_durable::TenantId;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{Chat, Durability, ForkOptions, ModelTokenUsage, Retention, TurnContext};
 use singletree_llm::TokenUsage;
 use singletree_store_testing::FailedWriteEffect;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Talk, agent, approve, at, category, chain, chat_of, says, user};
 use crate::dying::{Ground, Kind};
@@ -73,7 +74,7 @@ async fn every_end_of_a_turn_tells_what_it_used() {
     for durability in [Durability::Turn, Durability::Step] {
         let (calls, door) = (Calls::default(), Door::shut());
         let chat =
-            Chat::builder().agent(agent(&graph(&calls, &door), durability)).open(MemoryStore::new()).unwrap();
+            Chat::builder().agent(agent(&graph(&calls, &door), durability)).open(TestStore::new()).unwrap();
         assert_eq!(category(chat.session("s").send(user("fail")).await), "node_exception");
         let standing = chat.session("s").submit(user("stand"), Default::default()).await.unwrap();
         door.somebody().await;
@@ -94,7 +95,7 @@ async fn every_end_of_a_turn_tells_what_it_used() {
 #[tokio::test]
 async fn a_wait_that_is_given_up_uses_nothing_and_a_turn_without_a_model_tells_nothing() {
     let (calls, door) = (Calls::default(), Door::shut());
-    let chat = chat_of(&graph(&calls, &door)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&graph(&calls, &door)).open(TestStore::new()).unwrap();
     let turn = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     turn.outcome().await;
     let closing = chat.cancel(turn.id()).await.unwrap();
@@ -102,7 +103,7 @@ async fn a_wait_that_is_given_up_uses_nothing_and_a_turn_without_a_model_tells_n
     assert_eq!(turns(&chat, "s").await, [vec!["small 1: 10+1".to_owned()], vec![]]);
     let quiet = Graph::<Talk>::builder().node("n", |_: Ctx<Talk>| async { Ok(says("x")) });
     let quiet = quiet.edge("n", Target::from(END)).entry("n").compile().unwrap();
-    let chat = chat_of(&quiet).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&quiet).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     assert_eq!(
         (chat.session("s").usage().await.unwrap(), chat.usage_of_tenant().await.unwrap()),
@@ -114,7 +115,7 @@ async fn a_wait_that_is_given_up_uses_nothing_and_a_turn_without_a_model_tells_n
 #[tokio::test]
 async fn sums_outlive_records_and_sessions_and_are_a_tenants_own() {
     let (calls, door) = (Calls::default(), Door::shut());
-    let house = chat_of(&graph(&calls, &door)).open(MemoryStore::new()).unwrap();
+    let house = chat_of(&graph(&calls, &door)).open(TestStore::new()).unwrap();
     let a = house.of(TenantId::parse("a").unwrap());
     for session in ["s", "t"] {
         for _ in 0..3 {
@@ -140,7 +141,7 @@ async fn sums_outlive_records_and_sessions_and_are_a_tenants_own() {
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_used_whose_end_could_not_be_recorded_at_once_is_told_when_it_is() {
     let (calls, door) = (Calls::default(), Door::shut());
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let agent = agent(&graph(&calls, &door), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     sky.fail(2, 1000, FailedWriteEffect::Before);

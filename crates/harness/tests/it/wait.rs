@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SignalAddress, TurnId, WhileSuspended};
+use singletree_test_store::TestStore;
 use tokio::sync::Barrier;
 
 use crate::bench::{
@@ -14,7 +14,7 @@ use crate::bench::{
     user,
 };
 
-fn open(policy: WhileSuspended, store: MemoryStore) -> Chat {
+fn open(policy: WhileSuspended, store: TestStore) -> Chat {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let agent = agent(&graph, Durability::Step).while_suspended(policy);
     Chat::builder().agent(agent).open(store).unwrap()
@@ -23,7 +23,7 @@ fn open(policy: WhileSuspended, store: MemoryStore) -> Chat {
 // D1
 #[tokio::test]
 async fn a_send_while_suspended_is_refused_when_it_comes_to_the_head() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = open(WhileSuspended::Reject, store.clone());
     let session = chat.session("s");
     let (first, second) = tokio::join!(session.send(user("m")), session.send(user("n")));
@@ -40,7 +40,7 @@ async fn a_send_while_suspended_is_refused_when_it_comes_to_the_head() {
 #[tokio::test]
 async fn a_parked_send_runs_after_the_resume_also_in_another_process() {
     for restart in [false, true] {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let mut chat = open(WhileSuspended::Queue, store.clone());
         chat.session("s").send(user("m")).await;
         let parked = chat.session("s").submit(user("n"), Default::default()).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_parked_send_runs_after_the_resume_also_in_another_process() {
 // D1
 #[tokio::test]
 async fn a_parked_send_runs_after_the_wait_is_cancelled() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = open(WhileSuspended::Queue, store.clone());
     let first = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
     first.outcome().await;
@@ -74,7 +74,7 @@ async fn a_parked_send_runs_after_the_wait_is_cancelled() {
 // D1
 #[tokio::test]
 async fn a_send_may_supersede_the_wait() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let chat = open(WhileSuspended::Supersede, store.clone());
     chat.session("s").send(user("m")).await;
     assert_eq!(line(&chat.session("s").send(user("n")).await), "suspended 3.2 ok [a:ask]");
@@ -86,7 +86,7 @@ async fn a_send_may_supersede_the_wait() {
 // D2
 #[tokio::test]
 async fn a_signal_is_addressed_in_three_ways() {
-    let chat = open(WhileSuspended::Reject, MemoryStore::new());
+    let chat = open(WhileSuspended::Reject, TestStore::new());
     for session in ["a", "b"] {
         chat.session(session).send(user("m")).await;
     }
@@ -111,7 +111,7 @@ async fn a_signal_is_addressed_in_three_ways() {
 #[tokio::test]
 async fn an_approval_needs_the_number_and_the_digest_of_the_action() {
     let signal = Signal::new("ok").approves("d1");
-    let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), signal)).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     let no = chat.pending(1).await.unwrap()[0].wait.no;
     let wrong = [
@@ -138,7 +138,7 @@ async fn an_approval_needs_the_number_and_the_digest_of_the_action() {
 async fn a_payload_that_does_not_fit_consumes_nothing() {
     let schema = json!({ "type": "object", "required": ["approved"] });
     let signal = Signal::new("ok").payload_schema(schema);
-    let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&asking(&Log::default(), signal)).open(TestStore::new()).unwrap();
     chat.session("s").send(user("m")).await;
     let answer = |pairs: &[(&str, serde_json::Value)]| singletree_harness::Answer::new(fields(pairs));
     let long = "x".repeat(300 << 10);
@@ -159,7 +159,7 @@ async fn a_payload_that_does_not_fit_consumes_nothing() {
 // D2, INV-7
 #[tokio::test]
 async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let mut chat = open(WhileSuspended::Reject, store.clone());
     chat.session("s").send(user("m")).await;
     let turn = chat.answer(at("s", "ok"), approve(true).from("ann")).await.unwrap();
@@ -185,7 +185,7 @@ async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() 
 async fn many_answers_at_once_start_one_turn() {
     for round in 0..60 {
         let log = Log::default();
-        let chat = chat_of(&asking(&log, Signal::new("ok"))).open(MemoryStore::new()).unwrap();
+        let chat = chat_of(&asking(&log, Signal::new("ok"))).open(TestStore::new()).unwrap();
         chat.session("s").send(user("m")).await;
         let barrier = Arc::new(Barrier::new(6));
         let answers: Vec<_> = (0..6)
@@ -214,7 +214,7 @@ async fn many_answers_at_once_start_one_turn() {
     }
 }
 
-fn timed(store: MemoryStore, clock: &Arc<TokioClock>, signal: Signal) -> Chat {
+fn timed(store: TestStore, clock: &Arc<TokioClock>, signal: Signal) -> Chat {
     chat_of(&asking(&Log::default(), signal)).clock(clock.clone()).open(store).unwrap()
 }
 
@@ -229,7 +229,7 @@ async fn a_deadline_ends_the_wait_or_goes_on_with_its_values() {
         (with, vec!["a:done".to_owned()], "chat_signal_expired"),
     ] {
         for restart in [false, true] {
-            let (store, clock) = (MemoryStore::new(), TokioClock::new());
+            let (store, clock) = (TestStore::new(), TokioClock::new());
             let mut chat = timed(store.clone(), &clock, signal.clone());
             chat.sweep().await.unwrap();
             chat.session("s").send(user("m")).await;
@@ -257,7 +257,7 @@ async fn a_deadline_ends_the_wait_or_goes_on_with_its_values() {
 // harness-chat §8.2, D5
 #[tokio::test]
 async fn a_subscription_is_told_of_each_resumed_turn_once() {
-    let chat = open(WhileSuspended::Reject, MemoryStore::new());
+    let chat = open(WhileSuspended::Reject, TestStore::new());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let teller = told.clone();
     let subscribed =
@@ -283,7 +283,7 @@ async fn a_subscription_is_told_of_each_resumed_turn_once() {
 async fn of_answer_and_cancel_exactly_one_wins() {
     let (mut answered, mut cancelled) = (0, 0);
     for _ in 0..60 {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let chat = open(WhileSuspended::Reject, store.clone());
         let first = chat.session("s").submit(user("m"), Default::default()).await.unwrap();
         first.outcome().await;

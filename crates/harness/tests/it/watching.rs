@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{DocumentStore, MemoryStore, StoredTurnKind, TenantId};
+use singletree_durable::{DocumentStore, StoredTurnKind, TenantId};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
     Answer, AuditRecord, Chat, ChatWorkload, SendOptions, SignalAddress, TurnContext, TurnEndReport,
     TurnWatcher,
 };
 use singletree_llm::TokenUsage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, TokioClock, asking, category, chain, chat_of, fields, says, user};
 
@@ -56,7 +57,7 @@ async fn who_looks_on_is_told_of_each_end_once_and_when_it_began() {
     let builder = builder.node("gate", |cx: Ctx<Talk>| async move { cx.suspend(Signal::new("ok")).await });
     let graph = chain(builder, &["ask", "gate"]);
     let chat =
-        chat_of(&graph).clock(TokioClock::new()).watcher(watching.clone()).open(MemoryStore::new()).unwrap();
+        chat_of(&graph).clock(TokioClock::new()).watcher(watching.clone()).open(TestStore::new()).unwrap();
     let first = chat.session("s").submit(user("1"), SendOptions::new()).await.unwrap();
     let outcome = first.outcome().await;
     let told = watching.told();
@@ -85,7 +86,7 @@ async fn a_failure_is_told_with_its_category() {
     let watching = Arc::new(Watching::default());
     let breaks = |_: Ctx<Talk>| async move { Err(NodeError::new("it broke").with_category("own_category")) };
     let graph = chain(Graph::builder().node("break", breaks), &["break"]);
-    let chat = chat_of(&graph).watcher(watching.clone()).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&graph).watcher(watching.clone()).open(TestStore::new()).unwrap();
     let outcome = chat.session("s").send(user("go")).await;
     assert_eq!(category(&outcome), "own_category");
     assert_eq!(watching.told().into_iter().map(|it| it.outcome).collect::<Vec<_>>(), [Arc::new(outcome)]);
@@ -105,7 +106,7 @@ impl TurnWatcher for Panicking {
 #[tokio::test]
 async fn a_watcher_that_panics_stops_no_session() {
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).watcher(Arc::new(Panicking));
-    let chat = chat.open(MemoryStore::new()).unwrap();
+    let chat = chat.open(TestStore::new()).unwrap();
     assert_eq!(chat.session("s").send(user("m")).await.as_str(), "suspended");
     answer(&chat, &[("approved", json!(true))]).await;
     assert_eq!(chat.session("s").send(user("n")).await.as_str(), "suspended");
@@ -114,7 +115,7 @@ async fn a_watcher_that_panics_stops_no_session() {
 // INV-3
 #[tokio::test(start_paused = true)]
 async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let approval = Signal::new("ok").approves("digest").with("arguments", json!({ "text": "SECRET" }));
     let graph = asking(&Log::default(), approval);
     let day = Duration::from_secs(86_400);
@@ -138,7 +139,7 @@ async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {
         assert_eq!(document.session, None);
     }
     // Who wants none has none.
-    let silent = MemoryStore::new();
+    let silent = TestStore::new();
     let chat = chat_of(&graph).open(silent.clone()).unwrap();
     chat.session("s").send(user("hello")).await;
     answer(&chat, &[("approved", json!(false))]).await;

@@ -1,9 +1,9 @@
 //! The store fails, and works again (D20).
 
-use singletree_durable::MemoryStore;
 use singletree_engine::Signal;
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
 use singletree_store_testing::FailedWriteEffect;
+use singletree_test_store::TestStore;
 
 use crate::bench::{
     Door, Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, gate, history, key,
@@ -14,7 +14,7 @@ use crate::sky::Sky;
 // D20: refused before acceptance; the same again is accepted when the store works.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_at_accept_leaves_nothing() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
     sky.fail(1, 1, FailedWriteEffect::Before);
     let refused = chat.session("s").submit(user("m"), key("k")).await.unwrap_err().into_errored_turn();
@@ -35,7 +35,7 @@ async fn a_store_that_fails_at_accept_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_again_with_a_key_only() {
     for (options, retry_safe) in [(key("k"), true), (Default::default(), false)] {
-        let sky = Sky::over(MemoryStore::new());
+        let sky = Sky::over(TestStore::new());
         let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
         sky.fail_in_doubt();
         let unknown = chat.session("s").submit(user("m"), options).await.unwrap_err().into_errored_turn();
@@ -52,7 +52,7 @@ async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_aga
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
     for write in 1..=8 {
-        let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+        let (sky, log) = (Sky::over(TestStore::new()), Log::default());
         let graph = asking(&log, Signal::new("ok"));
         let chat = chat_of(&graph).open(sky.clone()).unwrap();
         sky.fail(write, 1, FailedWriteEffect::After);
@@ -75,7 +75,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
         for (write, land) in
             (2..=4).flat_map(|it| [(it, FailedWriteEffect::Before), (it, FailedWriteEffect::After)])
         {
-            let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+            let (sky, log) = (Sky::over(TestStore::new()), Log::default());
             let graph = chain(
                 say(say(singletree_engine::Graph::builder(), &log, "one"), &log, "two"),
                 &["one", "two"],
@@ -106,7 +106,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
 // D10, D20: a cancel that comes while the end is being written waits for it, and who listens hears of it.
 #[tokio::test]
 async fn a_cancel_during_a_commit_does_not_tear_it() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let door = Door::shut();
     let at_door = door.clone();
     let builder = singletree_engine::Graph::builder().node("ask", move |_| {
@@ -152,7 +152,7 @@ async fn a_cancel_during_a_commit_does_not_tear_it() {
 // D20: an answer whose claim fails consumes nothing, and names the failure.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_at_a_claim_consumes_nothing() {
-    let sky = Sky::over(MemoryStore::new());
+    let sky = Sky::over(TestStore::new());
     let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(sky.clone()).unwrap();
     chat.session("s").send(user("m")).await;
     sky.fail(1, 1, FailedWriteEffect::Before);
@@ -169,7 +169,7 @@ async fn a_field_has_a_length() {
     let builder = singletree_engine::Graph::builder()
         .node("n", |_| async { Ok(crate::bench::Talk::update().words(vec!["x".repeat(100)])) });
     let limits = Limits { field_bytes: 64, ..Limits::default() };
-    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(TestStore::new()).unwrap();
     assert_eq!(category(&chat.session("s").send(user("m")).await), "chat_budget_exhausted");
     assert_eq!(history(&chat, "s").await, Vec::<String>::new());
 }

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Chat, Durability, GraphAgent, Messages};
 use singletree_llm::ChatMessage;
+use singletree_test_store::TestStore;
 
 use crate::bench::{Log, Talk, approve, asking, at, chain, history, line};
 
@@ -25,7 +25,7 @@ fn counting(seen: &Seen) -> Graph<Talk> {
     chain(builder, &["count"])
 }
 
-fn chat(store: &MemoryStore, graph: &Graph<Talk>, window: Option<u64>, durability: Durability) -> Chat {
+fn chat(store: &TestStore, graph: &Graph<Talk>, window: Option<u64>, durability: Durability) -> Chat {
     let agent = GraphAgent::new("a", graph).durability(durability);
     let agent = window.into_iter().fold(agent, |agent, it| agent.window(it));
     Chat::builder().agent(agent).open(store.reopen()).unwrap()
@@ -46,7 +46,7 @@ fn words(from: u64, to: u64) -> Vec<String> {
 #[tokio::test]
 async fn a_window_holds_the_last_messages_from_a_users_on_whether_the_session_was_in_memory_or_not() {
     for durability in [Durability::Turn, Durability::Step] {
-        let (store, seen) = (MemoryStore::new(), Seen::default());
+        let (store, seen) = (TestStore::new(), Seen::default());
         let graph = counting(&seen);
         let warm = chat(&store, &graph, Some(4), durability);
         talk(&warm, 0..10).await;
@@ -63,7 +63,7 @@ async fn a_window_holds_the_last_messages_from_a_users_on_whether_the_session_wa
 
 #[tokio::test]
 async fn a_window_that_would_begin_with_an_answer_begins_with_its_question() {
-    let (store, seen) = (MemoryStore::new(), Seen::default());
+    let (store, seen) = (TestStore::new(), Seen::default());
     let graph = counting(&seen);
     talk(&chat(&store, &graph, None, Durability::Turn), 0..10).await;
     talk(&chat(&store, &graph, Some(3), Durability::Turn), 10..12).await;
@@ -74,7 +74,7 @@ async fn a_window_that_would_begin_with_an_answer_begins_with_its_question() {
 
 #[tokio::test]
 async fn a_window_wider_than_the_history_holds_all_of_it() {
-    let (store, seen) = (MemoryStore::new(), Seen::default());
+    let (store, seen) = (TestStore::new(), Seen::default());
     let graph = counting(&seen);
     talk(&chat(&store, &graph, Some(100), Durability::Turn), 0..3).await;
     talk(&chat(&store, &graph, Some(100), Durability::Turn), 3..4).await;
@@ -84,7 +84,7 @@ async fn a_window_wider_than_the_history_holds_all_of_it() {
 // D22: older items come by an explicit read.
 #[tokio::test]
 async fn a_node_reads_what_its_window_does_not_hold() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     talk(&chat(&store, &counting(&Seen::default()), None, Durability::Turn), 0..10).await;
     let read = Arc::new(Mutex::new(Vec::new()));
     let reading = read.clone();
@@ -108,7 +108,7 @@ async fn a_node_reads_what_its_window_does_not_hold() {
 #[tokio::test]
 async fn an_invocation_resumed_in_another_process_has_its_own_messages_whole() {
     for durability in [Durability::Turn, Durability::Step] {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let log = Log::default();
         talk(&chat(&store, &counting(&Seen::default()), None, durability), 0..4).await;
         let graph = asking(&log, Signal::new("go"));

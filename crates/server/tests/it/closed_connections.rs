@@ -17,10 +17,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http_body_util::BodyExt;
 use hyper::Request;
 use serde_json::json;
-use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatTurnOutcome, Error, SendOptions, StoreDoctor, Turn};
 use singletree_llm::ChatMessage;
 use singletree_server::Server;
+use singletree_test_store::TestStore;
 
 use crate::support::Rig;
 use crate::tenants::table::{Entry, TABLE};
@@ -42,7 +42,7 @@ enum Doing {
 /// A server with a session.
 struct World {
     rig: Rig,
-    store: MemoryStore,
+    store: TestStore,
     /// The turns for whose ends somebody waits.
     waiting: Vec<Turn>,
     /// The values of the placeholders in paths and bodies.
@@ -51,7 +51,7 @@ struct World {
 
 impl World {
     async fn new(doing: Doing) -> Self {
-        let store = MemoryStore::new();
+        let store = TestStore::new();
         let rig = Rig::builder().start_on(store.clone()).await;
         let chat = &rig.chat;
         let ChatTurnOutcome::Completed(first) = send(chat, SESSION, "say hello").await else { panic!() };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
 use singletree_harness::Limits;
 use singletree_server::ServerLimits;
+use singletree_test_store::TestStore;
 use tokio::io::AsyncWriteExt;
 
 use crate::support::rig::within;
@@ -50,7 +50,7 @@ async fn what_runs_ends_and_streams_end_after_it_with_a_hint() {
 // INV-2
 #[tokio::test]
 async fn a_turn_that_has_no_time_to_end_is_kept_and_ends_after_the_next_start() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let limits = ServerLimits { grace: Duration::from_millis(50), ..ServerLimits::default() };
     let first = Rig::builder().limits(limits).start_on(store.clone()).await;
     let client = first.client();

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::{MemoryStore, StoredTurnStatus};
+use singletree_durable::StoredTurnStatus;
 use singletree_harness::OnDisconnect;
 use singletree_server::ServerLimits;
+use singletree_test_store::TestStore;
 
 use crate::support::rig::within;
 use crate::support::{Client, Events, Rig};
@@ -186,7 +187,7 @@ async fn who_waits_for_the_outcome_alone_and_hangs_up_has_the_turn_cancelled() {
 // D33: the stop of the server is no disconnect of its clients.
 #[tokio::test]
 async fn the_stop_of_the_server_cancels_nothing() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let limits = ServerLimits { grace: Duration::from_millis(50), ..ServerLimits::default() };
     let mut rig = Rig::builder().limits(limits).start_on(store.clone()).await;
     let (path, body) = ui();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_server::AccessPolicy;
+use singletree_test_store::TestStore;
 
 use crate::support::{Client, Rig, rig::within};
 
@@ -183,7 +184,7 @@ async fn what_is_done_to_keys_is_in_the_audit_of_their_tenant() {
 
 #[tokio::test]
 async fn keys_are_good_after_a_restart_and_the_operator_has_another() {
-    let store = singletree_durable::MemoryStore::new();
+    let store = TestStore::new();
     let policy = || AccessPolicy { required: true, ..AccessPolicy::default() };
     let first = Rig::builder().server(move |it| it.access_policy(policy())).start_on(store.clone()).await;
     let (_, secret) = key(&first.operator(), json!({ "scopes": ["admin"] })).await;

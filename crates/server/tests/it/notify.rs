@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use singletree_durable::{MemoryStore, TenantId};
+use singletree_durable::TenantId;
 use singletree_engine::Clock;
 use singletree_harness::{
     Answer, Chat, ChatTurnOutcome, Notice, NoticeSettings, NoticeType, SendOptions, SignalAddress,
@@ -17,6 +17,7 @@ use singletree_http::{Redactor, Secret};
 use singletree_llm::ChatMessage;
 use singletree_server::{Telemetry, Webhook};
 use singletree_store_testing::{FailedWriteEffect, FaultInjectingStore};
+use singletree_test_store::TestStore;
 
 use crate::operating::{Lines, metric};
 use crate::support::rig::within;
@@ -293,7 +294,7 @@ async fn an_endpoint_that_does_not_answer_holds_up_no_turn_and_no_other_tenant()
 }
 
 /// Starts a rig over a store that dies at its n-th write, and has something wait. Whether that much was written.
-async fn dying(store: &MemoryStore, n: u64, land: FailedWriteEffect, receiver: &Receiver) -> (Rig, bool) {
+async fn dying(store: &TestStore, n: u64, land: FailedWriteEffect, receiver: &Receiver) -> (Rig, bool) {
     let failing = FaultInjectingStore::new(Arc::new(store.clone()), n, land);
     let rig = telling_at(receiver).start_on(failing).await;
     // The server's writes at its start come before the turn, so that none falls between the turn's end and the removal.
@@ -310,11 +311,11 @@ async fn dying(store: &MemoryStore, n: u64, land: FailedWriteEffect, receiver: &
 async fn what_was_told_and_not_removed_is_told_again_by_the_next_process_under_the_same_id() {
     // The first write behind the one that suspends: the removal.
     let mut n = 1;
-    while !dying(&MemoryStore::new(), n, FailedWriteEffect::Before, &Receiver::start().await).await.1 {
+    while !dying(&TestStore::new(), n, FailedWriteEffect::Before, &Receiver::start().await).await.1 {
         n += 1;
     }
     for land in [FailedWriteEffect::Before, FailedWriteEffect::After] {
-        let (store, mut receiver) = (MemoryStore::new(), Receiver::start().await);
+        let (store, mut receiver) = (TestStore::new(), Receiver::start().await);
         let (rig, suspended) = dying(&store, n, land, &receiver).await;
         assert!(suspended);
         let first = receiver.next().await;
@@ -345,7 +346,7 @@ async fn what_was_told_and_not_removed_is_told_again_by_the_next_process_under_t
 
 #[tokio::test]
 async fn what_was_before_the_first_configuration_is_not_told_and_what_was_left_is() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let before = Rig::builder().start_on(store.clone()).await;
     suspend(&before.chat, "old").await;
     outcome(&before.chat, "older", "fail correctable").await;
@@ -384,7 +385,7 @@ async fn a_deadline_that_is_near_is_told_once_and_not_of_a_wait_that_has_ended()
     let lead =
         || webhook("default", receiver.url()).expiring_before(HOUR).notice_types([NoticeType::Expiring]);
     let (first, second) = (lead(), lead());
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let rig = hasty(first).start_on(store.clone()).await;
     for session in ["s", "answered"] {
         hurry(&rig.chat, session).await;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{
     Batch, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error, Journal, JournalLayer,
-    MaintenanceLayer, MemoryStore, Result, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals,
-    TenantId, Timestamp,
+    MaintenanceLayer, Result, SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp,
 };
+use singletree_test_store::TestStore;
 
 use crate::operating::{logged, metric};
 use crate::support::Client;
@@ -17,13 +17,13 @@ use crate::support::rig::within;
 /// A store on a disk that can be full.
 #[derive(Debug, Clone)]
 struct SmallDisk {
-    inner: MemoryStore,
+    inner: TestStore,
     is_full: Arc<AtomicBool>,
     probes: Arc<AtomicU64>,
 }
 
 impl SmallDisk {
-    fn new(inner: MemoryStore) -> Self {
+    fn new(inner: TestStore) -> Self {
         Self { inner, is_full: Arc::default(), probes: Arc::default() }
     }
 
@@ -48,7 +48,7 @@ impl SmallDisk {
 }
 
 impl JournalLayer for SmallDisk {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.inner
@@ -60,7 +60,7 @@ impl JournalLayer for SmallDisk {
 }
 
 impl MaintenanceLayer for SmallDisk {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.inner
@@ -142,7 +142,7 @@ async fn until_readiness_is(client: &Client, status: u16) -> Value {
 // Finding S9
 #[tokio::test]
 async fn a_full_disk_makes_the_server_unready_with_one_line_and_tells_users_to_try_again() {
-    let disk = SmallDisk::new(MemoryStore::new());
+    let disk = SmallDisk::new(TestStore::new());
     let (rig, lines) = logged();
     let rig = rig.start_on(disk.clone()).await;
     let client = rig.client();
@@ -177,7 +177,7 @@ async fn a_full_disk_makes_the_server_unready_with_one_line_and_tells_users_to_t
 // Finding C11
 #[tokio::test]
 async fn a_server_that_lost_its_store_to_another_writer_ends_and_says_why() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let (rig, lines) = logged();
     let rig = rig.start_on(store.clone()).await;
     until_readiness_is(&rig.client(), 200).await;

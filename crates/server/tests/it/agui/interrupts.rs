@@ -1,7 +1,7 @@
 //! Interrupts: pending waits, and the runs that answer them (D1, D2).
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
+use singletree_test_store::TestStore;
 
 use super::{Front, in_step};
 use crate::support::Rig;
@@ -178,7 +178,7 @@ async fn a_message_beside_an_answer_that_leads_to_another_question_is_kept() {
 // INV-7: the wait, its number and the call that it approves survive a restart.
 #[tokio::test]
 async fn an_interrupt_is_answered_after_a_restart() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().start_on(store.clone()).await;
     let mut front = Front::new(rig.client(), "t");
     front.send("u1", "send").await;

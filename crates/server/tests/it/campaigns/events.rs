@@ -1,6 +1,7 @@
 //! The events of a campaign: its log, as a stream with ids.
 
 use serde_json::{Value, json};
+use singletree_test_store::TestStore;
 
 use super::{World, story_plan};
 use crate::support::rig::within;
@@ -47,7 +48,7 @@ async fn a_stream_of_a_campaign_is_its_log_and_goes_on_after_the_last_id() {
 
 #[tokio::test]
 async fn a_stream_goes_on_after_a_restart_without_a_gap() {
-    let store = singletree_durable::MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().campaigns(story_plan()).start_on(store.clone()).await;
     let api = crate::native::api::Api::of(&rig).await;
     let world = World { rig, api };

@@ -1,6 +1,7 @@
 //! Rules of chat output (wire-notes §3.1) as the surfaces of campaigns keep them.
 
 use serde_json::{Value, json};
+use singletree_test_store::TestStore;
 
 use super::{World, story_plan};
 use crate::native::api::Api;
@@ -59,7 +60,7 @@ async fn asks_rejections_pauses_and_cancels_are_narrated() {
 // spec: agent-chat-output §10; wire-notes §3.1, rule 10: after a restart narration may be empty, and the state is right
 #[tokio::test]
 async fn after_a_restart_the_narration_is_empty_and_the_campaign_is_what_it_was() {
-    let store = singletree_durable::MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().campaigns(story_plan()).start_on(store.clone()).await;
     let api = Api::of(&rig).await;
     let world = World { rig, api };

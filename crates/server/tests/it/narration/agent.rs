@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{Agent, Artifacts, SnapshotSource};
-use singletree_durable::{MemoryStore, SessionKey};
+use singletree_durable::SessionKey;
 use singletree_engine::{RuntimeTimer, SystemClock};
 use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
     BoxError, BoxFuture, BoxStream, ChatMessage, Error, ModelRetryPolicy, Provider, ProviderErrorDetail,
     Request, Response, ResponseDelta, Result, RetryBackoff, Script, ScriptedProvider, Timer,
 };
+use singletree_test_store::TestStore;
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
 use super::points::Points;
@@ -66,7 +67,7 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> GraphAgent {
 pub(crate) fn alone(record: &Record) -> GraphAgent {
     let (done, failures) = Default::default();
     let (points, record, mutant) = (Points::new(None), record.clone(), Mutant::None);
-    let artifacts = Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
+    let artifacts = Artifacts::new(Arc::new(TestStore::new()), Arc::new(SystemClock));
     agent(&Parts { points, record, mutant, done, failures }, Arc::new(artifacts))
 }
 

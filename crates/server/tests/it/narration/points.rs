@@ -4,9 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use singletree_durable::{
-    Batch, BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer, MemoryStore, Result,
-};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer, Result};
+use singletree_test_store::TestStore;
 use tokio::sync::Notify;
 
 /// The action at a point.
@@ -94,12 +93,12 @@ impl std::fmt::Debug for Points {
 /// A store that comes by a point with each call, and does nothing once the process is dead.
 #[derive(Debug)]
 pub(crate) struct Pointed {
-    pub(crate) store: MemoryStore,
+    pub(crate) store: TestStore,
     pub(crate) points: Arc<Points>,
 }
 
 impl JournalLayer for Pointed {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
@@ -128,7 +127,7 @@ impl JournalLayer for Pointed {
 }
 
 impl MaintenanceLayer for Pointed {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.store

@@ -4,10 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{DocumentStore, Journal, MemoryStore, SessionKey, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{DocumentStore, Journal, SessionKey, TurnRowQuery, WaitRowQuery};
 use singletree_durable::{ItemRange, JsonDocument, TenantId};
 use singletree_harness::{ChatTurnOutcome, ErroredTurn};
 use singletree_llm::{ChatMessage, Request, canonical_json};
+use singletree_test_store::TestStore;
 
 /// One thing that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +106,7 @@ fn errored(it: &ErroredTurn) -> Value {
 }
 
 /// Reads every row of a session.
-pub(crate) async fn rows(store: &MemoryStore, key: &SessionKey) -> Vec<Seen> {
+pub(crate) async fn rows(store: &TestStore, key: &SessionKey) -> Vec<Seen> {
     let mut rows = Vec::new();
     let mut row = |it: String| rows.push(Seen::Row(it));
     row(format!("{:?}", store.read_session(key).await.unwrap()));
@@ -139,6 +140,6 @@ pub(crate) async fn rows(store: &MemoryStore, key: &SessionKey) -> Vec<Seen> {
     for artifact in store.read_documents(&TenantId::single(), "artifact", None, 1_000).await.unwrap() {
         row(format!("{artifact:?}"));
     }
-    row(format!("{:?}", store.audit()));
+    row(format!("{:?}", store.audited_actions()));
     rows
 }

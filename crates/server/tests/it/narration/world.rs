@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use serde_json::{Map, Value, json};
 use singletree_agent::{ArtifactOrigin, Artifacts};
 use singletree_durable::{
-    Batch, FieldRow, FieldValue, Journal, MemoryStore, RowMutation, SessionHead, SessionId, SessionKey,
-    TenantId, Timestamp, WaitRowQuery,
+    Batch, FieldRow, FieldValue, Journal, RowMutation, SessionHead, SessionId, SessionKey, TenantId,
+    Timestamp, WaitRowQuery,
 };
 use singletree_engine::{Clock, IdGenerator};
 use singletree_env::Env;
 use singletree_harness::{Answer, Chat, HISTORY, SendOptions, SignalAddress, TurnPromptPolicy};
 use singletree_llm::{ChatMessage, canonical_json};
+use singletree_test_store::TestStore;
 
 use super::agent::{self, NotedPauses, Parts};
 use super::points::{Deed, Pointed, Points};
@@ -83,7 +84,7 @@ struct World {
     record: Record,
     tap: Arc<Tap>,
     parts: Parts,
-    store: MemoryStore,
+    store: TestStore,
     clock: Arc<Ticking>,
     ids: Arc<Counting>,
     lives: AtomicU64,
@@ -207,7 +208,7 @@ impl World {
 }
 
 /// Empties the transcript of the session, unless a wait is pending: it depends on the transcript.
-async fn empty(store: &MemoryStore) {
+async fn empty(store: &TestStore) {
     let key = World::key();
     let Some(session) = store.read_session(&key).await.unwrap() else { return };
     if !store.read_waits(&WaitRowQuery::Pending(key.clone())).await.unwrap().is_empty() {

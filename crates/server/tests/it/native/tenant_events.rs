@@ -1,7 +1,7 @@
 //! The events of a tenant.
 
 use serde_json::{Value, json};
-use singletree_durable::MemoryStore;
+use singletree_test_store::TestStore;
 
 use super::api::Api;
 use crate::support::rig::within;
@@ -77,7 +77,7 @@ async fn a_reader_hears_of_sessions_waits_and_ends_of_turns() {
 
 #[tokio::test]
 async fn a_reader_that_comes_again_misses_nothing_and_one_of_another_start_is_told() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().start_on(store.clone()).await;
     let api = Api::of(&rig).await;
     let mut events = opened(&api.client, "/v1/events", None).await;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    Batch, InvocationId, Journal, MemoryStore, RowMutation, SessionId, SessionKey, TenantId, TurnRow,
-    TurnRowQuery,
+    Batch, InvocationId, Journal, RowMutation, SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery,
 };
+use singletree_test_store::TestStore;
 
 use super::asking::{Shell, error, message, option, question, texts, with_id};
 use crate::campaigns::{World, story_plan};
@@ -95,7 +95,7 @@ async fn a_run_that_is_no_campaign_stays_an_invocation_and_an_unknown_one_is_unk
 // Invocations have ids of their own; one that another program has stored may be that of a campaign.
 #[tokio::test]
 async fn a_run_id_of_a_campaign_and_an_invocation_is_refused() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().campaigns(story_plan()).start_on(store.clone()).await;
     let shell = Shell::of(&rig);
     let id = run_id(&shell.ask(&begin(None)).await);

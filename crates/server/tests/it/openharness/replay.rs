@@ -1,9 +1,9 @@
 //! The same request again (spec: OpenHarness §5.1; D3).
 
+use singletree_test_store::TestStore;
 use std::time::Duration;
 
 use serde_json::json;
-use singletree_durable::MemoryStore;
 
 use super::asking::{PATH, Shell, error, message, option, saying, texts, with_id};
 use crate::support::Rig;
@@ -96,7 +96,7 @@ async fn after_its_time_the_answer_is_forgotten_and_the_harness_still_knows_the_
 
 #[tokio::test]
 async fn after_a_restart_the_same_request_and_the_same_token_get_the_same() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let rig = Rig::builder().start_on(store.clone()).await;
     let asked = with_id(saying("s", "send"), "r");
     let first = Shell::of(&rig).0.post(PATH, &asked).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use singletree_controller::ControllerParts;
-use singletree_durable::{DocumentStore, Journal, JournalMaintenance, MemoryStore};
+use singletree_durable::{DocumentStore, Journal, JournalMaintenance};
 use singletree_engine::{Clock, SystemClock};
 use singletree_harness::{BlobLimits, Blobs, Chat, ChatBuilder, GraphAgent, Limits, Redact};
 use singletree_http::{Redactor, Secret};
@@ -15,6 +15,7 @@ use singletree_llm::Timer;
 use singletree_server::{
     AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
 };
+use singletree_test_store::TestStore;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -215,7 +216,7 @@ impl RigBuilder {
 
     /// Starts it over an empty store in memory.
     pub(crate) async fn start(self) -> Rig {
-        self.start_on(MemoryStore::new()).await
+        self.start_on(TestStore::new()).await
     }
 
     /// Starts it over a store.

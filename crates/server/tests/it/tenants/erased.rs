@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use singletree_agent::ToolDocuments;
-use singletree_durable::{DocumentStore, MemoryStore, TenantId};
+use singletree_durable::{DocumentStore, TenantId};
 use singletree_engine::SystemClock;
 use singletree_server::erase_tenant;
+use singletree_test_store::TestStore;
 use singletree_tools::{CallOrigin, IdempotencyKey, NoteStore, OutboxMessage, OutboxStore};
 
 /// Returns the kinds of the documents that a store keeps of tools of a tenant.
-async fn kept(store: &MemoryStore, tenant: &TenantId) -> Vec<&'static str> {
+async fn kept(store: &TestStore, tenant: &TenantId) -> Vec<&'static str> {
     let mut kept = Vec::new();
     for kind in ["tool_session", "tool_message", "tool_bytes"] {
         let found = store.read_documents(tenant, kind, None, 9).await.unwrap();
@@ -21,7 +22,7 @@ async fn kept(store: &MemoryStore, tenant: &TenantId) -> Vec<&'static str> {
 // D25, INV-14
 #[tokio::test]
 async fn notes_and_messages_of_an_erased_tenant_go_also_where_no_session_holds_them() {
-    let store = MemoryStore::new();
+    let store = TestStore::new();
     let documents: Arc<dyn DocumentStore> = Arc::new(store.clone());
     let tools = ToolDocuments::new(documents, Arc::new(SystemClock));
     let [erased, other] = ["erased", "other"].map(|it| TenantId::parse(it).unwrap());

@@ -1,24 +1,36 @@
 //! A PostgreSQL server in a scratch folder, for as long as a test needs it.
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The server of all tests of this binary that run at the time.
 static SHARED: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
 
+const NOT_INSTALLED: &str = "there is no PostgreSQL server (apt-get install postgresql)";
+
+/// Stops the server and removes its folder as soon as its input ends: when the test drops the server, and when the process
+/// of the test ends, however it does.
+const KEEPER: &str = r#"trap '' INT TERM HUP; cat >/dev/null; "$1" -w -D "$2/data" -m immediate stop >/dev/null 2>&1; rm -rf "$2""#;
+
+/// A server that listens on a socket in a folder of its own. It syncs no file: the machine of a test does not lose power.
 #[derive(Debug)]
-pub(crate) struct PostgresServer {
+pub struct PostgresServer {
     programs: PathBuf,
     user: Option<u32>,
-    dir: tempfile::TempDir,
+    dir: PathBuf,
+    keeper: Child,
+    /// How many programs were run.
+    runs: AtomicU64,
 }
 
 impl PostgresServer {
     /// Returns the server of this binary, started if it does not run; none where there is no PostgreSQL: then the test
     /// says so.
-    pub(crate) fn start(test: &str) -> Option<Arc<Self>> {
+    pub fn start(test: &str) -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = shared.upgrade() {
             return Some(server);
@@ -30,22 +42,31 @@ impl PostgresServer {
                 Some(server)
             }
             Err(reason) => {
-                eprintln!("not run: {test}: {reason}");
+                report(test, &reason);
                 None
             }
         }
     }
 
+    /// Checks whether a server can be started; where it cannot, says that the test is not run.
+    pub fn is_installed(test: &str) -> bool {
+        let found = find_programs().is_some();
+        if !found {
+            report(test, NOT_INSTALLED);
+        }
+        found
+    }
+
     /// Starts a server for one test, which may make it crash.
-    pub(crate) fn start_own(test: &str) -> Option<Self> {
-        Self::spawn().map_err(|reason| eprintln!("not run: {test}: {reason}")).ok()
+    pub fn start_own(test: &str) -> Option<Self> {
+        Self::spawn().map_err(|reason| report(test, &reason)).ok()
     }
 
     /// Returns a command for `sh` that makes the server crash and starts it again.
-    pub(crate) fn restart_command(&self) -> String {
-        let (control, data) = (self.programs.join("pg_ctl"), self.dir.path().join("data"));
+    pub fn restart_command(&self) -> String {
+        let (control, data) = (self.programs.join("pg_ctl"), self.dir.join("data"));
         let control = format!("{} -D {}", control.display(), data.display());
-        let (log, settings) = (self.dir.path().join("log"), self.settings());
+        let (log, settings) = (self.dir.join("log"), self.settings());
         let as_user = self.user.map_or_else(String::new, |user| {
             format!("setpriv --reuid={user} --regid={user} --clear-groups env PGUSER=postgres ")
         });
@@ -57,20 +78,28 @@ impl PostgresServer {
 
     fn settings(&self) -> String {
         // No file is synced: the machine of a test does not lose power.
-        let socket = self.dir.path().display();
-        format!("-k {socket} -c listen_addresses= -c fsync=off -c max_connections=200")
+        let socket = self.dir.display();
+        format!("-k {socket} -c listen_addresses= -c fsync=off -c max_connections=800")
     }
 
-    fn spawn() -> Result<Self, String> {
-        let programs = find_programs().ok_or("there is no PostgreSQL server (apt-get install postgresql)")?;
-        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// The reason why there is none, such as that PostgreSQL is not installed.
+    pub fn spawn() -> Result<Self, String> {
+        let programs = find_programs().ok_or(NOT_INSTALLED)?;
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?.keep();
         let user = find_user()?;
         if let Some(user) = user {
-            std::os::unix::fs::chown(dir.path(), Some(user), None).map_err(|error| error.to_string())?;
+            std::os::unix::fs::chown(&dir, Some(user), None).map_err(|error| error.to_string())?;
         }
-        let server = Self { programs, user, dir };
-        let data = server.dir.path().join("data").display().to_string();
-        let log = server.dir.path().join("log").display().to_string();
+        let mut keeper = command(Path::new("sh"), user);
+        keeper.arg("-c").arg(KEEPER).arg("sh").arg(programs.join("pg_ctl")).arg(&dir).current_dir("/");
+        let quiet = keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let keeper = quiet.spawn().map_err(|error| error.to_string())?;
+        let server = Self { programs, user, dir, keeper, runs: AtomicU64::new(0) };
+        let data = server.dir.join("data").display().to_string();
+        let log = server.dir.join("log").display().to_string();
         server.run(
             "initdb",
             &["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D", &data],
@@ -81,35 +110,39 @@ impl PostgresServer {
     }
 
     /// Makes an empty database, and returns its address.
-    pub(crate) fn create_database(&self, name: &str) -> String {
+    ///
+    /// # Panics
+    /// When there is a database of that name.
+    pub fn create_database(&self, name: &str) -> String {
         self.run_sql("postgres", &format!("CREATE DATABASE {name}"));
         self.url(name)
     }
 
     /// Returns the address of a database.
-    pub(crate) fn url(&self, database: &str) -> String {
-        url_at(self.dir.path(), database)
+    pub fn url(&self, database: &str) -> String {
+        url_at(&self.dir, database)
     }
 
-    /// Runs a statement, and returns the rows as text.
-    pub(crate) fn run_sql(&self, database: &str, sql: &str) -> String {
+    /// Runs statements, and returns the rows as text.
+    ///
+    /// # Panics
+    /// When one fails.
+    pub fn run_sql(&self, database: &str, sql: &str) -> String {
         self.run("psql", &["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.url(database)])
             .unwrap()
     }
 
     /// Runs a program of the server to its end.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(self.programs.join(program));
-        if let Some(user) = self.user {
-            command.uid(user);
-        }
-        let out = self.dir.path().join("out");
+        let mut command = command(&self.programs.join(program), self.user);
+        let out = self.dir.join(format!("out{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         // A file, not a pipe: the server that a program starts would hold it open.
         let file = std::fs::File::create(&out).map_err(|error| error.to_string())?;
         let errors = file.try_clone().map_err(|error| error.to_string())?;
-        command.args(arguments).current_dir(self.dir.path()).env("LC_ALL", "C");
+        command.args(arguments).current_dir(&self.dir).env("LC_ALL", "C");
         let status = command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
         let told = std::fs::read_to_string(&out).unwrap_or_default();
+        std::fs::remove_file(&out).unwrap_or_default();
         match status {
             Ok(status) if status.success() => Ok(told.trim().to_owned()),
             Ok(_) => Err(format!("{program} {arguments:?}: {told}")),
@@ -120,14 +153,26 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        let data = self.dir.path().join("data").display().to_string();
-        // Its data goes with the folder.
-        self.run("pg_ctl", &["-w", "-D", &data, "-m", "immediate", "stop"]).unwrap_or_default();
+        drop(self.keeper.stdin.take());
+        self.keeper.wait().map(drop).unwrap_or_default();
     }
 }
 
+/// Says on the standard error, past the capture of the test runner, that a test was not run.
+fn report(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "not run: {test}: {reason}").unwrap_or_default();
+}
+
+fn command(program: &Path, user: Option<u32>) -> Command {
+    let mut command = Command::new(program);
+    if let Some(user) = user {
+        command.uid(user);
+    }
+    command
+}
+
 /// Returns the address of a database by the folder of a socket.
-pub(crate) fn url_at(dir: &Path, database: &str) -> String {
+pub fn url_at(dir: &Path, database: &str) -> String {
     format!("postgres:///{database}?host={}&port=5432&user=postgres", dir.display())
 }
 
