@@ -13,6 +13,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Row};
 
+use crate::connection::{UnconfirmedCommits, WatchedConnections};
 use crate::error::{StatementFailure, pool_error, unavailable_error};
 use crate::tls::Encryption;
 
@@ -21,6 +22,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// How long a silent connection is believed: then its peer is asked, and given up when it does not answer.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// Why the answer to a statement counts for nothing.
+const NOT_CONFIRMED: &str = "the database stopped waiting for its standby";
 
 /// A parameter of a statement, with its type: no statement has to ask the database for it.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -48,6 +52,7 @@ pub(crate) struct Database {
     /// Whether a pooler gives each transaction another connection of the database, which does not know statements that were
     /// prepared before.
     is_pooled: bool,
+    unconfirmed: UnconfirmedCommits,
 }
 
 /// The parameter of an address that tells of such a pooler.
@@ -110,9 +115,13 @@ impl Database {
             let named = config.get_options().unwrap_or_default().to_owned();
             config.options(format!("{named} -c default_transaction_read_only=on").trim_start());
         }
-        let manager = Manager::from_config(
+        let unconfirmed = UnconfirmedCommits::default();
+        let manager = Manager::from_connect(
             config,
-            Encryption::from_system_trust()?,
+            WatchedConnections {
+                encryption: Encryption::from_system_trust()?,
+                unconfirmed: unconfirmed.clone(),
+            },
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
         let pool = Pool::builder(manager)
@@ -122,7 +131,7 @@ impl Database {
             .wait_timeout(Some(statement_time))
             .build()
             .map_err(|error| unavailable_error("prepare its connections", error))?;
-        Ok(Self { pool, timer, statement_time, is_pooled })
+        Ok(Self { pool, timer, statement_time, is_pooled, unconfirmed })
     }
 
     /// Takes a connection.
@@ -162,6 +171,7 @@ impl Database {
         parameters: &[Parameter<'_>],
         doing: &'static str,
     ) -> StatementResult<Vec<Row>> {
+        let unconfirmed = self.unconfirmed.count();
         let running = async {
             if self.is_pooled {
                 let typed: Vec<_> = parameters.iter().map(|(value, kind)| (*value, kind.clone())).collect();
@@ -173,7 +183,9 @@ impl Database {
             client.query(&statement, &values).await
         };
         match self.timer.run_with_timeout(self.statement_time, running).await {
-            Ok(Ok(rows)) => Ok(rows),
+            Ok(Ok(rows)) if self.unconfirmed.count() == unconfirmed => Ok(rows),
+            // Perhaps the commit of another statement at the same time.
+            Ok(Ok(_)) => Err(StatementFailure::Unknown(NOT_CONFIRMED.into())),
             Ok(Err(error)) => Err(StatementFailure::from_statement(error, doing)),
             Err(elapsed) => {
                 // Its answer may still come: nothing else may run on this connection.

@@ -22,7 +22,7 @@ pub(crate) enum StatementFailure {
     Conflict(BoxError),
     /// Nothing of it is stored.
     Failed(Error),
-    /// The connection broke or the answer did not come in time: it may be stored or not.
+    /// The connection broke, the answer did not come in time, or no standby confirmed it: it may be stored or not.
     Unknown(BoxError),
 }
 

@@ -23,6 +23,7 @@
 
 mod checkpoint;
 mod commit;
+mod connection;
 mod database;
 mod documents;
 mod encode;

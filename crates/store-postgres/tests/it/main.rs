@@ -9,4 +9,5 @@ mod ownership;
 mod pooler;
 mod served;
 mod server;
+mod standby;
 mod versions;

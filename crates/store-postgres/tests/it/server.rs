@@ -40,13 +40,32 @@ impl Server {
                 },
             }
         };
+        server.wait_until_it_answers().await;
+        Some(server)
+    }
+
+    /// Starts a server for one test, which changes its settings.
+    pub(crate) async fn start_own(test: &str) -> Option<Self> {
+        match Self::spawn() {
+            Ok(server) => {
+                server.wait_until_it_answers().await;
+                Some(server)
+            }
+            Err(reason) => {
+                writeln!(std::io::stderr(), "not run: {test}: {reason}").unwrap_or_default();
+                None
+            }
+        }
+    }
+
+    async fn wait_until_it_answers(&self) {
         for _ in 0..600 {
-            if tokio_postgres::connect(&server.url("postgres"), NoTls).await.is_ok() {
-                return Some(server);
+            if tokio_postgres::connect(&self.url("postgres"), NoTls).await.is_ok() {
+                return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("the server does not answer: {:?}", std::fs::read_to_string(server.dir.path().join("log")));
+        panic!("the server does not answer: {:?}", std::fs::read_to_string(self.dir.path().join("log")));
     }
 
     fn spawn() -> Result<Self, String> {
