@@ -15,6 +15,8 @@ pub struct ControllerLimits {
     pub followers: usize,
     /// How long the runner waits before it tries again what the store refused.
     pub store_retry: Duration,
+    /// How often the runner looks for campaigns that another process left, where several share the store.
+    pub look_every: Duration,
 }
 
 impl Default for ControllerLimits {
@@ -25,6 +27,7 @@ impl Default for ControllerLimits {
             proof_time: Duration::from_secs(30),
             followers: 1_000,
             store_retry: Duration::from_secs(1),
+            look_every: Duration::from_secs(5),
         }
     }
 }

@@ -9,6 +9,7 @@ use singletree_campaign::{
 use singletree_durable::TenantId;
 use singletree_harness::{ChatTurnOutcome, ErroredTurn, FailureBucket, SendOptions, TurnPromptPolicy};
 use singletree_llm::ChatMessage;
+use std::convert::Infallible;
 use std::pin::pin;
 
 use crate::controller::Controller;
@@ -32,7 +33,9 @@ const QUOTA: &str = "server_quota_exceeded";
 impl Controller {
     /// Runs the campaigns of all tenants until `shutdown` is ready: finds those that can go on, gives each one cycle
     /// after the other, in turn, and wakes when a person has said something, when the pause after a failure is over and
-    /// when a schedule is due. A campaign that waits or is paused has no task and no loaded session.
+    /// when a schedule is due. A campaign that waits or is paused has no task and no loaded session. Where other processes
+    /// share the store, it leaves a campaign to the one that holds its session, and looks every
+    /// [`ControllerLimits::look_every`](crate::ControllerLimits::look_every) for those that one has left.
     ///
     /// One runner at a time; the others return at once. [`Chat::sweep`](singletree_harness::Chat::sweep) comes first: it
     /// continues the cycle that an earlier process was in.
@@ -52,6 +55,7 @@ impl Controller {
             () = &mut shutdown => return,
             () = self.find_runnable_campaigns() => {}
         }
+        let mut looking = pin!(self.find_campaigns_of_others());
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < self.core.limits.cycles_at_once.max(1)
@@ -79,6 +83,7 @@ impl Controller {
                 Some(()) = running.next() => {}
                 () = queue.bell.notified() => {}
                 () = next_timer => {}
+                never = &mut looking => match never {},
             }
         }
     }
@@ -99,7 +104,7 @@ impl Controller {
                 CampaignStep::Ask | CampaignStep::Execute(_) => {
                     let ended = self.run_cycle(&key, &board).await?;
                     let board = self.core.load_campaign(&key).await?.board;
-                    if ended == CycleEnd::Failed && board.next_step().runs() {
+                    if ended != CycleEnd::Recorded && board.next_step().runs() {
                         return Ok(board);
                     }
                 }
@@ -125,6 +130,18 @@ impl Controller {
             self.run_cycle(&key, &board).await?;
         }
         Ok(self.core.load_campaign(&key).await?.board)
+    }
+
+    /// Looks again and again for the campaigns that can go on, where other processes share the store: the process of one may
+    /// have ended between two cycles, when no turn of it is left to be taken over.
+    async fn find_campaigns_of_others(&self) -> Infallible {
+        if !self.chat.has_other_writers() {
+            return std::future::pending().await;
+        }
+        loop {
+            self.core.env.timer.sleep_for(self.core.limits.look_every).await;
+            self.find_runnable_campaigns().await;
+        }
     }
 
     /// Puts every campaign that can go on into the queue, and every schedule among the timers.
@@ -215,8 +232,10 @@ impl Controller {
         let later = || self.core.env.clock.now().saturating_add(self.core.limits.store_retry);
         match (ran, head) {
             (Ok(_), Ok(None)) => {}
+            // It is looked for again.
+            (Ok(CycleEnd::HeldElsewhere), Ok(Some(_))) if self.chat.has_other_writers() => {}
             // It could not even record its failure, or what it has to do fails each time.
-            (Ok(CycleEnd::Failed), Ok(Some(board))) if board.next_step().runs() => {
+            (Ok(CycleEnd::Failed | CycleEnd::HeldElsewhere), Ok(Some(board))) if board.next_step().runs() => {
                 queue.set_pause(&key, later());
             }
             (Ok(_), Ok(Some(board))) => {
@@ -246,7 +265,7 @@ impl Controller {
             }
             // Nothing has failed in the campaign. It is tried again, since its owner may end.
             ChatTurnOutcome::Errored(errored) if errored.error_category == HELD_ELSEWHERE => {
-                Ok(CycleEnd::Failed)
+                Ok(CycleEnd::HeldElsewhere)
             }
             ChatTurnOutcome::Errored(errored) => {
                 self.settle_failed_cycle(key, &errored).await?;
@@ -286,6 +305,8 @@ enum CycleEnd {
     Recorded,
     /// Its turn failed, or did not begin.
     Failed,
+    /// Another process holds its session; nothing has changed.
+    HeldElsewhere,
 }
 
 /// Closes the queue when the runner ends, however it does.

@@ -33,6 +33,10 @@ impl JournalLayer for SharedJournal {
         self.inner.apply(batch)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn wrap_read<'a, T: Send + 'a>(
         &'a self,
         read: JournalRead,
@@ -76,4 +80,38 @@ async fn a_campaign_whose_session_another_process_holds_is_not_failed_and_goes_o
     journal.is_held.store(false, Ordering::Relaxed);
     two.run(tokio::time::sleep(Duration::from_secs(60))).await;
     assert!(two.get(&tenant(), &id).await.unwrap().plan.is_some());
+}
+
+// Found by killing one of two servers over PostgreSQL.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_whose_process_ends_between_two_cycles_goes_on_in_another_that_runs() {
+    let (store, world) = (MemoryStore::new(), World::default());
+    let documents: Arc<dyn DocumentStore> = Arc::new(store.clone());
+    let open = |first, is_held| {
+        let journal = SharedJournal { inner: store.clone(), is_held: Arc::new(AtomicBool::new(is_held)) };
+        let agent = agent(story_model(), &world, Recovery::Rerun);
+        let opened =
+            open_with(agent, (documents.clone(), journal.clone()), env_from(first), |builder| builder);
+        (opened, journal.is_held)
+    };
+    let (((one, chat), _), ((two, _chat), is_held)) = (open(0, false), open(1_000, true));
+    let person = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let new = NewCampaign::with_goal("Tell Ann.");
+        let id = one.create(&tenant(), new, &ann()).await.unwrap().campaign.id;
+        // Its runner, if it had one, would begin the first cycle now.
+        chat.shutdown(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(two.get(&tenant(), &id).await.unwrap().plan, None, "another process holds its session");
+        is_held.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        id
+    };
+    let (done, id) = (tokio::sync::Notify::new(), std::cell::OnceCell::new());
+    let person = async {
+        id.set(person.await).unwrap();
+        done.notify_one();
+    };
+    tokio::join!(two.run(done.notified()), person);
+    assert!(two.get(&tenant(), id.get().unwrap()).await.unwrap().plan.is_some());
 }

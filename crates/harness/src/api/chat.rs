@@ -365,6 +365,12 @@ impl Chat {
         Err(Error::SessionReserved { session: session.to_owned() })
     }
 
+    /// Tells whether other processes may write the same store, so that work that one of them left is to be looked for.
+    #[must_use]
+    pub fn has_other_writers(&self) -> bool {
+        self.inner.journal.has_other_writers()
+    }
+
     /// Lists the tenants that have sessions, in their order, from past the given one on, at most `limit`.
     ///
     /// # Errors
