@@ -17,6 +17,7 @@ mod api_guide;
 mod bare_model;
 mod beside;
 mod branches;
+mod campaign_servers;
 mod campaigns;
 mod colours;
 mod commands;
