@@ -139,7 +139,8 @@ impl MaintenanceLayer for LateStore {
 // D24: found by the simulation, seed 2936. A stop has two seconds to note which turns it leaves, however many those are.
 #[tokio::test(start_paused = true)]
 async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
-    let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
+    let (store, log, door) =
+        (TestStore::in_memory("it counts the steps of tasks"), Log::default(), Door::shut());
     let chat = chat_of(&long(&door, &log)).open(LateStore(store.clone())).unwrap();
     let sessions: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
     for session in &sessions {
@@ -164,7 +165,8 @@ async fn a_stop_with_many_turns_over_a_slow_store_is_the_death_of_none() {
 async fn a_message_that_arrives_while_its_process_stops_is_no_dead_turn() {
     let (mut accepted, mut refused) = (0, 0);
     for steps in 0..40 {
-        let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
+        let (store, log, door) =
+            (TestStore::in_memory("it counts the steps of tasks"), Log::default(), Door::shut());
         let chat = chat_of(&long(&door, &log)).open(SlowStore::over(store.clone())).unwrap();
         let session = chat.session("s");
         let stopping = async {
@@ -226,6 +228,10 @@ async fn a_chat_that_has_swept_and_is_dropped_lets_its_store_go() {
     assert_eq!(chat.session("s").send(user("m")).await.as_str(), "completed");
     drop(chat);
     for _ in 0..100 {
+        if Arc::strong_count(&store) == 1 {
+            break;
+        }
+        assert_eq!(store.read_early_signals(&name("s")).await.unwrap(), []);
         tokio::task::yield_now().await;
     }
     assert_eq!(Arc::strong_count(&store), 1);

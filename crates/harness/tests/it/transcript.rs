@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde_json::json;
 use singletree_durable::{StoredTurnKind, StoredTurnStatus};
 use singletree_engine::{Ctx, Graph, Signal};
@@ -174,7 +174,7 @@ async fn the_last_event_is_that_before_the_reading() {
     let read = whole(&chat, "s").await;
     chat.session("s").send(user("b")).await;
     let mut events = Box::pin(chat.session("s").events().after(read.last_event).stream().await.unwrap());
-    let next = events.next().now_or_never().flatten().unwrap().unwrap();
+    let next = events.next().await.unwrap().unwrap();
     let ChatEventKind::TurnAccepted { message: Some(message) } = next.what else { panic!("{next:?}") };
     assert_eq!(short(&message), "u:b");
     assert_eq!(chat.session("none").transcript(0, 9).await.unwrap_err().category(), "chat_session_unknown");

@@ -106,7 +106,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
 // D10, D20: a cancel that comes while the end is being written waits for it, and who listens hears of it.
 #[tokio::test]
 async fn a_cancel_during_a_commit_does_not_tear_it() {
-    let sky = Sky::over(TestStore::new());
+    let sky = Sky::over(TestStore::in_memory("it counts the steps of tasks"));
     let door = Door::shut();
     let at_door = door.clone();
     let builder = singletree_engine::Graph::builder().node("ask", move |_| {
