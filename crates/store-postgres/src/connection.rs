@@ -13,6 +13,9 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error};
 
 use crate::tls::Encryption;
 
+/// The routine of PostgreSQL in which a commit waits for its standby.
+const WAIT_ROUTINE: &str = "SyncRepWaitForLSN";
+
 /// How often the database has told that it stopped waiting for a standby: a commit is then on its own disk, and acknowledged,
 /// though it would be lost with that disk. It does so when the statement is cancelled during that wait, by an administrator or
 /// by a `statement_timeout`.
@@ -26,7 +29,9 @@ impl UnconfirmedCommits {
     }
 
     fn watch(&self, notice: &DbError) {
-        if *notice.code() == SqlState::WARNING {
+        // The text is in the language of the server. Other warnings are of no concern, such as that of an outdated collation.
+        let is_of_wait = notice.routine().is_none_or(|routine| routine == WAIT_ROUTINE);
+        if *notice.code() == SqlState::WARNING && is_of_wait {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

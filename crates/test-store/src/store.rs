@@ -135,8 +135,10 @@ impl TestStore {
             Opened::Postgres(opened) => {
                 let rows =
                     opened.database.run_sql("SELECT action, done_by FROM singletree.audit ORDER BY id");
-                let row =
-                    |line: &str| line.split_once('|').map(|(action, by)| (action.into(), Some(by.into())));
+                let row = |line: &str| {
+                    let (action, by) = line.split_once('|')?;
+                    Some((action.to_owned(), Some(by.to_owned()).filter(|by| !by.is_empty())))
+                };
                 rows.lines().filter_map(row).collect()
             }
         }
