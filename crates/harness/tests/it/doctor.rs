@@ -198,7 +198,7 @@ async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
     check(plain_store().await, |it| change_turn(it, 1, open), &[(S::EndContradicts, false)]).await;
     let unclaimed = |it: &mut Vec<RowMutation>| {
         change_turn(it, 1, open);
-        change_turn(it, 1, |it| it.fence = FencingToken(99));
+        change_turn(it, 1, |it| it.fence = FencingToken(1 << 40));
         it.retain(undone);
         // The message of a turn that has not ended has no place yet.
         it.retain(|it| !matches!(it, RowMutation::Item(it) if it.no == 3));
