@@ -154,6 +154,7 @@ impl Config {
             streaming: None,
             images: None,
             structured_output: None,
+            baggage: None,
         };
         let table = ModelTable {
             name: named.clone(),

@@ -43,6 +43,8 @@ pub(crate) struct HttpModel {
     pub(crate) streaming: Option<bool>,
     pub(crate) images: Option<bool>,
     pub(crate) structured_output: Option<bool>,
+    /// Whether the caller's `baggage` goes on to the server.
+    pub(crate) baggage: Option<bool>,
 }
 
 /// How long a model may take. An absent value is the client's default.
@@ -95,6 +97,10 @@ impl ModelTable {
     }
 }
 
+/// Keys that say nothing to a model that is a file of rules.
+const SERVER_KEYS: [&str; 8] =
+    ["name", "base_url", "key", "streaming", "images", "structured_output", "baggage", "retry"];
+
 fn read_backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<Wire>>>) -> ModelBackend {
     // All of them are read, whatever the wire is: each may be wrong in itself.
     let (file, model) = (section.read_path("file"), section.read_text("name"));
@@ -103,7 +109,7 @@ fn read_backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<
     let has_key = section.take_raw_value("key");
     let key = SecretSource::from_section_key(section, "key");
     let (streaming, images) = (section.read_flag("streaming"), section.read_flag("images"));
-    let structured_output = section.read_flag("structured_output");
+    let (structured_output, baggage) = (section.read_flag("structured_output"), section.read_flag("baggage"));
     match wire.map(|wire| wire.value) {
         Some(Some(wire)) => {
             if let Some(file) = file {
@@ -128,10 +134,19 @@ fn read_backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<
             }
             let Some(model) = model else { return ModelBackend::Unknown };
             let model = model.value;
-            ModelBackend::Http(HttpModel { wire, model, base_url, key, streaming, images, structured_output })
+            ModelBackend::Http(HttpModel {
+                wire,
+                model,
+                base_url,
+                key,
+                streaming,
+                images,
+                structured_output,
+                baggage,
+            })
         }
         Some(None) => {
-            for key in ["name", "base_url", "key", "streaming", "images", "structured_output", "retry"] {
+            for key in SERVER_KEYS {
                 if let Some((at, _)) = section.take_raw_value(key) {
                     let what = format!("`{key}` says nothing to a model of wire \"script\"");
                     section.mistakes().add_mistake(at, MistakeKind::Contradiction, what);

@@ -21,6 +21,8 @@ pub(crate) struct McpServerTable {
     pub(crate) reach: ServerTransport,
     /// Whether the server's own hints about its tools' effects count, where the file says nothing.
     pub(crate) trust_hints: bool,
+    /// Whether the caller's `baggage` goes on to it.
+    pub(crate) baggage: bool,
     /// Effects by the names of its tools; `*` is all others.
     pub(crate) effects: Vec<(LocatedValue<String>, Effect)>,
     /// Those of its tools that anybody gets to see; all otherwise.
@@ -78,6 +80,7 @@ impl McpServerTable {
             reach,
             effects,
             trust_hints: section.read_flag("trust_hints").unwrap_or(false),
+            baggage: section.read_flag("baggage").unwrap_or(true),
             tools: section.read_text_list("tools"),
             start_time: section.read_duration("start_time"),
             call_time: section.read_duration("call_time"),

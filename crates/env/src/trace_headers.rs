@@ -79,11 +79,12 @@ impl TraceHeaders {
         self.baggage.as_deref()
     }
 
-    /// Returns names and values: `traceparent`, `tracestate`, `baggage`, those that there are.
-    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// Returns names and values, those that there are: `traceparent`, `tracestate`, and `baggage` if it is to go on.
+    pub fn entries_for(&self, passes_baggage: bool) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = std::iter::once(("traceparent", self.traceparent.as_str()));
         let state = self.tracestate().map(|value| ("tracestate", value));
-        parent.chain(state).chain(self.baggage().map(|value| ("baggage", value)))
+        let baggage = self.baggage().filter(|_| passes_baggage).map(|value| ("baggage", value));
+        parent.chain(state).chain(baggage)
     }
 
     /// Returns the trace that this code works in. It does not cross a spawned task: see [`scope`](Self::scope).

@@ -27,6 +27,8 @@ pub struct HttpClient {
     client: reqwest::Client,
     limits: HttpLimits,
     egress: EgressPolicy,
+    /// Whether the caller's `baggage` goes on.
+    passes_baggage: bool,
     /// Why no server can be trusted, where the system has no roots.
     rootless: Option<Arc<str>>,
 }
@@ -61,6 +63,14 @@ impl HttpClient {
     /// As [`new`](Self::new).
     pub fn public_only_with_resolver(limits: HttpLimits, resolver: Arc<dyn Resolver>) -> Result<Self> {
         Self::build_client(limits, EgressPolicy::PublicOnly, Some(PublicOnlyResolver::new(resolver)))
+    }
+
+    /// Keeps the caller's `baggage` (W3C Baggage) from the servers that this client calls. Without this, each client but
+    /// those for [public addresses only](Self::public_only) passes it on with the rest of the trace.
+    #[must_use]
+    pub fn without_baggage(mut self) -> Self {
+        self.passes_baggage = false;
+        self
     }
 
     /// Returns the limits.
@@ -98,7 +108,8 @@ impl HttpClient {
         let client = builder.build().map_err(|error| Error::Request {
             problem: format!("no client can be made: {}", error.without_url()),
         })?;
-        Ok(Self { client, limits, egress, rootless: rootless.map(Arc::from) })
+        let passes_baggage = egress == EgressPolicy::Anywhere;
+        Ok(Self { client, limits, egress, passes_baggage, rootless: rootless.map(Arc::from) })
     }
 
     async fn send_checked_request(&self, request: HttpRequest) -> Result<HttpResponse> {
@@ -126,8 +137,7 @@ impl HttpClient {
     /// or a stranger chose gets no `baggage`: its values are the caller's own.
     fn add_trace_headers(&self, request: &mut reqwest::Request) {
         let Some(trace) = TraceHeaders::current() else { return };
-        let is_chosen = self.egress == EgressPolicy::PublicOnly;
-        for (name, value) in trace.entries().filter(|(name, _)| !(is_chosen && *name == "baggage")) {
+        for (name, value) in trace.entries_for(self.passes_baggage) {
             if let Ok(value) = HeaderValue::from_str(value) {
                 request.headers_mut().entry(name).or_insert(value);
             }

@@ -22,6 +22,7 @@ pub struct McpServerBuilder {
     name: String,
     place: McpServerLocation,
     limits: McpLimits,
+    passes_baggage: bool,
     judgement: McpToolSettings,
     secrets: Vec<Secret>,
     pins: Arc<dyn DefinitionPins>,
@@ -36,6 +37,7 @@ impl McpServerBuilder {
             name,
             place,
             limits,
+            passes_baggage: true,
             judgement,
             secrets: Vec::new(),
             pins: Arc::new(MemoryDefinitionPins::default()),
@@ -46,6 +48,14 @@ impl McpServerBuilder {
     #[must_use]
     pub fn limits(mut self, limits: McpLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Keeps the caller's `baggage` (W3C Baggage) from the server. Without this it goes out in `_meta` of each call of a
+    /// tool, with the rest of the trace.
+    #[must_use]
+    pub fn without_baggage(mut self) -> Self {
+        self.passes_baggage = false;
         self
     }
 
@@ -106,7 +116,13 @@ impl McpServerBuilder {
         }
         self.secrets.extend(self.place.collect_secrets());
         let words = SecretRedactor::new(self.secrets);
-        let terms = ConnectionTerms { server: self.name, place: self.place, limits: self.limits, words };
+        let terms = ConnectionTerms {
+            server: self.name,
+            place: self.place,
+            limits: self.limits,
+            passes_baggage: self.passes_baggage,
+            words,
+        };
         Ok(McpServer::new(terms, self.judgement, self.pins))
     }
 }

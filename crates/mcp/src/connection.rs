@@ -37,6 +37,8 @@ pub(crate) struct ConnectionTerms {
     pub(crate) server: String,
     pub(crate) place: McpServerLocation,
     pub(crate) limits: McpLimits,
+    /// Whether the caller's `baggage` goes on.
+    pub(crate) passes_baggage: bool,
     pub(crate) words: SecretRedactor,
 }
 
@@ -300,7 +302,9 @@ impl McpConnection {
     pub(crate) async fn call_tool(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
         let mut meta = RequestMetaObject::default();
         meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
-        for (name, value) in TraceHeaders::current().iter().flat_map(|trace| trace.entries()) {
+        let trace = TraceHeaders::current();
+        let passes_baggage = self.terms.passes_baggage;
+        for (name, value) in trace.iter().flat_map(|trace| trace.entries_for(passes_baggage)) {
             meta.insert(name.to_owned(), value.into());
         }
         let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -81,6 +81,7 @@ pub(crate) fn span_to_wire(span: &TraceSpan) -> Span {
         trace_id: span.trace_id.0.to_vec(),
         span_id: span.span_id.0.to_vec(),
         parent_span_id: span.parent_id.map(|parent| parent.0.to_vec()).unwrap_or_default(),
+        trace_state: span.trace_state.as_deref().unwrap_or_default().to_owned(),
         name: span.name.to_string(),
         kind: kind.into(),
         start_time_unix_nano: to_nanoseconds(span.started_at),

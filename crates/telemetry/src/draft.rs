@@ -26,6 +26,7 @@ impl SpanDraft {
             trace_id,
             span_id: self.span_id,
             parent_id,
+            trace_state: None,
             name: self.name,
             namespace: self.namespace,
             lineage: self.lineage,

@@ -17,6 +17,8 @@ pub struct TraceSpan {
     pub span_id: SpanId,
     /// The span around it; nothing at the root of a trace.
     pub parent_id: Option<SpanId>,
+    /// The `tracestate` of the caller, in a trace that is the caller's (W3C Trace Context §3.3).
+    pub trace_state: Option<Arc<str>>,
     /// Its name.
     pub name: Arc<str>,
     /// The path to the node that it is at, outermost first; empty for an invocation.
@@ -42,9 +44,11 @@ pub struct TraceSpan {
 }
 
 impl TraceSpan {
-    /// Changes each text that a receiver gets, as to leave out secrets: the name, the attributes and the texts of errors.
+    /// Changes each text that a receiver gets, as to leave out secrets: the name, the attributes, the texts of errors, and the
+    /// `tracestate` of the caller.
     pub fn map_texts(&mut self, change: &dyn Fn(&str) -> String) {
         self.name = change(&self.name).into();
+        self.trace_state = self.trace_state.as_deref().map(|state| change(state).into());
         self.attributes.values_mut().for_each(|value| value.map_texts(change));
         if let SpanStatus::Error { description: Some(description) } = &mut self.status {
             *description = change(description);

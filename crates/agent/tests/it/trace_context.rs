@@ -90,7 +90,8 @@ async fn span_ids(chat: &Chat) -> HashSet<SpanId> {
             _ => assert!(ids.contains(&root.parent_id.unwrap()), "{}", turn.id),
         }
         for span in spans {
-            assert_eq!(span.trace_id.to_string(), TRACE, "{} of {}", span.name, turn.id);
+            let trace = (span.trace_id.to_string(), span.trace_state.as_deref());
+            assert_eq!(trace, (TRACE.to_owned(), Some("a=1")), "{} of {}", span.name, turn.id);
             ids.insert(span.span_id);
         }
     }

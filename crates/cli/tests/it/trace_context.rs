@@ -101,13 +101,57 @@ fn a_callers_trace_reaches_model_tool_and_webhook_also_after_a_kill() {
     assert!(parents.len() >= 4, "{parents:?}");
     let mut below_the_caller = 0;
     for span in spans.values() {
-        assert_eq!(hex(&span.trace_id), TRACE, "{}", span.name);
+        assert_eq!(
+            (hex(&span.trace_id).as_str(), span.trace_state.as_str()),
+            (TRACE, "a=1"),
+            "{}",
+            span.name
+        );
         let is_known = spans.values().any(|other| other.span_id == span.parent_span_id);
         below_the_caller += usize::from(!is_known && hex(&span.parent_span_id) == CALLER);
         assert!(is_known || hex(&span.parent_span_id) == CALLER, "{}", span.name);
     }
     assert_eq!(below_the_caller, 1);
     server.stop();
+}
+
+// The caller's own values stay from models and MCP servers that are not to have them; its trace does not.
+#[test]
+fn baggage_stays_where_the_configuration_says_so() {
+    for (setting, expect) in [("", Some("user=q")), ("baggage = false\n", None)] {
+        let home = Home::new();
+        let model = ModelServer::start(|asked, stream| {
+            match asked.body["messages"].as_array().unwrap().iter().any(|it| it["role"] == "tool") {
+                true => stream_text(stream, &["Done."]),
+                false => stream_call(stream, "files__drop", &json!({})),
+            }
+        });
+        fs::write(home.path().join("server.sh"), SERVER).unwrap();
+        let text = format!(
+            "[models.main]\nwire = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\n{setting}\n\
+             [agents.helper]\ninstructions = \"x\"\ntools = [\"files\"]\n\n\
+             [mcp.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\neffects = {{ drop = \"read\" }}\n{setting}",
+            model.url
+        );
+        fs::write(home.path().join("singletree.toml"), text).unwrap();
+        let server = Serving::start_in(&home, &[]);
+        let headers = format!("traceparent: 00-{TRACE}-{CALLER}-01\r\nbaggage: user=q\r\n");
+        ask_with(
+            &server.url,
+            "POST",
+            "/v1/sessions/s/messages",
+            (&headers, &json!({ "content": "drop it" })),
+        );
+        let head = model.asked().head.to_ascii_lowercase();
+        parent_in_trace(header(&head, "traceparent"));
+        assert_eq!(header(&head, "baggage"), expect);
+        let called: Value =
+            serde_json::from_str(fs::read_to_string(home.path().join("calls")).unwrap().trim()).unwrap();
+        let meta = &called["params"]["_meta"];
+        parent_in_trace(meta["traceparent"].as_str());
+        assert_eq!(meta["baggage"].as_str(), expect);
+        server.stop();
+    }
 }
 
 // W3C Trace Context §3.2.2.5: a caller that keeps no trace has none exported, whatever the share.

@@ -68,7 +68,9 @@ pub(crate) fn build_http_provider(
     (time, key): (&ModelTime, Option<&Secret>),
 ) -> Result<HttpProvider> {
     let limits = http_limits(time);
-    let transport = Arc::new(HttpClient::new(limits)?);
+    let client = HttpClient::new(limits)?;
+    let passes_baggage = model.baggage.unwrap_or(true);
+    let transport = Arc::new(if passes_baggage { client } else { client.without_baggage() });
     let mut builder = HttpProvider::builder(model.wire, model.model.as_str(), transport)
         .limits(limits)
         .capabilities(model_capabilities(model));

@@ -82,6 +82,7 @@ pub(crate) fn build_mcp_server(
         }
         ServerTransport::Unknown => return Ok(None),
     };
+    let builder = if table.baggage { builder } else { builder.without_baggage() };
     let server = apply_tool_effects(builder.limits(server_limits(config, table)), table);
     let server = pins.cloned().into_iter().fold(server, McpServerBuilder::definition_pins).build();
     server.map(Some).map_err(|error| Error::Server { name: name.to_owned(), source: Box::new(error) })

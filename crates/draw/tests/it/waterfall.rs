@@ -12,6 +12,7 @@ fn span(id: u8, parent: Option<u8>, name: &str, (from, to): (i64, i64)) -> Trace
         trace_id: TraceId([1; 16]),
         span_id: span_id(id),
         parent_id: parent.map(span_id),
+        trace_state: None,
         name: name.into(),
         namespace: [].into(),
         lineage: NodeLineage::new([]),

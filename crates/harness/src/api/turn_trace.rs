@@ -46,7 +46,14 @@ pub struct TurnTrace {
     seed: Vec<u8>,
     /// The seed of the ids of the turn that it resumes.
     earlier: Option<Vec<u8>>,
-    caller: Option<TraceContext>,
+    caller: Option<CallerTrace>,
+}
+
+/// The trace in which an invocation was called.
+#[derive(Debug, Clone)]
+struct CallerTrace {
+    context: TraceContext,
+    state: Option<Arc<str>>,
 }
 
 impl TurnTrace {
@@ -59,17 +66,17 @@ impl TurnTrace {
     /// Returns the context in which the invocation was called, where it was called in a trace.
     #[must_use]
     pub fn caller(&self) -> Option<TraceContext> {
-        self.caller
+        self.caller.as_ref().map(|caller| caller.context)
     }
 
     /// Tells whether the trace of the invocation is exported.
     #[must_use]
     pub fn is_in_sample(&self, sampling: &TraceSampling) -> bool {
-        sampling.includes(&self.agent, self.trace_id(&SpanSettings::new()), self.caller)
+        sampling.includes(&self.agent, self.trace_id(&SpanSettings::new()), self.caller())
     }
 
     fn with_caller(&self, settings: &SpanSettings) -> SpanSettings {
-        match self.caller {
+        match self.caller() {
             Some(caller) => settings.clone().caller_context(caller),
             None => settings.clone(),
         }
@@ -91,6 +98,9 @@ impl TurnTrace {
         }
         let mut spans = render_spans(&self.stored.to_events(), &settings);
         keep_last_of_each_id(&mut spans);
+        if let Some(caller) = &self.caller {
+            caller.write_state(&mut spans);
+        }
         let root = SpanId::of_invocation(&self.seed);
         for span in spans.iter_mut().filter(|span| span.span_id == root) {
             let mut set = |name: &'static str, value: singletree_telemetry::AttributeValue| {
@@ -114,12 +124,23 @@ impl TurnTrace {
 #[derive(Debug, Default)]
 struct LoggedTurn {
     pieces: Vec<TurnPiece>,
-    caller: Option<TraceContext>,
+    caller: Option<CallerTrace>,
 }
 
-/// Reads the context in which an invocation was called from the first event of a turn of it.
-fn read_caller_context(first: &EventRow) -> Option<TraceContext> {
-    TraceContext::from_header(StoredTrace::read_from(first)?.traceparent())
+impl CallerTrace {
+    /// Reads it from the first event of a turn of the invocation.
+    fn read_from(first: &EventRow) -> Option<Self> {
+        let headers = StoredTrace::read_from(first)?;
+        let context = TraceContext::from_header(headers.traceparent())?;
+        Some(Self { context, state: headers.tracestate().map(Arc::from) })
+    }
+
+    /// Gives the `tracestate` to the spans of the caller's trace; detached units are in others.
+    fn write_state(&self, spans: &mut [TraceSpan]) {
+        for span in spans.iter_mut().filter(|span| span.trace_id == self.context.trace_id) {
+            span.trace_state.clone_from(&self.state);
+        }
+    }
 }
 
 /// Keeps the last span of each id: a call that was recorded before its process died may have been made again.
@@ -235,7 +256,7 @@ impl Chat {
             from = last.seq + 1;
             for event in events.iter().filter(|event| event.turn == row.no) {
                 if is_first_turn_event(event) {
-                    caller = read_caller_context(event);
+                    caller = CallerTrace::read_from(event);
                 }
                 pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
                 is_over |= singletree_session::event_kinds::ends_turn(&event.kind);
@@ -264,7 +285,7 @@ impl Chat {
                 pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
                 if is_first_turn_event(event) {
                     pieces.reverse();
-                    return Ok(LoggedTurn { pieces, caller: read_caller_context(event) });
+                    return Ok(LoggedTurn { pieces, caller: CallerTrace::read_from(event) });
                 }
             }
             if from == 0 || events.first().is_none_or(|event| event.seq > from) {

@@ -113,6 +113,7 @@ pub(crate) fn span(number: u8, bytes: usize) -> TraceSpan {
         trace_id: TraceId([7; 16]),
         span_id: SpanId([number; 8]),
         parent_id: (number > 1).then_some(SpanId([1; 8])),
+        trace_state: Some("a=1".into()),
         name: "ask".into(),
         namespace: ["ask".into()].into(),
         lineage: NodeLineage::default(),

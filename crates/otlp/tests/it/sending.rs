@@ -31,7 +31,7 @@ async fn spans_are_written_with_their_ids_times_and_errors() {
     assert_eq!(header("content-type"), Some("application/x-protobuf"));
     assert_eq!(header("x-api-key"), Some("canary-key"));
     let sent = receiver.spans().remove(0);
-    assert_eq!(sent[0].trace_id, [7; 16]);
+    assert_eq!((sent[0].trace_id.as_slice(), sent[0].trace_state.as_str()), ([7; 16].as_slice(), "a=1"));
     assert_eq!(
         (sent[0].span_id.as_slice(), sent[0].parent_span_id.as_slice()),
         ([1; 8].as_slice(), [].as_slice())

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use singletree_durable::{DocumentChange, DocumentPrecondition, Timestamp};
-use singletree_env::TraceHeaders;
 use singletree_harness::{Notice, NoticeKind};
 use singletree_http::{
     HttpClient, HttpLimits, HttpRequest, HttpResponse, Method, Transport, is_this_machine, retry_after,
@@ -282,7 +281,7 @@ impl WebhookDispatcher {
         ] {
             headers.push((name.to_owned(), value.to_owned()));
         }
-        for (name, value) in notice.trace.iter().flat_map(TraceHeaders::entries) {
+        for (name, value) in notice.trace.iter().flat_map(|trace| trace.entries_for(true)) {
             headers.push((name.to_owned(), value.to_owned()));
         }
         let url = self.webhook.url.clone();
