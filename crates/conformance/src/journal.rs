@@ -85,6 +85,7 @@ impl JournalLayer for CountingJournal {
             | JournalRead::Positions
             | JournalRead::Records
             | JournalRead::Events
+            | JournalRead::LoggedTurns
             | JournalRead::Recent
             | JournalRead::Usage
             | JournalRead::Tenants

@@ -109,6 +109,28 @@ pub enum UsageRowQuery {
     Tenant(TenantId),
 }
 
+/// One of several turns to read, with events of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedTurnQuery {
+    /// The session.
+    pub key: SessionKey,
+    /// The number of the turn.
+    pub no: u64,
+    /// The sequence number of the first event.
+    pub from: u64,
+    /// At most this many events.
+    pub limit: u64,
+}
+
+/// A turn with events of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedTurn {
+    /// The turn, if there is one.
+    pub turn: Option<TurnRow>,
+    /// The events, ordered; those of other turns are among them.
+    pub events: Vec<EventRow>,
+}
+
 /// One page of a tenant's sessions, ordered by session id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPage {
@@ -291,6 +313,22 @@ pub trait Journal: fmt::Debug + Send + Sync {
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
+
+    /// Reads several turns of any sessions, each as [`read_turns`](Self::read_turns) and [`read_events`](Self::read_events)
+    /// would, in the order of the queries. A store reads them together, where that costs less.
+    fn read_logged_turns<'a>(
+        &'a self,
+        queries: &'a [LoggedTurnQuery],
+    ) -> BoxFuture<'a, Result<Vec<LoggedTurn>>> {
+        Box::pin(async move {
+            let mut turns = Vec::with_capacity(queries.len());
+            for LoggedTurnQuery { key, no, from, limit } in queries {
+                let turn = self.read_turns(key, &TurnRowQuery::No(*no)).await?.pop();
+                turns.push(LoggedTurn { turn, events: self.read_events(key, *from, *limit).await? });
+            }
+            Ok(turns)
+        })
+    }
 
     /// Reads the usage of models, ordered by model. The cost does not depend on the number of turns or sessions.
     fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>>;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::{
     AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, JournalMaintenance, ListItemRow, PositionRow, RecordRow, Result, ServedGraphs,
-    SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow,
-    TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    ItemRange, Journal, JournalMaintenance, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow,
+    Result, ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId,
+    Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 /// Which read of a store is made.
@@ -44,6 +44,8 @@ pub enum JournalRead {
     Records,
     /// [`Journal::read_events`].
     Events,
+    /// [`Journal::read_logged_turns`].
+    LoggedTurns,
     /// [`Journal::read_model_usage`].
     Usage,
     /// [`JournalMaintenance::read_ownerless_turns`].
@@ -270,6 +272,13 @@ impl<L: JournalLayer> Journal for L {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         self.wrap_read(JournalRead::Events, self.inner_journal().read_events(key, from, limit))
+    }
+
+    fn read_logged_turns<'a>(
+        &'a self,
+        queries: &'a [LoggedTurnQuery],
+    ) -> BoxFuture<'a, Result<Vec<LoggedTurn>>> {
+        self.wrap_read(JournalRead::LoggedTurns, self.inner_journal().read_logged_turns(queries))
     }
 
     fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {

@@ -54,7 +54,8 @@ pub use dossier::{PausedInvocation, SessionSnapshot};
 pub use error::{Error, Result};
 pub use id::{FencingToken, InvalidIdentifier, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
 pub use journal::{
-    ItemRange, Journal, JournalMaintenance, SessionPage, TurnRowQuery, UsageRowQuery, WaitRowQuery,
+    ItemRange, Journal, JournalMaintenance, LoggedTurn, LoggedTurnQuery, SessionPage, TurnRowQuery,
+    UsageRowQuery, WaitRowQuery,
 };
 pub use journal_sessions::JournalSessions;
 pub use json::JsonDocument;

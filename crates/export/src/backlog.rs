@@ -10,6 +10,11 @@ use crate::limits::ExportLimits;
 /// How many notes are read and removed at once.
 pub(crate) const PAGE: u64 = 128;
 
+/// How many turns are read at once.
+const READ_TURNS: usize = 64;
+/// How many bytes the records of turns have that are read at once.
+const READ_BYTES: u64 = 1024 * 1024;
+
 /// How many bytes a note itself counts for, beside the records of its turn.
 const NOTE_BYTES: u64 = 256;
 
@@ -121,4 +126,23 @@ pub(crate) async fn trim_backlog(
         remove_notes(documents, keys).await?;
     }
     Ok(removed)
+}
+
+/// Splits turns into parts that are read together: each has at most so many turns, and bytes of records, but a turn that has
+/// more alone.
+pub(crate) fn split_by_bytes(turns: &[UnsentTurn]) -> impl Iterator<Item = &[UnsentTurn]> {
+    let mut rest = turns;
+    std::iter::from_fn(move || {
+        let (mut count, mut bytes) = (0, 0_u64);
+        for turn in rest.iter().take(READ_TURNS) {
+            bytes = bytes.saturating_add(turn.bytes);
+            if count > 0 && bytes > READ_BYTES {
+                break;
+            }
+            count += 1;
+        }
+        let (part, after) = rest.split_at(count);
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
 }

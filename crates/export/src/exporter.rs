@@ -10,7 +10,7 @@ use singletree_env::Env;
 use singletree_harness::{Chat, Error, TurnTrace, UnsentTurn};
 use singletree_telemetry::{SpanReceiver, SpanRefusal, SpanSettings, TraceSampling, TraceSpan};
 
-use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, trim_backlog};
+use crate::backlog::{BacklogNote, PAGE, read_page, remove_notes, split_by_bytes, trim_backlog};
 use crate::claim::ExportClaims;
 use crate::counts::{ExportCounters, ExportCounts, ExportProblem, SkipReason};
 use crate::limits::ExportLimits;
@@ -278,27 +278,40 @@ impl TraceExporter {
         tenant: &TenantId,
         notes: Vec<BacklogNote>,
     ) -> Result<Option<Duration>, StoreError> {
-        let chat = self.chat.of(tenant.clone());
-        let (mut rendered, mut done) = (RenderedTurns::default(), Vec::new());
+        let (chat, now) = (self.chat.of(tenant.clone()), self.env.clock.now());
+        let mut rendered = RenderedTurns::default();
+        let (mut keys, mut turns, mut done) = (Vec::new(), Vec::new(), Vec::new());
         let (mut aged, mut unreadable) = (0, 0);
         for note in notes {
-            if note.is_too_old(&self.limits, self.env.clock.now()) {
-                aged += 1;
-                done.push(note.key);
-                continue;
-            }
-            match self.render_turn(&chat, note.turn.as_ref()).await? {
-                RenderResult::Spans(spans) => rendered.add_turn(note.key, spans),
-                RenderResult::NotWanted => done.push(note.key),
-                RenderResult::Unreadable => {
-                    unreadable += 1;
+            let is_too_old = note.is_too_old(&self.limits, now);
+            aged += u64::from(is_too_old);
+            match note.turn.filter(|_| !is_too_old) {
+                Some(turn) => {
+                    turns.push(turn);
+                    keys.push(note.key);
+                }
+                None => {
+                    unreadable += u64::from(!is_too_old);
                     done.push(note.key);
                 }
             }
-            if rendered.span_count() >= SPANS
-                && let Some(wait) = self.send_rendered(tenant, std::mem::take(&mut rendered)).await?
-            {
-                return Ok(Some(wait));
+        }
+        let mut keys = keys.into_iter();
+        for part in split_by_bytes(&turns) {
+            for (key, read) in keys.by_ref().take(part.len()).zip(self.read_traces(&chat, part).await?) {
+                match self.render_turn(&chat, read).await? {
+                    RenderResult::Spans(spans) => rendered.add_turn(key, spans),
+                    RenderResult::NotWanted => done.push(key),
+                    RenderResult::Unreadable => {
+                        unreadable += 1;
+                        done.push(key);
+                    }
+                }
+                if rendered.span_count() >= SPANS
+                    && let Some(wait) = self.send_rendered(tenant, std::mem::take(&mut rendered)).await?
+                {
+                    return Ok(Some(wait));
+                }
             }
         }
         remove_notes(self.documents.as_ref(), done).await?;
@@ -307,9 +320,30 @@ impl TraceExporter {
         self.send_rendered(tenant, rendered).await
     }
 
-    async fn render_turn(&self, chat: &Chat, turn: Option<&UnsentTurn>) -> Result<RenderResult, StoreError> {
-        let Some(turn) = turn else { return Ok(RenderResult::Unreadable) };
-        match self.render_if_wanted(chat, turn.read_trace(chat).await).await {
+    /// Reads the traces of turns together, or one by one where a row among them cannot be read.
+    async fn read_traces(
+        &self,
+        chat: &Chat,
+        turns: &[UnsentTurn],
+    ) -> Result<Vec<Result<TurnTrace, Error>>, StoreError> {
+        match chat.unsent_traces(turns).await {
+            Ok(traces) => return Ok(traces),
+            Err(Error::Store { source }) if !is_lasting(&source) => return Err(source),
+            Err(_) => {}
+        }
+        let mut traces = Vec::with_capacity(turns.len());
+        for turn in turns {
+            traces.push(turn.read_trace(chat).await);
+        }
+        Ok(traces)
+    }
+
+    async fn render_turn(
+        &self,
+        chat: &Chat,
+        read: Result<TurnTrace, Error>,
+    ) -> Result<RenderResult, StoreError> {
+        match self.render_if_wanted(chat, read).await {
             Ok(Some(spans)) => Ok(RenderResult::Spans(spans)),
             Ok(None) => Ok(RenderResult::NotWanted),
             Err(Error::Store { source }) if !is_lasting(&source) => Err(source),

@@ -2,9 +2,9 @@
 
 use singletree_durable::{
     AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, ListItemRow, PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey,
-    SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow,
-    UsageRowQuery, WaitRow, WaitRowQuery,
+    ItemRange, Journal, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow, Result,
+    ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp,
+    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use crate::PostgresStore;
@@ -134,6 +134,13 @@ impl Journal for PostgresStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         Box::pin(self.inner().read_events(key, from, limit))
+    }
+
+    fn read_logged_turns<'a>(
+        &'a self,
+        queries: &'a [LoggedTurnQuery],
+    ) -> BoxFuture<'a, Result<Vec<LoggedTurn>>> {
+        Box::pin(self.inner().read_logged_turns(queries))
     }
 
     fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {

@@ -2,9 +2,9 @@
 
 use singletree_durable::{
     AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, ListItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery,
-    WaitRow, WaitRowQuery,
+    ItemRange, Journal, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow, Result, SessionId,
+    SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery,
+    UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use crate::{SqliteStore, format, read};
@@ -144,6 +144,14 @@ impl Journal for SqliteStore {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         let key = key.clone();
         self.query_in_snapshot(move |snapshot| read::event::read_events(snapshot, &key, from, limit))
+    }
+
+    fn read_logged_turns<'a>(
+        &'a self,
+        queries: &'a [LoggedTurnQuery],
+    ) -> BoxFuture<'a, Result<Vec<LoggedTurn>>> {
+        let queries = queries.to_vec();
+        self.query_in_snapshot(move |snapshot| read::turn::read_logged_turns(snapshot, &queries))
     }
 
     fn read_model_usage<'a>(&'a self, of: &'a UsageRowQuery) -> BoxFuture<'a, Result<Vec<UsageRow>>> {

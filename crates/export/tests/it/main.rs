@@ -4,6 +4,7 @@
 
 mod bounds;
 mod crashes;
+mod reading;
 mod receivers;
 mod rig;
 mod shared;

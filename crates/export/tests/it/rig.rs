@@ -46,15 +46,25 @@ fn plain() -> Graph<Talk> {
     Graph::builder().node("hello", says).edge("hello", Target::from(END)).entry("hello").compile().unwrap()
 }
 
+/// A graph that takes a second.
+fn slow() -> Graph<Talk> {
+    let says = |_: Ctx<Talk>| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(Talk::update().messages([ChatMessage::assistant("At last.")]))
+    };
+    Graph::builder().node("wait", says).edge("wait", Target::from(END)).entry("wait").compile().unwrap()
+}
+
 fn agent(name: &str, graph: &Graph<Talk>) -> GraphAgent {
     GraphAgent::new(name, graph).durability(Durability::Step)
 }
 
-/// Opens a chat with the agents `plain` and `asking` whose turns are noted.
+/// Opens a chat with the agents `plain`, `asking` and `slow` whose turns are noted.
 pub(crate) fn open(store: impl Journal + JournalMaintenance + 'static, env: &Env) -> Chat {
     Chat::builder()
         .agent(agent("plain", &plain()))
         .agent(agent("asking", &asking()))
+        .agent(agent("slow", &slow()))
         .env(env.clone())
         .note_unsent_turns(Duration::from_hours(48))
         .open(store)

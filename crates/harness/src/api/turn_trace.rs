@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use singletree_durable::{EventRow, SessionId, SessionKey, TurnRow, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{
+    EventRow, LoggedTurn, LoggedTurnQuery, SessionId, SessionKey, TenantId, TurnRow, TurnRowQuery,
+    WaitRowQuery,
+};
 use singletree_engine::Identity;
 use singletree_session::{
-    OutcomeRecord, StoredOutcome, StoredTrace, TelemetryPiece, TelemetryRecord, TurnId,
+    OutcomeRecord, StoredOutcome, StoredTrace, TelemetryPiece, TelemetryRecord, TurnId, TurnRowExt,
 };
 use singletree_telemetry::{
     SpanId, SpanSettings, StoredTurn, StoredTurnEnding, TraceContext, TraceId, TraceSampling, TraceSpan,
@@ -120,9 +123,9 @@ impl TurnTrace {
     }
 }
 
-/// What the log has of a turn.
+/// The pieces of a turn that the log has.
 #[derive(Debug, Default)]
-struct LoggedTurn {
+struct TurnPieces {
     pieces: Vec<TurnPiece>,
     caller: Option<CallerTrace>,
 }
@@ -165,6 +168,15 @@ impl UnsentTurn {
         let key = SessionKey::new(chat.served_tenant()?.clone(), self.session.clone());
         chat.read_turn_trace(&key, &self.turn, Some((self.no, self.last_event))).await
     }
+
+    /// Returns how its row and its last events are read; none of one that resumes another, of which that one is needed, too.
+    fn to_query(&self, tenant: &TenantId) -> Option<LoggedTurnQuery> {
+        let key = || SessionKey::new(tenant.clone(), self.session.clone());
+        let past = self.last_event.saturating_add(1);
+        let from = past.saturating_sub(FIRST_PAGE);
+        let query = || LoggedTurnQuery { key: key(), no: self.no, from, limit: past - from };
+        (self.turn.ordinal == 0).then(query)
+    }
 }
 
 impl Chat {
@@ -191,6 +203,56 @@ impl Chat {
         self.read_turn_trace(&key, turn, None).await
     }
 
+    /// As [`UnsentTurn::read_trace`] of each of them, in their order, by as few reads as the store has for them. All are in
+    /// memory together.
+    ///
+    /// # Errors
+    /// `chat_tenant_foreign`; those of the store: with `store_corrupt`, one of them has a row that cannot be read. Those of
+    /// single turns stand in their places.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn unsent_traces(&self, turns: &[UnsentTurn]) -> Result<Vec<Result<TurnTrace>>> {
+        let (inner, tenant) = (&self.inner, self.served_tenant()?);
+        let queries: Vec<_> = turns.iter().filter_map(|turn| turn.to_query(tenant)).collect();
+        let mut read = inner.await_store_read(inner.journal.read_logged_turns(&queries)).await?.into_iter();
+        let mut traces = Vec::with_capacity(turns.len());
+        for turn in turns {
+            let logged = if turn.turn.ordinal == 0 { read.next() } else { None };
+            let key = SessionKey::new(tenant.clone(), turn.session.clone());
+            traces.push(match logged {
+                Some(logged) => self.build_logged_trace(&key, turn, logged).await,
+                None => turn.read_trace(self).await,
+            });
+        }
+        Ok(traces)
+    }
+
+    /// Makes the trace of a turn that resumes none from its row and its last events.
+    async fn build_logged_trace(
+        &self,
+        key: &SessionKey,
+        turn: &UnsentTurn,
+        logged: LoggedTurn,
+    ) -> Result<TurnTrace> {
+        let is_it = |row: &TurnRow| row.invocation == turn.turn.invocation && row.ordinal == 0;
+        let Some(row) = logged.turn.filter(is_it) else {
+            return Err(Error::TurnUnknown { turn: turn.turn.to_string() });
+        };
+        let events = logged.events;
+        let end = events.partition_point(|event| event.seq <= turn.last_event);
+        let mut pieces = Vec::new();
+        let pieces = match take_pieces_back(&events[..end], row.no, &mut pieces) {
+            Some(caller) => {
+                pieces.reverse();
+                TurnPieces { pieces, caller }
+            }
+            // Its first event is farther back.
+            None => self.read_pieces_back_from(key, &row, turn.last_event).await?,
+        };
+        self.build_trace(key, (&row, None), pieces).await
+    }
+
     /// Reads a turn; of one that has ended, its number and that of its last event may be known.
     async fn read_turn_trace(
         &self,
@@ -210,10 +272,21 @@ impl Chat {
         };
         let row = of(turn.ordinal).ok_or_else(|| Error::TurnUnknown { turn: turn.to_string() })?;
         let earlier = turn.ordinal.checked_sub(1).and_then(of);
-        let LoggedTurn { pieces, caller } = match ended {
+        let pieces = match ended {
             Some((_, last)) => self.read_pieces_back_from(key, row, last).await?,
             None => self.read_telemetry_pieces(key, row).await?,
         };
+        self.build_trace(key, (row, earlier), pieces).await
+    }
+
+    /// Makes the trace of a turn, and of the one that it resumes.
+    async fn build_trace(
+        &self,
+        key: &SessionKey,
+        (row, earlier): (&TurnRow, Option<&TurnRow>),
+        TurnPieces { pieces, caller }: TurnPieces,
+    ) -> Result<TurnTrace> {
+        let epoch = &self.inner.epoch;
         let is_partial = pieces.is_empty();
         let pieces = if is_partial { vec![piece_without_records(row)] } else { pieces };
         let identity = Identity {
@@ -222,7 +295,7 @@ impl Chat {
             session_id: Some(key.session.clone()),
         };
         Ok(TurnTrace {
-            turn: turn.clone(),
+            turn: row.turn_id(),
             no: row.no,
             session: key.session.clone(),
             agent: row.agent.clone(),
@@ -231,23 +304,23 @@ impl Chat {
             stored: StoredTurn {
                 identity: Arc::new(identity),
                 label: Some(row.agent.as_str().into()),
-                resumed: turn.ordinal > 0,
+                resumed: row.ordinal > 0,
                 pieces,
                 ending: self.read_trace_ending(key, row).await?,
                 texts: None,
             },
-            seed: span_id_seed(&inner.epoch, key, row.no),
-            earlier: earlier.map(|row| span_id_seed(&inner.epoch, key, row.no)),
+            seed: span_id_seed(epoch, key, row.no),
+            earlier: earlier.map(|row| span_id_seed(epoch, key, row.no)),
             caller,
         })
     }
 
     /// Reads the pieces of a turn: those of its events, from its first to its last, and those that no event has yet.
-    async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<LoggedTurn> {
+    async fn read_telemetry_pieces(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnPieces> {
         let inner = &self.inner;
         let numbers = inner.await_store_read(inner.journal.read_counters(key)).await?;
         let Some(mut from) = self.find_first_event(key, numbers.events, row.no).await? else {
-            return Ok(LoggedTurn::default());
+            return Ok(TurnPieces::default());
         };
         let (mut pieces, mut caller, mut is_over) = (Vec::new(), None, false);
         while !is_over {
@@ -268,12 +341,12 @@ impl Chat {
             let interim = TelemetryRecord::read_from(records);
             pieces.extend(interim.into_iter().map(|it| TurnPiece { at: it.at, json: it.piece }));
         }
-        Ok(LoggedTurn { pieces, caller })
+        Ok(TurnPieces { pieces, caller })
     }
 
     /// Reads the pieces of an ended turn backwards from its last event, with which its other events usually are. None of a
     /// turn whose first event is not kept.
-    async fn read_pieces_back_from(&self, key: &SessionKey, row: &TurnRow, last: u64) -> Result<LoggedTurn> {
+    async fn read_pieces_back_from(&self, key: &SessionKey, row: &TurnRow, last: u64) -> Result<TurnPieces> {
         let inner = &self.inner;
         let (mut to, mut size, mut pieces) = (last.saturating_add(1), FIRST_PAGE, Vec::new());
         loop {
@@ -281,15 +354,12 @@ impl Chat {
             let mut events = inner.await_store_read(inner.journal.read_events(key, from, to - from)).await?;
             // Where some are not kept, later ones are read in their place.
             events.retain(|event| event.seq < to);
-            for event in events.iter().rev().filter(|event| event.turn == row.no) {
-                pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
-                if is_first_turn_event(event) {
-                    pieces.reverse();
-                    return Ok(LoggedTurn { pieces, caller: CallerTrace::read_from(event) });
-                }
+            if let Some(caller) = take_pieces_back(&events, row.no, &mut pieces) {
+                pieces.reverse();
+                return Ok(TurnPieces { pieces, caller });
             }
             if from == 0 || events.first().is_none_or(|event| event.seq > from) {
-                return Ok(LoggedTurn::default());
+                return Ok(TurnPieces::default());
             }
             (to, size) = (from, PAGE);
         }
@@ -315,6 +385,22 @@ impl Chat {
         };
         Ok(Some((at, how)))
     }
+}
+
+/// Takes the pieces of a turn from events, from the last one back. Returns the context in which it was called once its
+/// first event is reached.
+fn take_pieces_back(
+    events: &[EventRow],
+    turn: u64,
+    pieces: &mut Vec<TurnPiece>,
+) -> Option<Option<CallerTrace>> {
+    for event in events.iter().rev().filter(|event| event.turn == turn) {
+        pieces.extend(TelemetryPiece::read_from(event).map(|json| TurnPiece { at: event.at, json }));
+        if is_first_turn_event(event) {
+            return Some(CallerTrace::read_from(event));
+        }
+    }
+    None
 }
 
 /// Returns a piece that says no more than that the turn was accepted.

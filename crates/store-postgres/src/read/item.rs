@@ -98,7 +98,7 @@ impl PostgresStoreInner {
             bind(&limit, Type::INT8),
         ];
         let rows = self.database.read_rows(&sql, &parameters).await?;
-        rows.iter().map(event_from_row).collect()
+        rows.iter().map(|row| event_from_row(row, 0)).collect()
     }
 }
 
@@ -133,13 +133,14 @@ fn item_from_row(row: &Row) -> Result<ListItemRow> {
     })
 }
 
-fn event_from_row(row: &Row) -> Result<EventRow> {
+/// Reads an event whose columns begin with this one.
+pub(super) fn event_from_row(row: &Row, first: usize) -> Result<EventRow> {
     Ok(EventRow {
-        seq: read_number(row, 0)?,
-        turn: read_number(row, 1)?,
-        kind: row.get(2),
-        item: read_optional_number(row, 3)?,
-        at: Timestamp::from_millis(row.get(4)),
-        body: read_optional_json(row, 5),
+        seq: read_number(row, first)?,
+        turn: read_number(row, first + 1)?,
+        kind: row.get(first + 2),
+        item: read_optional_number(row, first + 3)?,
+        at: Timestamp::from_millis(row.get(first + 4)),
+        body: read_optional_json(row, first + 5),
     })
 }

@@ -1,11 +1,15 @@
 //! Turns.
 
-use singletree_durable::{InvocationId, Result, SessionKey, TenantId, TurnRow, TurnRowQuery};
+use singletree_durable::{
+    InvocationId, LoggedTurn, LoggedTurnQuery, Result, SessionKey, TenantId, TurnRow, TurnRowQuery,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::to_bound;
+use super::item::event_from_row;
+use super::{read_number, to_bound};
 use crate::database::{Parameter, bind};
+use crate::error::corrupt_error;
 use crate::row::{TurnColumns, decode_json, parse_session_key};
 use crate::store::PostgresStoreInner;
 
@@ -22,6 +26,12 @@ macro_rules! select_turns {
 
 fn turn_from_row(row: &Row, at: usize) -> Result<TurnRow> {
     decode_json::<TurnColumns>(row.get(at), "a turn")?.into_row()
+}
+
+/// Returns the place of a row among those that were asked for, which is its first column.
+fn place_of<'a>(row: &Row, turns: &'a mut [LoggedTurn]) -> Result<&'a mut LoggedTurn> {
+    let place = usize::try_from(read_number(row, 0)?).ok();
+    place.and_then(|place| turns.get_mut(place)).ok_or_else(|| corrupt_error("the place of a turn", None))
 }
 
 impl PostgresStoreInner {
@@ -53,6 +63,40 @@ impl PostgresStoreInner {
                 self.query_turns(select_turns!("t.no >= $3 ORDER BY t.no LIMIT $4"), &parameters).await
             }
         }
+    }
+
+    /// Reads several turns with events of their sessions, by two statements.
+    pub(crate) async fn read_logged_turns(&self, queries: &[LoggedTurnQuery]) -> Result<Vec<LoggedTurn>> {
+        let mut turns = vec![LoggedTurn { turn: None, events: Vec::new() }; queries.len()];
+        if queries.is_empty() {
+            return Ok(turns);
+        }
+        let tenants: Vec<&str> = queries.iter().map(|query| query.key.tenant.as_str()).collect();
+        let sessions: Vec<&str> = queries.iter().map(|query| query.key.session.as_str()).collect();
+        let numbers = |of: fn(&LoggedTurnQuery) -> u64| -> Vec<i64> {
+            queries.iter().map(|query| to_bound(of(query))).collect()
+        };
+        let (no, from, limit) =
+            (numbers(|query| query.no), numbers(|query| query.from), numbers(|query| query.limit));
+        let names = [bind(&tenants, Type::TEXT_ARRAY), bind(&sessions, Type::TEXT_ARRAY)];
+        let sql = "SELECT q.place - 1, to_jsonb(t)::text \
+            FROM unnest($1, $2, $3) WITH ORDINALITY q (tenant, session, no, place) \
+            JOIN singletree.session s ON s.tenant = q.tenant AND s.session = q.session \
+            JOIN singletree.turn t ON t.session = s.id AND t.no = q.no";
+        let parameters = [&names[..], &[bind(&no, Type::INT8_ARRAY)]].concat();
+        for row in self.database.read_rows(sql, &parameters).await? {
+            place_of(&row, &mut turns)?.turn = Some(turn_from_row(&row, 1)?);
+        }
+        let sql = "SELECT q.place - 1, e.seq, e.turn, e.kind, e.item, e.at, e.body \
+            FROM unnest($1, $2, $3, $4) WITH ORDINALITY q (tenant, session, first, most, place) \
+            JOIN singletree.session s ON s.tenant = q.tenant AND s.session = q.session \
+            CROSS JOIN LATERAL (SELECT * FROM singletree.event i WHERE i.session = s.id AND i.seq >= q.first \
+            ORDER BY i.seq LIMIT q.most) e ORDER BY q.place, e.seq";
+        let bounds = [bind(&from, Type::INT8_ARRAY), bind(&limit, Type::INT8_ARRAY)];
+        for row in self.database.read_rows(sql, &[&names[..], &bounds[..]].concat()).await? {
+            place_of(&row, &mut turns)?.events.push(event_from_row(&row, 1)?);
+        }
+        Ok(turns)
     }
 
     async fn query_turns(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<TurnRow>> {

@@ -22,9 +22,11 @@ impl Pooler {
         if let Some(user) = user {
             std::os::unix::fs::chown(dir.path(), Some(user), None).unwrap();
         }
+        // Each transaction of a client is at another connection, as it would be beside other clients.
         let settings = format!(
             "[databases]\n* = host={} port=5432 user=postgres\n\n[pgbouncer]\nunix_socket_dir = {}\nlisten_port = 5432\n\
-             listen_addr =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 8\n",
+             listen_addr =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 8\nmin_pool_size = 4\n\
+             server_round_robin = 1\n",
             server.socket_dir().display(),
             dir.path().display()
         );

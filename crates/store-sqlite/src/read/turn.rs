@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
-use singletree_durable::{FencingToken, InvocationId, SessionKey, TenantId, TurnRow, TurnRowQuery};
+use singletree_durable::{
+    FencingToken, InvocationId, LoggedTurn, LoggedTurnQuery, SessionKey, TenantId, TurnRow, TurnRowQuery,
+};
 
 use super::{query_rows_by_index, query_rows_by_sweep};
 use crate::column;
@@ -39,6 +41,18 @@ fn adapt_sql_to_version(connection: &Connection, sql: &'static str) -> Result<Co
 }
 
 /// Reads turns of a session.
+/// Reads several turns with events of their sessions.
+pub(crate) fn read_logged_turns(
+    connection: &Connection,
+    queries: &[LoggedTurnQuery],
+) -> Result<Vec<LoggedTurn>> {
+    let read = |LoggedTurnQuery { key, no, from, limit }: &LoggedTurnQuery| {
+        let turn = read_turns(connection, key, &TurnRowQuery::No(*no))?.pop();
+        Ok(LoggedTurn { turn, events: super::event::read_events(connection, key, *from, *limit)? })
+    };
+    queries.iter().map(read).collect()
+}
+
 pub(crate) fn read_turns(
     connection: &Connection,
     key: &SessionKey,

@@ -145,6 +145,7 @@ clauses! {
     RecordsOrdered, reads::check_records_ordered, "The records of a turn are ordered by name.";
     DossierAgrees, dossier::check_dossier_agrees, "A dossier says what the single reads say.";
     EventsFrom, reads::check_events_from, "Events are read from a sequence number on, at most so many.";
+    LoggedTurns, reads::check_logged_turns, "Several turns are read with their events as each would be by itself.";
     UsageOfTenant, usage::check_usage_of_tenant, "A tenant's use of models is that of all its sessions, deleted ones too.";
     // JournalMaintenance.
     OwnerlessFound, upkeep::check_ownerless_found, "Open turns of a lower fence are found across tenants.";

@@ -1,8 +1,8 @@
 //! Reads of one session: complete, ordered, within limits.
 
 use singletree_durable::{
-    ItemRange, ListItemRow, Result, RowMutation, SessionHead, SessionKey, StoredTurnStatus, TurnRow,
-    TurnRowQuery,
+    ItemRange, ListItemRow, LoggedTurn, LoggedTurnQuery, Result, RowMutation, SessionHead, SessionKey,
+    StoredTurnStatus, TurnRow, TurnRowQuery,
 };
 
 use super::ContractStores;
@@ -241,6 +241,36 @@ pub(super) async fn check_events_from(bench: &dyn StoreFactory) -> Verdict {
         ensure_equal(&format!("{limit} events from {from}"), &found, &expected)?;
     }
     Ok(())
+}
+
+pub(super) async fn check_logged_turns(bench: &dyn StoreFactory) -> Verdict {
+    let (stores, keys) =
+        (bench.open().await?, [session_key("s"), session_key("t"), session_key_in_tenant("tenant-b", "s")]);
+    for (at, key) in (1..).zip(&keys) {
+        let rows = (1..=at).map(|no| RowMutation::Turn(sample_turn(no)));
+        let events = (0..at + 2).map(|seq| RowMutation::Event(sample_event(seq)));
+        create_session(&stores, key, rows.chain(events).collect::<Vec<_>>()).await?;
+    }
+    let query = |key: &SessionKey, no, from, limit| LoggedTurnQuery { key: key.clone(), no, from, limit };
+    let [s, t, other] = &keys;
+    let queries = [
+        query(t, 2, 1, 2),
+        query(s, 1, 0, 100),
+        query(&session_key("none"), 1, 0, 100),
+        query(other, 3, 4, 0),
+        query(t, 9, 1, 100),
+        query(t, 1, 9, 100),
+        query(t, 2, 1, 2),
+        query(other, 1, 2, 2),
+    ];
+    let found = stores.journal.read_logged_turns(&queries).await?;
+    let mut expected = Vec::new();
+    for LoggedTurnQuery { key, no, from, limit } in &queries {
+        let turn = stores.journal.read_turns(key, &TurnRowQuery::No(*no)).await?.pop();
+        expected.push(LoggedTurn { turn, events: stores.journal.read_events(key, *from, *limit).await? });
+    }
+    ensure_equal("the turns", &found, &expected)?;
+    ensure_equal("none", &stores.journal.read_logged_turns(&[]).await?, &Vec::new())
 }
 
 pub(super) async fn check_sessions_recent(bench: &dyn StoreFactory) -> Verdict {
