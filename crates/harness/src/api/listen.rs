@@ -13,6 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::chat::Chat;
 use crate::api::replay::EventReplay;
+use crate::api::state_so_far::StateSoFar;
 use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::readers::ReaderPosition;
 use crate::{Error, Result};
@@ -50,6 +51,8 @@ pub(crate) struct EventListener {
     /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may
     /// those before it.
     announced: Option<ChatEvent>,
+    /// The state of the turn that runs, to be handed out when the durable events before it were.
+    so_far: Option<StateSoFar>,
 }
 
 /// Where listening begins.
@@ -138,6 +141,7 @@ impl EventListener {
             shown: None,
             shown_thinking: None,
             announced: None,
+            so_far: None,
         })
     }
 
@@ -160,7 +164,11 @@ impl EventListener {
                 }
                 return Some(Ok(event));
             }
-            let step = if self.behind { self.read_log_page().await } else { self.receive_live_event().await };
+            let step = match self.so_far.take_if(|state| state.after <= self.next) {
+                Some(state) => self.hand_out_state(state).await,
+                None if self.behind => self.read_log_page().await,
+                None => self.receive_live_event().await,
+            };
             if let Err(error) = step {
                 self.failed = true;
                 return Some(Err(error));
@@ -209,6 +217,7 @@ impl EventListener {
 
     /// Reads a page of the log.
     async fn read_log_page(&mut self) -> Result<()> {
+        self.so_far = None;
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let inner = &chat.inner;
         // Another process may have deleted the session, and this one holds the next session of its name.
@@ -233,20 +242,24 @@ impl EventListener {
             self.ensure_turn_exists(only).await?;
         }
         // Who comes late gets the text so far in one piece.
-        let stream = loaded.running_stream();
-        let Some(stream) = stream else { return Ok(()) };
-        if let Some(announced) =
-            stream.last_activity_event().filter(|event| self.announced.as_ref() != Some(event))
-        {
-            self.push_wanted_event(announced).await?;
-        }
-        if let Some(thinking) = stream.thinking_so_far_event() {
+        let Some(stream) = loaded.running_stream() else { return Ok(()) };
+        let state = StateSoFar::take(&loaded.feed, &stream);
+        // Pieces of it that were published already are among the live events.
+        if let Some(thinking) = &state.thinking {
             self.shown_thinking = identify_piece(&thinking.what);
-            self.push_wanted_event(thinking).await?;
         }
-        if let Some(so_far) = stream.text_so_far_event() {
-            self.shown = identify_piece(&so_far.what);
-            self.push_wanted_event(so_far).await?;
+        if let Some(text) = &state.text {
+            self.shown = identify_piece(&text.what);
+        }
+        self.so_far = Some(state);
+        Ok(())
+    }
+
+    /// Hands out the state of the turn that runs.
+    async fn hand_out_state(&mut self, state: StateSoFar) -> Result<()> {
+        let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
+        for event in [activity, state.thinking, state.text].into_iter().flatten() {
+            self.push_wanted_event(event).await?;
         }
         Ok(())
     }
@@ -306,7 +319,8 @@ impl EventListener {
             ChatEventKind::Delta { .. } => &self.shown,
             ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
             what if what.is_activity() => {
-                let told = self.announced.as_ref().filter(|told| told.turn == event.turn);
+                let coming = self.so_far.as_ref().and_then(|state| state.activity.as_ref());
+                let told = coming.or(self.announced.as_ref()).filter(|told| told.turn == event.turn);
                 return told.is_some_and(|told| event.at < told.at || event == told);
             }
             _ => return false,

@@ -24,6 +24,7 @@ pub(crate) mod retain;
 pub(crate) mod retry;
 pub(crate) mod send_options;
 pub(crate) mod sessions;
+pub(crate) mod state_so_far;
 pub(crate) mod stateless;
 pub(crate) mod steer;
 pub(crate) mod submit;

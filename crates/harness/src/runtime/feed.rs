@@ -6,47 +6,63 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
-type EventSender = Option<broadcast::Sender<Arc<ChatEvent>>>;
+/// The channel, and how far the durable events are that went through it.
+#[derive(Debug, Default)]
+struct BroadcastState {
+    /// Made for the first listener.
+    channel: Option<broadcast::Sender<Arc<ChatEvent>>>,
+    /// The sequence number past the last durable event, also of those that nobody listened to.
+    end: u64,
+}
 
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
 #[derive(Debug, Clone)]
 pub(crate) struct EventBroadcast {
     backlog: usize,
-    /// Made for the first listener. Held for a moment, never across an await.
-    channel: Arc<Mutex<EventSender>>,
+    /// Held for a moment, never across an await.
+    state: Arc<Mutex<BroadcastState>>,
 }
 
 impl EventBroadcast {
     pub(crate) fn new(backlog: usize) -> Self {
-        Self { backlog: backlog.max(1), channel: Arc::default() }
+        Self { backlog: backlog.max(1), state: Arc::default() }
     }
 
-    fn lock_channel(&self) -> MutexGuard<'_, EventSender> {
-        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, BroadcastState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever listens. Never waits; a listener that is too slow reads the log instead.
     pub(crate) fn publish_event(&self, event: ChatEvent) {
-        if let Some(channel) = self.lock_channel().as_ref() {
+        let mut state = self.lock_state();
+        if let Some(id) = &event.id {
+            state.end = state.end.max(id.seq.saturating_add(1));
+        }
+        if let Some(channel) = &state.channel {
             // Nobody listening is no failure.
             drop(channel.send(Arc::new(event)));
         }
     }
 
     pub(crate) fn subscribe_to_events(&self) -> broadcast::Receiver<Arc<ChatEvent>> {
-        self.lock_channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
+        self.lock_state().channel.get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
+    }
+
+    /// Returns the sequence number past the last durable event that was published by this process.
+    pub(crate) fn published_end(&self) -> u64 {
+        self.lock_state().end
     }
 
     /// Signals to all listeners, after all earlier events, that the log has ended.
     pub(crate) fn close_channel(&self) {
-        *self.lock_channel() = None;
+        self.lock_state().channel = None;
     }
 
     pub(crate) fn listener_count(&self) -> usize {
-        self.lock_channel().as_ref().map_or(0, broadcast::Sender::receiver_count)
+        self.lock_state().channel.as_ref().map_or(0, broadcast::Sender::receiver_count)
     }
 
     pub(crate) fn has_listeners(&self) -> bool {
-        self.lock_channel().as_ref().is_some_and(|channel| channel.receiver_count() > 0)
+        self.lock_state().channel.as_ref().is_some_and(|channel| channel.receiver_count() > 0)
     }
 }

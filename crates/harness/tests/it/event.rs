@@ -1,8 +1,7 @@
 //! Events: the log, the live events, and no gap between them (D9).
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
@@ -331,12 +330,18 @@ async fn a_stream_ends_when_its_session_is_deleted() {
     assert_eq!(told.category(), "chat_events_expired");
 }
 
-/// A memory store that holds back one read of the numbers of a session.
+/// A memory store that holds back one read of a kind.
 #[derive(Debug, Clone, Default)]
 struct HoldingStore {
     store: TestStore,
-    holds_next: Arc<AtomicBool>,
+    next: Arc<Mutex<Option<JournalRead>>>,
     released: Arc<Notify>,
+}
+
+impl HoldingStore {
+    fn hold_next(&self, read: JournalRead) {
+        *self.next.lock().unwrap() = Some(read);
+    }
 }
 
 impl JournalLayer for HoldingStore {
@@ -351,7 +356,7 @@ impl JournalLayer for HoldingStore {
         read: JournalRead,
         answer: BoxFuture<'a, singletree_durable::Result<T>>,
     ) -> BoxFuture<'a, singletree_durable::Result<T>> {
-        let is_held = read == JournalRead::Numbers && self.holds_next.swap(false, Ordering::SeqCst);
+        let is_held = self.next.lock().unwrap().take_if(|it| *it == read).is_some();
         Box::pin(async move {
             if is_held {
                 self.released.notified().await;
@@ -382,7 +387,7 @@ async fn a_stream_of_a_turn_ends_when_its_session_was_deleted_before_it_read_any
         let turn = chat.session("s").submit(user("m"), options()).await.unwrap();
         door.somebody().await;
         let found = chat.turn(turn.id()).await.unwrap();
-        store.holds_next.store(true, Ordering::SeqCst);
+        store.hold_next(JournalRead::Numbers);
         let mut events = std::pin::pin!(found.events());
         assert!(events.next().now_or_never().is_none(), "its first read hangs");
         door.open_once();
@@ -400,4 +405,40 @@ async fn a_stream_of_a_turn_ends_when_its_session_was_deleted_before_it_read_any
         let last = told.last().unwrap().as_ref().unwrap_err();
         assert_eq!((told.len(), last.category()), (1, "chat_session_unknown"), "{comes_again}");
     }
+}
+
+// A turn is accepted and shows text while a listener still reads the log: it hears of the message first.
+#[tokio::test]
+async fn a_listener_that_reads_slowly_hears_of_a_turn_before_what_it_shows() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming(&door)).open(store.clone()).unwrap();
+    door.open_once();
+    chat.session("s").send(user("m")).await;
+    door.somebody().await;
+    let mut events = listen(&chat, None).await;
+    store.hold_next(JournalRead::Items);
+    assert!(events.next().now_or_never().is_none(), "it reads the first message");
+    let turn = chat.session("s").submit(user("n"), singletree_harness::SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.released.notify_one();
+    let mut heard = Vec::new();
+    while heard.len() < 8 {
+        let event = events.next().await.unwrap().unwrap();
+        heard.push(told(&event));
+    }
+    assert_eq!(
+        heard,
+        [
+            "0 turn.accepted u:m",
+            "1 message.appended 1 a:half more",
+            "2 turn.completed completed 3.1 [a:half more]",
+            "3 turn.accepted u:n",
+            "- turn.started ",
+            "- delta 2.1 half true",
+            "- tool.started ",
+            "- tool.finished ",
+        ]
+    );
+    door.open_once();
+    turn.outcome().await;
 }

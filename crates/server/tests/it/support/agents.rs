@@ -35,7 +35,8 @@ use singletree_agent::{Agent, AgentProfile};
 use singletree_env::{Clock, Env, TraceHeaders};
 use singletree_harness::{BucketTable, FailureBucket, GraphAgent};
 use singletree_llm::{
-    BoxFuture, BoxStream, Provider, Request, Response, ResponseDelta, Result, Script, ScriptedProvider, Timer,
+    BoxFuture, BoxStream, PictureResolver, Provider, Request, ResolvedPicture, Response, ResponseDelta,
+    Result, Script, ScriptedProvider, Timer,
 };
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
@@ -60,7 +61,8 @@ impl World {
     }
 
     fn note_request(&self, request: &Request) {
-        self.1.lock().unwrap().push(request.clone());
+        // Pictures are those of the chat, which holds the agents, and they this list: nothing of it would be freed.
+        self.1.lock().unwrap().push(request.clone().with_pictures(Arc::new(NoPictures)));
         self.2.lock().unwrap().push(TraceHeaders::current());
     }
 
@@ -72,6 +74,20 @@ impl World {
     /// Returns the requests that were sent to the model.
     pub(crate) fn asked(&self) -> Vec<Request> {
         self.1.lock().unwrap().clone()
+    }
+}
+
+/// The pictures of a request that is kept.
+#[derive(Debug)]
+struct NoPictures;
+
+impl PictureResolver for NoPictures {
+    fn load_picture<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<ResolvedPicture>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn request_bytes_max(&self) -> usize {
+        0
     }
 }
 
