@@ -97,6 +97,23 @@ impl ModelTable {
     }
 }
 
+/// Reports the keys that a model behind a server lacks.
+fn report_missing_server_keys(section: &mut TableReader<'_>, wire: Wire, is_reachable: bool) {
+    if section.take_raw_value("name").is_none() {
+        section.report_missing_key(
+            "name",
+            &format!("what the vendor calls the model, as in `name = \"{}\"`", example_model_name(wire)),
+        );
+    }
+    if !is_reachable {
+        let hint = format!(
+            "write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none",
+            key_variable_name(wire)
+        );
+        section.report_missing_key("key", &hint);
+    }
+}
+
 /// Keys that say nothing to a model that is a file of rules.
 const SERVER_KEYS: [&str; 8] =
     ["name", "base_url", "key", "streaming", "images", "structured_output", "baggage", "retry"];
@@ -116,22 +133,7 @@ fn read_backend(section: &mut TableReader<'_>, wire: Option<LocatedValue<Option<
                 let what = "`file` is for models of wire \"script\"";
                 section.mistakes().add_mistake(file.at, MistakeKind::Contradiction, what);
             }
-            if section.take_raw_value("name").is_none() {
-                section.report_missing_key(
-                    "name",
-                    &format!(
-                        "what the vendor calls the model, as in `name = \"{}\"`",
-                        example_model_name(wire)
-                    ),
-                );
-            }
-            if !has_base_url && has_key.is_none() {
-                let hint = format!(
-                    "write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none",
-                    key_variable_name(wire)
-                );
-                section.report_missing_key("key", &hint);
-            }
+            report_missing_server_keys(section, wire, has_base_url || has_key.is_some());
             let Some(model) = model else { return ModelBackend::Unknown };
             let model = model.value;
             ModelBackend::Http(HttpModel {

@@ -27,6 +27,16 @@ while read -r line; do
 done
 "#;
 
+/// Starts a model that calls the tool, and then says that it is done.
+fn dropping_model() -> ModelServer {
+    ModelServer::start(|asked, stream| {
+        match asked.body["messages"].as_array().unwrap().iter().any(|it| it["role"] == "tool") {
+            true => stream_text(stream, &["Done."]),
+            false => stream_call(stream, "files__drop", &json!({})),
+        }
+    })
+}
+
 /// Returns the value of a header of a request in lower case.
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
@@ -43,12 +53,7 @@ fn parent_in_trace(value: Option<&str>) -> String {
 #[test]
 fn a_callers_trace_reaches_model_tool_and_webhook_also_after_a_kill() {
     let (home, collector, webhook) = (Home::new(), Collector::start(200), Collector::start(200));
-    let model = ModelServer::start(|asked, stream| {
-        match asked.body["messages"].as_array().unwrap().iter().any(|it| it["role"] == "tool") {
-            true => stream_text(stream, &["Done."]),
-            false => stream_call(stream, "files__drop", &json!({})),
-        }
-    });
+    let model = dropping_model();
     fs::write(home.path().join("server.sh"), SERVER).unwrap();
     fs::write(home.path().join("key"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
     let text = format!(
@@ -120,12 +125,7 @@ fn a_callers_trace_reaches_model_tool_and_webhook_also_after_a_kill() {
 fn baggage_stays_where_the_configuration_says_so() {
     for (setting, expect) in [("", Some("user=q")), ("baggage = false\n", None)] {
         let home = Home::new();
-        let model = ModelServer::start(|asked, stream| {
-            match asked.body["messages"].as_array().unwrap().iter().any(|it| it["role"] == "tool") {
-                true => stream_text(stream, &["Done."]),
-                false => stream_call(stream, "files__drop", &json!({})),
-            }
-        });
+        let model = dropping_model();
         fs::write(home.path().join("server.sh"), SERVER).unwrap();
         let text = format!(
             "[models.main]\nwire = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\n{setting}\n\

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::{DocumentStore, Journal, SessionKey, TurnRowQuery, WaitRowQuery};
+use singletree_durable::{DocumentStore, FencingToken, Journal, SessionKey, TurnRowQuery, WaitRowQuery};
 use singletree_durable::{ItemRange, JsonDocument, TenantId};
 use singletree_harness::{ChatTurnOutcome, ErroredTurn};
 use singletree_llm::{ChatMessage, Request, canonical_json};
@@ -113,7 +113,9 @@ pub(crate) async fn rows(store: &TestStore, key: &SessionKey) -> Vec<Seen> {
     let turns = store.read_turns(key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
     let mut invocations: Vec<_> = turns.iter().map(|it| it.invocation.clone()).collect();
     invocations.dedup();
-    for turn in &turns {
+    for mut turn in turns {
+        // In a database, other sessions and other processes count on from the same number.
+        turn.fence = FencingToken(0);
         let mut records = store.read_turn_records(key, turn.no).await.unwrap();
         // Records for telemetry hold the times of the run, here and in the bodies of events.
         for record in records.iter_mut().filter(|record| record.name.starts_with("singletree.telemetry.")) {
