@@ -65,8 +65,9 @@ async fn a_stream_that_is_lost_anywhere_goes_on_there() {
     let mut live = Vec::new();
     // Some of it is lost while it happens: each piece shows one word more.
     let mut whole = Vec::new();
-    rig.pace.pass(3);
-    while live.len() < 4 {
+    for pauses in [0, 1, 1, 1] {
+        // One by one: who comes late gets several in one.
+        rig.pace.pass(pauses);
         let event = within(events.next()).await.unwrap();
         whole.push(event.clone());
         live.push(event);
