@@ -9,6 +9,8 @@
 #![expect(clippy::unwrap_used, reason = "only tests use it, and they may unwrap")]
 
 mod bridge;
+mod empty;
+mod running;
 mod server;
 mod store;
 #[cfg(test)]

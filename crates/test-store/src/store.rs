@@ -16,6 +16,8 @@ use singletree_durable::{
 use singletree_env::Env;
 use singletree_store_postgres::{PostgresOptions, PostgresStore};
 
+use crate::empty::EMPTY;
+use crate::running::RunningWrites;
 use crate::{PostgresServer, bridge};
 
 /// The variable that names the store of tests: `memory`, which is the default, or `postgres`.
@@ -85,6 +87,7 @@ impl TestStore {
             Opened::Postgres(opened) => {
                 let database = &opened.database;
                 database.processes.fetch_add(1, Ordering::SeqCst);
+                database.writes.wait_for_none();
                 // Owners that are not registered are not alive, and these cannot register again.
                 database.run_sql(
                     "BEGIN; LOCK TABLE singletree.node IN SHARE ROW EXCLUSIVE MODE; \
@@ -167,16 +170,47 @@ impl TestStore {
     }
 
     /// Makes a call that writes, unless the data were opened again.
-    fn write<'a, T: Send + 'a>(
+    fn write_if_polled<'a, T: Send + 'a>(
         &self,
         make: impl FnOnce() -> BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
-        if let Opened::Postgres(opened) = &self.0
-            && opened.process < opened.database.processes.load(Ordering::SeqCst)
-        {
-            return Box::pin(ready(Err(Error::Fenced { held: FencingToken(0), found: FencingToken(1) })));
+        let fenced = match &self.0 {
+            Opened::Memory(_) => None,
+            Opened::Postgres(opened) => opened.fence_error(),
+        };
+        match fenced {
+            Some(error) => Box::pin(ready(Err(error))),
+            None => self.call(make),
         }
-        self.call(make)
+    }
+
+    /// As [`Self::write_if_polled`], of a call that is carried out, also where its future is dropped.
+    fn write<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> BoxFuture<'static, Result<T>>,
+    ) -> BoxFuture<'static, Result<T>> {
+        let Opened::Postgres(opened) = &self.0 else { return make() };
+        if let Some(error) = opened.fence_error() {
+            return Box::pin(ready(Err(error)));
+        }
+        let running = RunningWrites::begin(&opened.database.writes);
+        bridge::call(move || {
+            let write = make();
+            let write = bridge::runtime().spawn(async move {
+                let written = write.await;
+                drop(running);
+                written
+            });
+            Box::pin(async move { write.await.unwrap() })
+        })
+    }
+}
+
+impl OpenedDatabase {
+    /// Returns why nothing is written any more: the data were opened again.
+    fn fence_error(&self) -> Option<Error> {
+        let is_fenced = self.process < self.database.processes.load(Ordering::SeqCst);
+        is_fenced.then_some(Error::Fenced { held: FencingToken(0), found: FencingToken(1) })
     }
 }
 
@@ -201,7 +235,7 @@ impl JournalLayer for TestStore {
     }
 
     fn acquire_session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
-        self.write(|| self.inner_journal().acquire(key))
+        self.write_if_polled(|| self.inner_journal().acquire(key))
     }
 
     fn release_sessions(&self, keys: Vec<SessionKey>) -> BoxFuture<'static, Result<()>> {
@@ -316,7 +350,7 @@ impl PausedStore for TestStore {
         invocation: &'a InvocationId,
         record: &'a PausedRecord,
     ) -> BoxFuture<'a, Result<()>> {
-        self.write(|| self.paused().save(tenant, invocation, record))
+        self.write_if_polled(|| self.paused().save(tenant, invocation, record))
     }
 
     fn load<'a>(
@@ -332,7 +366,7 @@ impl PausedStore for TestStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.write(|| self.paused().claim(tenant, invocation))
+        self.write_if_polled(|| self.paused().claim(tenant, invocation))
     }
 
     fn close<'a>(
@@ -341,11 +375,11 @@ impl PausedStore for TestStore {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        self.write(|| self.paused().close(tenant, invocation, status))
+        self.write_if_polled(|| self.paused().close(tenant, invocation, status))
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        self.write(|| self.paused().delete(tenant, invocation))
+        self.write_if_polled(|| self.paused().delete(tenant, invocation))
     }
 }
 
@@ -387,24 +421,14 @@ const REFUSE_DEAD_NODES: &str = "
     END $$;
     CREATE TRIGGER refuse_dead_node BEFORE INSERT ON singletree.node FOR EACH ROW EXECUTE FUNCTION refuse_dead_node()";
 
-/// Removes all rows, and leaves the schema and the epoch of the log as they are. Numbers begin anew.
-const EMPTY: &str = "SET session_replication_role = replica; DO $$
-    DECLARE it text;
-    BEGIN
-        FOR it IN SELECT tablename FROM pg_tables WHERE schemaname = 'singletree' AND tablename <> 'meta' LOOP
-            EXECUTE format('DELETE FROM singletree.%I', it);
-        END LOOP;
-        FOR it IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'singletree' LOOP
-            EXECUTE format('ALTER SEQUENCE singletree.%I RESTART', it);
-        END LOOP;
-    END $$";
-
 /// A database of the server of this process. The last handle gives it back for other tests.
 #[derive(Debug)]
 struct TestDatabase {
     name: String,
     /// How often it was opened again.
     processes: AtomicU64,
+    /// The writes that are on their way.
+    writes: Arc<RunningWrites>,
 }
 
 impl TestDatabase {
@@ -417,7 +441,7 @@ impl TestDatabase {
         static DATABASES: AtomicU64 = AtomicU64::new(0);
         let name = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         server().run_sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"));
-        Self { name, processes: AtomicU64::new(0) }
+        Self { name, processes: AtomicU64::new(0), writes: Arc::default() }
     }
 
     fn run_sql(&self, sql: &str) -> String {

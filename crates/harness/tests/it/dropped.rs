@@ -238,6 +238,7 @@ const CALLS: &[(&str, Call)] = calls! {
     };
     "tenants": |it| it.chat.tenants(None, 9);
     "turn_trace": |it| it.chat.turn_trace(it.newest());
+    "unsent_traces": |it| it.chat.unsent_traces(&[]);
     "timeline": |it| it.chat.timeline(it.newest());
     "last_turns": |it| it.chat.session("s").last_turns(9);
     "mailbox": |it| it.chat.session("s").mailbox();
