@@ -78,6 +78,11 @@ impl AguiRunHandler {
             return self.handle_turn_end(&outcome, own, true).await;
         }
         let truth = self.read_transcript().await?;
+        if since == TurnStartTiming::Before && !self.is_open(turn).await? {
+            // It may have ended before the transcript was read: then no later event tells of it.
+            let outcome = turn.outcome().await;
+            return self.handle_turn_end(&outcome, own, true).await;
+        }
         let (before, len) = truth.merge_messages_before(turn.id(), &self.failed);
         self.sync_messages(append_messages(before, own.as_slice()), truth.all).await;
         let mut events = self.read_turn_events(turn, since, &truth).await?;
@@ -128,6 +133,14 @@ impl AguiRunHandler {
         // A stream of events ends with the outcome, or with an error.
         let outcome = turn.outcome().await;
         self.handle_turn_end(&outcome, own, true).await
+    }
+
+    /// Checks in the store whether a turn has not ended.
+    async fn is_open(&self, turn: &Turn) -> Result<bool, AguiRunFailure> {
+        match self.chat.session(&self.asked.thread).open_turns().await {
+            Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(false),
+            open => Ok(open?.iter().any(|open| open.id == *turn.id())),
+        }
     }
 
     /// Returns the events of a turn, from its beginning.
