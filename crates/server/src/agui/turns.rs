@@ -70,10 +70,7 @@ impl AguiRunHandler {
         own: Option<Message>,
     ) -> Result<TurnFollowUp, AguiRunFailure> {
         self.turn = Some(turn.id().clone());
-        let own = match own {
-            Some(own) => Some(own),
-            None => read_turn_message(turn).await?,
-        };
+        let own = if own.is_some() { own } else { read_turn_message(turn).await? };
         if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == TurnStartTiming::Before) {
             return self.handle_turn_end(&outcome, own, true).await;
         }
