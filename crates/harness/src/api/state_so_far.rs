@@ -5,7 +5,7 @@ use singletree_session::ChatEvent;
 use crate::runtime::feed::EventBroadcast;
 use crate::turn::stream::TurnStream;
 
-/// What a turn has shown that no durable event holds.
+/// How far a turn is, and the text and the thinking that it shows, as far as no durable event holds them.
 ///
 /// It belongs behind the durable events that were published before it was taken: its text may answer a message that is one
 /// of them, and the turn itself may have been accepted by one.

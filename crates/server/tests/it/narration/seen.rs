@@ -1,6 +1,7 @@
 //! Everything that a story shows to other readers than people: requests to the model, calls of tools, outcomes, state,
 //! rows.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -113,9 +114,10 @@ pub(crate) async fn rows(store: &TestStore, key: &SessionKey) -> Vec<Seen> {
     let turns = store.read_turns(key, &TurnRowQuery::From { no: 0, limit: 10_000 }).await.unwrap();
     let mut invocations: Vec<_> = turns.iter().map(|it| it.invocation.clone()).collect();
     invocations.dedup();
+    let fences: BTreeSet<FencingToken> = turns.iter().map(|turn| turn.fence).collect();
     for mut turn in turns {
         // In a database, other sessions and other processes count on from the same number.
-        turn.fence = FencingToken(0);
+        turn.fence = FencingToken(fences.range(..=turn.fence).count() as u64);
         let mut records = store.read_turn_records(key, turn.no).await.unwrap();
         // Records for telemetry hold the times of the run, here and in the bodies of events.
         for record in records.iter_mut().filter(|record| record.name.starts_with("singletree.telemetry.")) {

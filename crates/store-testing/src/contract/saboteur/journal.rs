@@ -415,12 +415,7 @@ impl Journal for FaultyJournal {
         queries: &'a [LoggedTurnQuery],
     ) -> BoxFuture<'a, Result<Vec<LoggedTurn>>> {
         Box::pin(async move {
-            // By its own reads, so that what they get wrong is no difference.
-            let mut turns = Vec::with_capacity(queries.len());
-            for LoggedTurnQuery { key, no, from, limit } in queries {
-                let turn = self.read_turns(key, &TurnRowQuery::No(*no)).await?.pop();
-                turns.push(LoggedTurn { turn, events: self.read_events(key, *from, *limit).await? });
-            }
+            let mut turns = self.inner.read_logged_turns(queries).await?;
             if self.trick.breaks_clause(ContractClause::LoggedTurns) {
                 turns.reverse();
             }
