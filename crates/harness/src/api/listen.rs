@@ -12,6 +12,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::chat::Chat;
+use crate::api::listen_scope::{ListenPosition, ListenedTurn};
 use crate::api::replay::EventReplay;
 use crate::api::state_so_far::StateSoFar;
 use crate::runtime::loaded_session::LoadedSession;
@@ -53,35 +54,8 @@ pub(crate) struct EventListener {
     announced: Option<ChatEvent>,
     /// The state of the turn that runs, to be handed out when the durable events before it were.
     so_far: Option<StateSoFar>,
-}
-
-/// Where listening begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListenPosition {
-    /// At the oldest event that is kept.
-    Oldest,
-    /// After an event that was seen.
-    After(u64),
-    /// At an event that was committed.
-    At(u64),
-}
-
-/// The one turn that a listener wants.
-#[derive(Debug)]
-pub(crate) struct ListenedTurn {
-    pub(crate) id: TurnId,
-    /// Its number, when it is known.
-    pub(crate) no: Option<u64>,
-    /// Whether it has ended: then there is nothing to wait for.
-    pub(crate) over: bool,
-    /// Whether its beginning was found.
-    begun: bool,
-}
-
-impl ListenedTurn {
-    pub(crate) fn new(id: TurnId, no: Option<u64>, over: bool) -> Self {
-        Self { id, no, over, begun: false }
-    }
+    /// The turns whose ends were read from the log, the newest last, while live events of theirs may still come.
+    ended: VecDeque<TurnId>,
 }
 
 /// The live events of one listener.
@@ -142,6 +116,7 @@ impl EventListener {
             shown_thinking: None,
             announced: None,
             so_far: None,
+            ended: VecDeque::new(),
         })
     }
 
@@ -259,7 +234,9 @@ impl EventListener {
     async fn hand_out_state(&mut self, state: StateSoFar) -> Result<()> {
         let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
         for event in [activity, state.thinking, state.text].into_iter().flatten() {
-            self.push_wanted_event(event).await?;
+            if !self.ended.contains(&event.turn) {
+                self.push_wanted_event(event).await?;
+            }
         }
         Ok(())
     }
@@ -277,11 +254,22 @@ impl EventListener {
             let (seq, turn) = (row.seq, row.turn);
             if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
                 let event = replay.replay_event(row).await?;
+                if event.what.outcome().is_some() {
+                    self.note_ended_turn(&event.turn);
+                }
                 self.push_wanted_event(event).await?;
             }
             self.mark_event_seen(seq);
         }
         Ok(())
+    }
+
+    /// Notes a turn of which nothing may be handed out any more. Of each there is at most the backlog of live events.
+    fn note_ended_turn(&mut self, turn: &TurnId) {
+        if self.ended.len() >= self.chat.inner.limits.feed_backlog {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(turn.clone());
     }
 
     /// Notes that a durable event was looked at.
@@ -313,8 +301,12 @@ impl EventListener {
         Ok(())
     }
 
-    /// Tells whether a provisional event was part of the state so far that a late listener was given.
+    /// Tells whether a provisional event was part of the state so far that a late listener was given, or is of a turn whose
+    /// end it was given.
     fn is_already_shown(&self, event: &ChatEvent) -> bool {
+        if self.ended.contains(&event.turn) {
+            return true;
+        }
         let shown = match &event.what {
             ChatEventKind::Delta { .. } => &self.shown,
             ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
@@ -354,6 +346,8 @@ impl EventListener {
                 None if self.is_already_shown(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
+                    // The live events before it are behind this listener.
+                    self.ended.clear();
                     self.push_wanted_event(event.as_ref().clone()).await?;
                     self.mark_event_seen(id.seq);
                 }

@@ -15,6 +15,7 @@ pub(crate) mod failed_turns;
 pub(crate) mod fork;
 pub(crate) mod idempotency;
 pub(crate) mod listen;
+pub(crate) mod listen_scope;
 pub(crate) mod loaded;
 pub(crate) mod mail;
 pub(crate) mod notices;

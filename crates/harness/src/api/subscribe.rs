@@ -8,7 +8,8 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use crate::api::chat_session::Session;
-use crate::api::listen::{EventListener, ListenPosition};
+use crate::api::listen::EventListener;
+use crate::api::listen_scope::ListenPosition;
 use crate::runtime::loaded_session::{LoadedSession, OutcomeListener};
 use crate::{Error, Result};
 

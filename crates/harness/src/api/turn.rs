@@ -14,7 +14,8 @@ use singletree_session::{
 use tokio::sync::watch;
 
 use crate::api::chat::Chat;
-use crate::api::listen::{EventListener, LOOK_EVERY, ListenPosition, ListenedTurn, LiveEvents};
+use crate::api::listen::{EventListener, LOOK_EVERY, LiveEvents};
+use crate::api::listen_scope::{ListenPosition, ListenedTurn};
 use crate::api::replay::EventReplay;
 use crate::runtime::loaded_session::{LoadedSession, OutcomeReceiver};
 use crate::runtime::outcome_reads::read_outcome;

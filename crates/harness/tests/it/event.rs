@@ -1,28 +1,24 @@
 //! Events: the log, the live events, and no gap between them (D9).
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 
 use futures_core::Stream;
-use futures_util::{FutureExt, StreamExt};
-use singletree_durable::{BoxFuture, JournalLayer, JournalRead, MaintenanceLayer};
+use futures_util::StreamExt;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind, Limits, TurnContext};
 use singletree_test_store::TestStore;
 
-use tokio::sync::Notify;
-
 use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, plain, says, short, user};
 
-type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
+pub(crate) type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
 
-async fn listen(chat: &Chat, after: Option<u64>) -> Listening {
+pub(crate) async fn listen(chat: &Chat, after: Option<u64>) -> Listening {
     let after = after.map(|seq| ChatEventId { epoch: "m0".into(), seq });
     Box::pin(chat.session("s").events().after(after).stream().await.unwrap())
 }
 
 /// Writes an event in one line.
-fn told(event: &ChatEvent) -> String {
+pub(crate) fn told(event: &ChatEvent) -> String {
     let id = event.id.as_ref().map_or("-".to_owned(), |it| it.seq.to_string());
     let more = match &event.what {
         ChatEventKind::TurnAccepted { message } => message.as_ref().map(|it| short(it)).unwrap_or_default(),
@@ -138,7 +134,7 @@ async fn another_log_is_told_so() {
     assert_eq!("nothing".parse::<ChatEventId>().unwrap_err().category(), "chat_event_unknown");
 }
 
-fn streaming(door: &Door) -> Graph<Talk> {
+pub(crate) fn streaming(door: &Door) -> Graph<Talk> {
     let door = door.clone();
     let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
         let door = door.clone();
@@ -328,117 +324,4 @@ async fn a_stream_ends_when_its_session_is_deleted() {
         panic!("its log is gone")
     };
     assert_eq!(told.category(), "chat_events_expired");
-}
-
-/// A memory store that holds back one read of a kind.
-#[derive(Debug, Clone, Default)]
-struct HoldingStore {
-    store: TestStore,
-    next: Arc<Mutex<Option<JournalRead>>>,
-    released: Arc<Notify>,
-}
-
-impl HoldingStore {
-    fn hold_next(&self, read: JournalRead) {
-        *self.next.lock().unwrap() = Some(read);
-    }
-}
-
-impl JournalLayer for HoldingStore {
-    type Journal = TestStore;
-
-    fn inner_journal(&self) -> &Self::Journal {
-        &self.store
-    }
-
-    fn wrap_read<'a, T: Send + 'a>(
-        &'a self,
-        read: JournalRead,
-        answer: BoxFuture<'a, singletree_durable::Result<T>>,
-    ) -> BoxFuture<'a, singletree_durable::Result<T>> {
-        let is_held = self.next.lock().unwrap().take_if(|it| *it == read).is_some();
-        Box::pin(async move {
-            if is_held {
-                self.released.notified().await;
-            }
-            answer.await
-        })
-    }
-}
-
-impl MaintenanceLayer for HoldingStore {
-    type Maintenance = TestStore;
-
-    fn inner_maintenance(&self) -> &Self::Maintenance {
-        &self.store
-    }
-}
-
-// D25: found by the simulation, seed 9955. The turn is gone before its listener has read anything: a session of the same
-// name will never tell of it.
-#[tokio::test]
-async fn a_stream_of_a_turn_ends_when_its_session_was_deleted_before_it_read_anything() {
-    let limits = Limits { feed_backlog: 1, ..Limits::default() };
-    for comes_again in [false, true] {
-        let (store, door) = (HoldingStore::default(), Door::shut());
-        let graph = crate::stopping::long(&door, &Log::default());
-        let chat = chat_of(&graph).limits(limits.clone()).open(store.clone()).unwrap();
-        let options = singletree_harness::SendOptions::new;
-        let turn = chat.session("s").submit(user("m"), options()).await.unwrap();
-        door.somebody().await;
-        let found = chat.turn(turn.id()).await.unwrap();
-        store.hold_next(JournalRead::Numbers);
-        let mut events = std::pin::pin!(found.events());
-        assert!(events.next().now_or_never().is_none(), "its first read hangs");
-        door.open_once();
-        turn.outcome().await;
-        chat.session("s").delete(None).await.unwrap();
-        if comes_again {
-            let next = chat.session("s").submit(user("n"), options()).await.unwrap();
-            door.somebody().await;
-            door.open_once();
-            next.outcome().await;
-        }
-        store.released.notify_one();
-        let told = tokio::time::timeout(std::time::Duration::from_secs(10), events.collect::<Vec<_>>());
-        let told = told.await.expect("it ends");
-        let last = told.last().unwrap().as_ref().unwrap_err();
-        assert_eq!((told.len(), last.category()), (1, "chat_session_unknown"), "{comes_again}");
-    }
-}
-
-// A turn is accepted and shows text while a listener still reads the log: it hears of the message first.
-#[tokio::test]
-async fn a_listener_that_reads_slowly_hears_of_a_turn_before_what_it_shows() {
-    let (store, door) = (HoldingStore::default(), Door::shut());
-    let chat = chat_of(&streaming(&door)).open(store.clone()).unwrap();
-    door.open_once();
-    chat.session("s").send(user("m")).await;
-    door.somebody().await;
-    let mut events = listen(&chat, None).await;
-    store.hold_next(JournalRead::Items);
-    assert!(events.next().now_or_never().is_none(), "it reads the first message");
-    let turn = chat.session("s").submit(user("n"), singletree_harness::SendOptions::new()).await.unwrap();
-    door.somebody().await;
-    store.released.notify_one();
-    let mut heard = Vec::new();
-    while heard.len() < 8 {
-        let event = events.next().await.unwrap().unwrap();
-        heard.push(told(&event));
-    }
-    assert_eq!(
-        heard,
-        [
-            "0 turn.accepted u:m",
-            "1 message.appended 1 a:half more",
-            "2 turn.completed completed 3.1 [a:half more]",
-            "3 turn.accepted u:n",
-            "- turn.started ",
-            "- delta 2.1 half true",
-            "- tool.started ",
-            "- tool.finished ",
-        ]
-    );
-    door.open_once();
-    turn.outcome().await;
 }

@@ -35,6 +35,7 @@ mod in_flight;
 mod joining;
 mod key;
 mod key_and_retry;
+mod late_listener;
 mod leak;
 mod lease;
 mod level;

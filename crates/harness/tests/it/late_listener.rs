@@ -1,0 +1,199 @@
+//! Listeners that come late, or read slowly (D9).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::{FutureExt, StreamExt};
+use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer};
+use singletree_harness::{Limits, SendOptions};
+use singletree_test_store::TestStore;
+use tokio::sync::Notify;
+
+use crate::bench::{Door, Log, chat_of, user};
+use crate::event::{Listening, listen, streaming, told};
+
+/// Returns so many next events, each in one line.
+async fn hear(events: &mut Listening, count: usize) -> Vec<String> {
+    let mut heard = Vec::new();
+    while heard.len() < count {
+        heard.push(told(&events.next().await.unwrap().unwrap()));
+    }
+    heard
+}
+
+/// Returns the next event, if there is one now.
+fn hear_at_once(events: &mut Listening) -> Option<String> {
+    events.next().now_or_never().map(|event| told(&event.unwrap().unwrap()))
+}
+
+/// A memory store that holds back one read of a kind, or the answer to one write.
+#[derive(Debug, Clone, Default)]
+struct HoldingStore {
+    store: TestStore,
+    next: Arc<Mutex<Option<JournalRead>>>,
+    released: Arc<Notify>,
+    /// Whether the answer to the next write is held back. The batch is stored.
+    holds_answer: Arc<AtomicBool>,
+    written: Arc<Notify>,
+    answered: Arc<Notify>,
+}
+
+impl HoldingStore {
+    fn hold_next(&self, read: JournalRead) {
+        *self.next.lock().unwrap() = Some(read);
+    }
+}
+
+impl JournalLayer for HoldingStore {
+    type Journal = TestStore;
+
+    fn inner_journal(&self) -> &Self::Journal {
+        &self.store
+    }
+
+    fn write_batch(&self, batch: Batch) -> BoxFuture<'static, singletree_durable::Result<()>> {
+        let landing = self.store.apply(batch);
+        if !self.holds_answer.swap(false, Ordering::SeqCst) {
+            return landing;
+        }
+        let (written, answered) = (self.written.clone(), self.answered.clone());
+        Box::pin(async move {
+            let landed = landing.await;
+            written.notify_one();
+            answered.notified().await;
+            landed
+        })
+    }
+
+    fn wrap_read<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, singletree_durable::Result<T>>,
+    ) -> BoxFuture<'a, singletree_durable::Result<T>> {
+        let is_held = self.next.lock().unwrap().take_if(|it| *it == read).is_some();
+        Box::pin(async move {
+            if is_held {
+                self.released.notified().await;
+            }
+            answer.await
+        })
+    }
+}
+
+impl MaintenanceLayer for HoldingStore {
+    type Maintenance = TestStore;
+
+    fn inner_maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+}
+
+// D25: found by the simulation, seed 9955. The turn is gone before its listener has read anything: a session of the same
+// name will never tell of it.
+#[tokio::test]
+async fn a_stream_of_a_turn_ends_when_its_session_was_deleted_before_it_read_anything() {
+    let limits = Limits { feed_backlog: 1, ..Limits::default() };
+    for comes_again in [false, true] {
+        let (store, door) = (HoldingStore::default(), Door::shut());
+        let graph = crate::stopping::long(&door, &Log::default());
+        let chat = chat_of(&graph).limits(limits.clone()).open(store.clone()).unwrap();
+        let options = SendOptions::new;
+        let turn = chat.session("s").submit(user("m"), options()).await.unwrap();
+        door.somebody().await;
+        let found = chat.turn(turn.id()).await.unwrap();
+        store.hold_next(JournalRead::Numbers);
+        let mut events = std::pin::pin!(found.events());
+        assert!(events.next().now_or_never().is_none(), "its first read hangs");
+        door.open_once();
+        turn.outcome().await;
+        chat.session("s").delete(None).await.unwrap();
+        if comes_again {
+            let next = chat.session("s").submit(user("n"), options()).await.unwrap();
+            door.somebody().await;
+            door.open_once();
+            next.outcome().await;
+        }
+        store.released.notify_one();
+        let told = tokio::time::timeout(std::time::Duration::from_secs(10), events.collect::<Vec<_>>());
+        let told = told.await.expect("it ends");
+        let last = told.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((told.len(), last.category()), (1, "chat_session_unknown"), "{comes_again}");
+    }
+}
+
+// A turn is accepted and shows text while a listener still reads the log: it hears of the message first.
+#[tokio::test]
+async fn a_listener_that_reads_slowly_hears_of_a_turn_before_what_it_shows() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming(&door)).open(store.clone()).unwrap();
+    door.open_once();
+    chat.session("s").send(user("m")).await;
+    door.somebody().await;
+    let mut events = listen(&chat, None).await;
+    store.hold_next(JournalRead::Items);
+    assert!(events.next().now_or_never().is_none(), "it reads the first message");
+    let turn = chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.released.notify_one();
+    assert_eq!(
+        hear(&mut events, 8).await,
+        [
+            "0 turn.accepted u:m",
+            "1 message.appended 1 a:half more",
+            "2 turn.completed completed 3.1 [a:half more]",
+            "3 turn.accepted u:n",
+            "- turn.started ",
+            "- delta 2.1 half true",
+            "- tool.started ",
+            "- tool.finished ",
+        ]
+    );
+    door.open_once();
+    turn.outcome().await;
+}
+
+// A listener that was too slow reads the end of a turn in the log, and the last live events of the turn wait for it still.
+#[tokio::test]
+async fn a_listener_that_reads_the_end_of_a_turn_hears_nothing_of_its_course() {
+    let (door, limits) = (Door::shut(), Limits { feed_backlog: 4, ..Limits::default() });
+    let chat = chat_of(&streaming(&door)).limits(limits).open(TestStore::new()).unwrap();
+    door.open_once();
+    chat.session("s").send(user("l")).await;
+    let mut events = listen(&chat, Some(2)).await;
+    assert_eq!(hear_at_once(&mut events), None);
+    door.open_once();
+    chat.session("s").send(user("m")).await;
+    assert_eq!(
+        hear(&mut events, 3).await,
+        [
+            "3 turn.accepted u:m",
+            "4 message.appended 1 a:half more",
+            "5 turn.completed completed 3.2 [a:half more]"
+        ]
+    );
+    assert_eq!(hear_at_once(&mut events), None);
+    let turn = chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    assert_eq!(hear(&mut events, 2).await, ["6 turn.accepted u:n", "- turn.started "]);
+    door.open_once();
+    turn.outcome().await;
+}
+
+// The store has the end of a turn, and the process does not know it yet: for it, the turn runs.
+#[tokio::test]
+async fn a_listener_that_comes_while_the_end_of_a_turn_is_stored_hears_no_start_behind_it() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming(&door)).open(store.clone()).unwrap();
+    let first = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.holds_answer.store(true, Ordering::SeqCst);
+    door.open_once();
+    store.written.notified().await;
+    let mut events = listen(&chat, None).await;
+    let heard = hear(&mut events, 3).await;
+    assert_eq!(heard.last().unwrap(), "2 turn.completed completed 3.1 [a:half more]");
+    assert_eq!(hear_at_once(&mut events), None);
+    store.answered.notify_one();
+    first.outcome().await;
+    chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    assert_eq!(hear(&mut events, 2).await, ["3 turn.accepted u:n", "- turn.started "]);
+}
