@@ -1,19 +1,19 @@
-//! The journal of a chat case: in memory, counted, and failing as the fixture says.
+//! The journal of a chat case: counted, and failing as the fixture says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use singletree::MemoryStore;
 use singletree::durable::{
     Batch, BoxFuture, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer, Result,
 };
+use singletree_test_store::TestStore;
 
 use crate::adapt::SessionStoreSpec;
 
-/// A journal in memory that counts the calls for a session.
+/// A journal that counts the calls for a session.
 #[derive(Debug, Clone)]
 pub(crate) struct CountingJournal {
-    inner: MemoryStore,
+    inner: TestStore,
     spec: SessionStoreSpec,
     calls: Arc<AtomicUsize>,
 }
@@ -22,7 +22,7 @@ impl CountingJournal {
     /// Makes an empty journal.
     #[must_use]
     pub(crate) fn new(spec: SessionStoreSpec) -> Self {
-        Self { inner: MemoryStore::new(), spec, calls: Arc::default() }
+        Self { inner: TestStore::new(), spec, calls: Arc::default() }
     }
 
     /// Returns how often it was called for a session.
@@ -33,7 +33,7 @@ impl CountingJournal {
 
     /// Returns the inner store, which neither counts nor fails.
     #[must_use]
-    pub(crate) fn inner_store(&self) -> &MemoryStore {
+    pub(crate) fn inner_store(&self) -> &TestStore {
         &self.inner
     }
 
@@ -48,7 +48,7 @@ impl CountingJournal {
 }
 
 impl JournalLayer for CountingJournal {
-    type Journal = MemoryStore;
+    type Journal = TestStore;
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.inner
@@ -100,7 +100,7 @@ impl JournalLayer for CountingJournal {
 }
 
 impl MaintenanceLayer for CountingJournal {
-    type Maintenance = MemoryStore;
+    type Maintenance = TestStore;
 
     fn inner_maintenance(&self) -> &Self::Maintenance {
         &self.inner

@@ -1,14 +1,17 @@
-//! The store of paused records of a case: in memory, and failing as the fixture says.
+//! The store of paused records of a case: failing as the fixture says.
 
-use singletree::MemoryStore;
+use std::sync::OnceLock;
+
 use singletree::durable::{
     BoxFuture, Error, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, TenantId,
 };
+use singletree_test_store::TestStore;
 
-/// A store of paused records in memory whose saves may fail.
+/// A store of paused records whose saves may fail.
 #[derive(Debug)]
 pub(crate) struct CasePausedStore {
-    inner: MemoryStore,
+    /// Opened when it is needed: most cases need none.
+    inner: OnceLock<TestStore>,
     save_raises: bool,
 }
 
@@ -16,7 +19,11 @@ impl CasePausedStore {
     /// Makes an empty store.
     #[must_use]
     pub(crate) fn new(save_raises: bool) -> Self {
-        Self { inner: MemoryStore::new(), save_raises }
+        Self { inner: OnceLock::new(), save_raises }
+    }
+
+    fn inner(&self) -> &TestStore {
+        self.inner.get_or_init(TestStore::new)
     }
 
     /// Returns the record of an invocation.
@@ -44,7 +51,7 @@ impl PausedStore for CasePausedStore {
             let error = Error::Unavailable { doing: "save a paused record", source };
             return Box::pin(std::future::ready(Err(error)));
         }
-        self.inner.save(tenant, invocation, record)
+        self.inner().save(tenant, invocation, record)
     }
 
     fn load<'a>(
@@ -52,7 +59,7 @@ impl PausedStore for CasePausedStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.inner.load(tenant, invocation)
+        self.inner().load(tenant, invocation)
     }
 
     fn claim<'a>(
@@ -60,7 +67,7 @@ impl PausedStore for CasePausedStore {
         tenant: &'a TenantId,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
-        self.inner.claim(tenant, invocation)
+        self.inner().claim(tenant, invocation)
     }
 
     fn close<'a>(
@@ -69,10 +76,10 @@ impl PausedStore for CasePausedStore {
         invocation: &'a InvocationId,
         status: PausedStatus,
     ) -> BoxFuture<'a, Result<()>> {
-        self.inner.close(tenant, invocation, status)
+        self.inner().close(tenant, invocation, status)
     }
 
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
-        self.inner.delete(tenant, invocation)
+        self.inner().delete(tenant, invocation)
     }
 }

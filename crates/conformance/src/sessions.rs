@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree::MemoryStore;
 use singletree::durable::{
     BoxError, BoxFuture, Error, ExpectedVersion, JsonDocument, RecordVersion, Result, SessionFilter,
     SessionId, SessionKey, SessionRecord, SessionStore, SessionSummary, StateMigrations, TenantId, Timestamp,
 };
+use singletree_test_store::TestStore;
 
 use crate::adapt::{SaveFaultKind, SessionStoreSpec};
 use crate::failure::{CaseFailure, Outcome};
@@ -16,7 +16,7 @@ use crate::fields::LocatedNode;
 use crate::schema::parse_literals;
 use crate::tape::{CaseRecorder, SessionStoreCall};
 
-/// A session store in memory that records the calls to it.
+/// A session store that records the calls to it.
 #[derive(Debug)]
 pub(crate) struct RecordingSessionStore {
     inner: Arc<dyn SessionStore>,
@@ -28,7 +28,7 @@ impl RecordingSessionStore {
     /// Makes an empty store.
     #[must_use]
     pub(crate) fn new(spec: SessionStoreSpec, tape: CaseRecorder) -> Self {
-        Self { inner: Arc::new(MemoryStore::new().session_store()), spec, tape }
+        Self { inner: Arc::new(TestStore::new().session_store()), spec, tape }
     }
 
     /// Reads the stored record; the call is not counted.

@@ -1,4 +1,5 @@
-//! The store of a test, and a PostgreSQL server for as long as a test needs one. Crates use it as a dev-dependency.
+//! The store of a test, and a PostgreSQL server for as long as a test needs one. Crates use it as a dev-dependency; the
+//! conformance runner opens the stores of its cases with it.
 //!
 //! A [`TestStore`] is in memory. With `SINGLETREE_STORE=postgres` in the environment each one is a PostgreSQL database of
 //! its own instead, so that the tests of a crate also run over PostgreSQL.
@@ -9,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "only tests use it, and they may unwrap")]
 
 mod bridge;
+mod checkpoint;
 mod empty;
 mod running;
 mod server;

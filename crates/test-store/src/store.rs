@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::{
-    AcquiredSession, Batch, BlobMetadata, BoxFuture, DocumentChange, DocumentKey, DocumentStore, Error,
-    FencingToken, InvocationId, Journal, JournalLayer, JournalMaintenance, JournalRead, JournalSessions,
-    MaintenanceLayer, MemoryStore, PausedRecord, PausedStatus, PausedStore, Result, SessionKey, StoredBlob,
-    StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
+    AcquiredSession, Batch, BlobMetadata, BoxFuture, Checkpointer, DocumentChange, DocumentKey,
+    DocumentStore, Error, FencingToken, InvocationId, Journal, JournalLayer, JournalMaintenance, JournalRead,
+    JournalSessions, MaintenanceLayer, MemoryStore, PausedRecord, PausedStatus, PausedStore, Result,
+    SessionKey, StoredBlob, StoredDocument, TenantBlobTotals, TenantId, Timestamp, TurnRow,
 };
 use singletree_env::Env;
 use singletree_store_postgres::{PostgresOptions, PostgresStore};
@@ -161,8 +161,15 @@ impl TestStore {
         }
     }
 
+    pub(crate) fn checkpoints(&self) -> &dyn Checkpointer {
+        match &self.0 {
+            Opened::Memory(store) => store,
+            Opened::Postgres(opened) => &opened.store,
+        }
+    }
+
     /// Makes a call, on the runtime of the databases where the store is one.
-    fn call<'a, T: Send + 'a>(&self, make: impl FnOnce() -> BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+    pub(crate) fn call<'a, T: Send + 'a>(&self, make: impl FnOnce() -> BoxFuture<'a, T>) -> BoxFuture<'a, T> {
         match &self.0 {
             Opened::Memory(_) => make(),
             Opened::Postgres(_) => bridge::call(make),
@@ -170,7 +177,7 @@ impl TestStore {
     }
 
     /// Makes a call that writes, unless the data were opened again.
-    fn write_if_polled<'a, T: Send + 'a>(
+    pub(crate) fn write_if_polled<'a, T: Send + 'a>(
         &self,
         make: impl FnOnce() -> BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {

@@ -3,11 +3,12 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use singletree::SqliteStore;
 use singletree::durable::{
     BatchedCheckpointer, BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer,
     Error, InvocationId, Result, TenantId,
 };
-use singletree::{MemoryStore, SqliteStore};
+use singletree_test_store::TestStore;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
@@ -20,11 +21,11 @@ use crate::failure::{CaseFailure, Outcome};
 /// When there is no place for its file, or it cannot be opened.
 pub(super) async fn open_backend(backend: CheckpointBackend) -> Outcome<Arc<dyn Checkpointer>> {
     match backend {
-        CheckpointBackend::Memory => Ok(Arc::new(MemoryStore::new())),
+        CheckpointBackend::Memory => Ok(Arc::new(TestStore::new())),
         CheckpointBackend::Batched(every) => {
             let every = NonZeroU64::new(every)
                 .ok_or_else(|| CaseFailure::reader_error("checkpointer", "flushes after no save at all"))?;
-            Ok(Arc::new(BatchedCheckpointer::new(Arc::new(MemoryStore::new()), every)))
+            Ok(Arc::new(BatchedCheckpointer::new(Arc::new(TestStore::new()), every)))
         }
         CheckpointBackend::Sqlite => {
             let no = |it: String| CaseFailure::build_error("checkpointer", it);
