@@ -99,7 +99,7 @@ function render() {
   shownQueue = queue;
   for (const turn of changed) turn.version = (turn.version ?? 0) + 1;
   changed.clear();
-  const known = conversation.turns.filter((turn) => turn.entries.length || turn.wait || turn.error || turn.thinking.size || (turn.begun && turn.status === "open"));
+  const known = conversation.turns.filter((turn) => !turn.takenBy).filter((turn) => turn.entries.length || turn.wait || turn.error || turn.thinking.size || (turn.begun && turn.status === "open"));
   accepted = accepted.filter((item) => !conversation.turns.some((turn) => turn.id === item.turn));
   const unsent = [...accepted, ...outbox.of(state.session).filter((item) => !item.isKnown)];
   const turns = [...known, ...unsent.map(unsentTurn)];

@@ -45,7 +45,7 @@ export class Conversation {
     if (!turn) {
       turn = {
         id, at, status: "open", begun: false, entries: [], byId: new Map(), calls: new Map(), thinking: new Map(),
-        wait: null, error: null, activity: null, retriedBy: null,
+        wait: null, error: null, activity: null, retriedBy: null, takenBy: null,
       };
       this.#byId.set(id, turn);
       this.turns.push(turn);
@@ -92,7 +92,7 @@ export class Conversation {
 
   /** Whether a failed turn may be run again: it is the newest one. */
   canRetry(turn) {
-    const newest = this.turns.findLast((other) => other.entries.length > 0 || other.error);
+    const newest = this.turns.findLast((other) => !other.takenBy && (other.entries.length > 0 || other.error));
     return turn.status === "errored" && turn === newest && !turn.retriedBy && turn.error?.bucket !== "session_terminating";
   }
 
@@ -224,8 +224,14 @@ export class Conversation {
         this.#begin(turn);
         turn.activity = { state: "retrying", attempt: event.attempt, category: event.category, until: onThisClock(event) };
         break;
+      case "message.taken":
+        this.#begin(turn);
+        this.#markTaken(turn, event.side);
+        if (!turn.byId.get(event.message_id)?.recorded) this.#put(turn, event.message_id, { message: event.message, side: event.side, recorded: false, isTaken: true });
+        break;
       case "message.appended":
         this.#begin(turn);
+        this.#markTaken(turn, event.side);
         turn.activity = null;
         this.#put(turn, event.message_id, { message: event.message, side: event.side, recorded: true });
         break;
@@ -261,6 +267,7 @@ export class Conversation {
         break;
       case "turn.errored":
         // A person has read this much of the answer: it stays, and is marked as not complete.
+        this.#dropUnrecorded(turn, (entry) => entry.isTaken);
         for (const entry of turn.entries) if (!entry.recorded) Object.assign(entry, { recorded: true, partial: true, version: entry.version + 1 });
         this.#end(turn, "errored");
         turn.error = event.outcome;
@@ -305,10 +312,20 @@ export class Conversation {
     Object.assign(turn, { status, activity: null });
   }
 
-  /** Removes streamed text that was not recorded: the recorded messages replace it. */
-  #dropUnrecorded(turn) {
-    for (const entry of turn.entries.filter((one) => !one.recorded)) turn.byId.delete(entry.id);
-    turn.entries = turn.entries.filter((entry) => entry.recorded);
+  /** A message that steers is shown in the turn that takes it, and no more as a turn of its own. */
+  #markTaken(turn, side) {
+    const own = this.#byId.get(side?.accepted_as);
+    if (own) own.takenBy = turn.id;
+  }
+
+  /** Removes what was shown and not recorded: the recorded messages replace it. A message that was not taken after all has a turn of its own. */
+  #dropUnrecorded(turn, isDropped = () => true) {
+    for (const entry of turn.entries.filter((one) => !one.recorded && isDropped(one))) {
+      turn.byId.delete(entry.id);
+      turn.entries = turn.entries.filter((one) => one !== entry);
+      const own = entry.isTaken && this.#byId.get(entry.side.accepted_as);
+      if (own) own.takenBy = null;
+    }
   }
 
   #put(turn, id, fields) {

@@ -61,7 +61,7 @@ function userPart(entry, turn, actions) {
     images,
     h("div", { className: "text plain", dir: "auto" }, visibleText(textOf(entry.message))),
     (turn.unsent || isQueued) && h("p", { className: "note" }, note),
-    !turn.unsent && h("div", { className: "acts" }, editButton(entry, turn, actions), copyButton(entry, actions)),
+    !turn.unsent && entry.recorded && h("div", { className: "acts" }, editButton(entry, turn, actions), copyButton(entry, actions)),
   );
 }
 

@@ -160,7 +160,9 @@ impl TurnView {
                 screen.write_styled_line(TextStyle::Dim, &text)?;
                 screen.show_status(THINKING)
             }
-            ChatEventKind::TurnRestarted | ChatEventKind::TurnRetrying { .. } => Ok(()),
+            ChatEventKind::TurnRestarted
+            | ChatEventKind::TurnRetrying { .. }
+            | ChatEventKind::MessageTaken { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }

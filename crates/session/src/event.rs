@@ -89,6 +89,17 @@ pub enum ChatEventKind {
         /// Whether this is everything so far, for a listener that came late.
         so_far: bool,
     },
+    /// The turn takes a message that steers it (`Session::steer`), before its next call of the model. Provisional: the message
+    /// that is appended under the same name says that it was taken. It may be told more than once, by a node that is tried
+    /// again. When the turn ends and no such message was appended, it was not taken, and has the next turn.
+    MessageTaken {
+        /// The name that the message will have.
+        id: MessageId,
+        /// The message.
+        message: Arc<ChatMessage>,
+        /// Its side record (D17): `{"taken_by": TURN, "accepted_as": TURN}`, and what its sender put beside it.
+        side: Value,
+    },
     /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of
     /// the user is told here when the turn took it as one that steers (`Session::steer`).
     MessageAppended {
@@ -96,8 +107,8 @@ pub enum ChatEventKind {
         id: MessageId,
         /// The message.
         message: Arc<ChatMessage>,
-        /// The side records of the message (D17), such as an interruption, or the turn that took it:
-        /// `{"taken_by": TURN}`.
+        /// The side records of the message (D17), such as an interruption, or the turn that took it and the one as which
+        /// it was accepted: `{"taken_by": TURN, "accepted_as": TURN}`.
         side: Option<Value>,
     },
     /// A piece of a message that is on its way. Provisional: the message that is appended under the same name replaces
@@ -186,6 +197,7 @@ impl ChatEventKind {
             Self::TurnRestarted => "turn.restarted",
             Self::TurnRetrying { .. } => "turn.retrying",
             Self::ThinkingDelta { .. } => "thinking.delta",
+            Self::MessageTaken { .. } => "message.taken",
             Self::MessageAppended { .. } => event_kinds::APPENDED,
             Self::Delta { .. } => "delta",
             Self::ToolStarted { .. } => "tool.started",
@@ -212,6 +224,7 @@ impl ChatEventKind {
             | Self::TurnRestarted
             | Self::TurnRetrying { .. }
             | Self::ThinkingDelta { .. }
+            | Self::MessageTaken { .. }
             | Self::MessageAppended { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
@@ -234,6 +247,7 @@ impl ChatEventKind {
             | Self::TurnRestarted
             | Self::TurnRetrying { .. }
             | Self::ThinkingDelta { .. }
+            | Self::MessageTaken { .. }
             | Self::MessageAppended { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }

@@ -43,7 +43,10 @@ pub use apply::forget::{RecordsInUse, RetentionBounds};
 pub use apply::fork::{ForkSource, find_history_list};
 pub use apply::import::ImportedSession;
 pub use apply::keep_signal::{KeepRefusal, SignalToKeep};
-pub use apply::steer::{OfferedMessage, SteeredMessage, SteeredPosition, TAKEN_BY, find_offered_places};
+pub use apply::steer::{
+    ACCEPTED_AS, OfferedMessage, SteeredMessage, SteeredPosition, TAKEN_BY, build_taken_side,
+    find_offered_places,
+};
 pub use batch::{BatchBuilder, ItemNumbering, RowFields, TurnIdentity};
 pub use bucket::{BucketTable, Disposition, FailureBucket, HarnessSurface, correctable_categories};
 pub use budget::{Budget, BudgetUsage, EffectiveBudget, effective_nesting};

@@ -38,6 +38,11 @@ fn convert_event_kind(kind: &EventKind) -> Result<ChatEventKind> {
         EventKind::ThinkingDelta { message_id, run, n, text, so_far } => {
             ChatEventKind::ThinkingDelta { id: parse_message_id(&message_id)?, run, n, text, so_far }
         }
+        EventKind::MessageTaken { message_id, message, side } => ChatEventKind::MessageTaken {
+            id: parse_message_id(&message_id)?,
+            message: Arc::new(convert_message(&message)?),
+            side: serde_json::to_value(side).map_err(io::Error::other)?,
+        },
         EventKind::MessageAppended { message_id, message, side } => ChatEventKind::MessageAppended {
             id: parse_message_id(&message_id)?,
             message: Arc::new(convert_message(&message)?),

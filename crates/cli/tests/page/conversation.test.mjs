@@ -38,6 +38,38 @@ test("who comes late gets the text so far in one piece", () => {
   assert.deepEqual(shown(it), ["Hi", "all of it and more"]);
 });
 
+const takenBy = (turn, k, own, text) => ({ turn, at, message_id: `${turn}/${k}`, message: said(text), side: { taken_by: turn, accepted_as: own } });
+/** What is shown of the turns that the page shows. */
+const inView = (it) => it.turns.filter((turn) => !turn.takenBy).map((turn) => turn.entries.map((entry) => textOf(entry.message)));
+
+test("a message that steers is shown once: where it is taken", () => {
+  const it = fold(accepted("a", "Hi"), { type: "turn.started", turn: "a", at }, appended("a", 1, answered("Wait.")), accepted("b", "hm"));
+  assert.deepEqual(inView(it), [["Hi", "Wait."], ["hm"]]);
+  const taken = takenBy("a", 2, "b", "hm");
+  it.apply({ type: "message.taken", ...taken });
+  it.apply(piece("a", 3, 1, 0, "I see"));
+  it.apply({ type: "message.taken", ...taken });
+  assert.deepEqual(inView(it), [["Hi", "Wait.", "hm", "I see"]]);
+  for (const event of [{ type: "message.appended", ...taken }, appended("a", 3, answered("I see.")), completed("b"), completed("a")]) it.apply(event);
+  assert.deepEqual(inView(it), [["Hi", "Wait.", "hm", "I see."]]);
+});
+
+test("a message that is not taken after all has a turn of its own again", () => {
+  const ends = [completed("a"), { type: "turn.restarted", turn: "a", at }, { type: "turn.errored", turn: "a", at, outcome: { status: "errored", category: "chat_turn_cancelled" } }];
+  for (const end of ends) {
+    const it = fold(accepted("a", "Hi"), { type: "turn.started", turn: "a", at }, accepted("b", "hm"), { type: "message.taken", ...takenBy("a", 1, "b", "hm") });
+    assert.deepEqual(inView(it), [["Hi", "hm"]]);
+    it.apply(end);
+    assert.deepEqual(inView(it), [["Hi"], ["hm"]]);
+  }
+});
+
+test("a turn that failed may be run again although it took a message", () => {
+  const it = fold(accepted("a", "Hi"), accepted("b", "hm"), { type: "message.appended", ...takenBy("a", 1, "b", "hm") });
+  for (const turn of ["b", "a"]) it.apply({ type: "turn.errored", turn, at, outcome: { status: "errored", category: "provider_unavailable" } });
+  assert.deepEqual(it.turns.map((turn) => [turn.id, it.canRetry(turn)]), [["a", true], ["b", false]]);
+});
+
 test("history and log may tell the same twice", () => {
   const it = new Conversation();
   it.takeHistory({ items: [{ seq: 4, id: "a/0", at, ...said("Hi") }, { seq: 5, id: "a/1", at, ...answered("Hello.") }] });

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use singletree_durable::{ItemRange, JsonDocument, SessionRow, TurnRowQuery};
 use singletree_llm::{ChatMessage, Role};
-use singletree_session::{HISTORY, MessageId, TAKEN_BY, find_history_list};
+use singletree_session::{ACCEPTED_AS, HISTORY, MessageId, TAKEN_BY, find_history_list};
 
 use crate::agents::history::Messages;
 use crate::api::chat::Chat;
@@ -178,7 +178,8 @@ impl Chat {
         let side = side.transpose().map_err(|error| {
             store_corrupt_error(format!("what stands beside message {place}"), Some(error.into()))
         })?;
-        let notes = side.unwrap_or_default().into_iter().filter(|(name, _)| name != TAKEN_BY);
+        let notes =
+            side.unwrap_or_default().into_iter().filter(|(name, _)| name != TAKEN_BY && name != ACCEPTED_AS);
         Ok(notes.fold(SendOptions::new(), |options, (name, note)| options.note(name, note)))
     }
 

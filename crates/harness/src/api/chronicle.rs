@@ -174,6 +174,7 @@ impl TimelineBuilder<'_> {
             | ChatEventKind::TurnRestarted
             | ChatEventKind::TurnRetrying { .. }
             | ChatEventKind::ThinkingDelta { .. }
+            | ChatEventKind::MessageTaken { .. }
             | ChatEventKind::Delta { .. }
             | ChatEventKind::ToolStarted { .. }
             | ChatEventKind::ToolFinished { .. }

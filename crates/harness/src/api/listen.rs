@@ -233,7 +233,8 @@ impl EventListener {
     /// Hands out the state of the turn that runs.
     async fn hand_out_state(&mut self, state: StateSoFar) -> Result<()> {
         let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
-        for event in [activity, state.thinking, state.text].into_iter().flatten() {
+        let shown = state.taken.into_iter().chain(state.thinking).chain(state.text);
+        for event in activity.into_iter().chain(shown) {
             if !self.ended.contains(&event.turn) {
                 self.push_wanted_event(event).await?;
             }

@@ -10,7 +10,8 @@ use singletree_durable::{
 use singletree_engine::Item;
 use singletree_llm::Role;
 use singletree_session::{
-    HISTORY, OutcomeRecord, RetriedTurn, StoredOutcome, TAKEN_BY, TurnId, decode_message, find_list_field,
+    ACCEPTED_AS, HISTORY, OutcomeRecord, RetriedTurn, StoredOutcome, TAKEN_BY, TurnId, decode_message,
+    find_list_field,
 };
 
 use crate::agents::history::Messages;
@@ -163,6 +164,7 @@ impl Chat {
 /// taken the retry.
 fn without_taker(mut side: Map<String, Value>) -> Option<Value> {
     side.remove(TAKEN_BY);
+    side.remove(ACCEPTED_AS);
     (!side.is_empty()).then_some(Value::Object(side))
 }
 

@@ -13,6 +13,8 @@ use crate::turn::stream::TurnStream;
 pub(crate) struct StateSoFar {
     /// How far the turn is.
     pub(crate) activity: Option<ChatEvent>,
+    /// The messages that steer it which it has taken since.
+    pub(crate) taken: Vec<ChatEvent>,
     pub(crate) thinking: Option<ChatEvent>,
     pub(crate) text: Option<ChatEvent>,
     /// The sequence number past the last durable event that was published before.
@@ -26,6 +28,7 @@ impl StateSoFar {
             let state = Self {
                 after: feed.published_end(),
                 activity: stream.last_activity_event(),
+                taken: stream.taken_message_events(),
                 thinking: stream.thinking_so_far_event(),
                 text: stream.text_so_far_event(),
             };

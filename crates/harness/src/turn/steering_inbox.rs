@@ -37,8 +37,8 @@ impl SteeringInbox {
             &offered,
         );
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
-        let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();
-        self.stream.note_steering_messages(new.len() as u64);
-        new
+        let new: Vec<_> = new.map(|(it, _)| it).collect();
+        self.stream.show_taken_messages(history.len() as u64, &new);
+        new.iter().map(|it| it.message.as_ref().clone()).collect()
     }
 }

@@ -11,7 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 use singletree_durable::{SessionId, Timestamp};
 use singletree_engine::Clock;
-use singletree_session::{ChatEvent, ChatEventKind, HistoryMarks, MessageId, SideRecords, TurnId};
+use singletree_session::{
+    ChatEvent, ChatEventKind, HistoryMarks, MessageId, OfferedMessage, SideRecords, TurnId, TurnRowExt,
+    build_taken_side,
+};
 
 use crate::runtime::feed::EventBroadcast;
 use crate::turn::activity_events::{ActivityEvents, TurnActivity};
@@ -43,8 +46,8 @@ struct ShownContent {
     boundary: u64,
     /// Before which list position all messages are recorded.
     recorded: u64,
-    /// How many messages that steer the turn has taken since then.
-    steering: u64,
+    /// The messages that steer which the turn has taken since then, as they were told.
+    taken: Vec<ChatEventKind>,
     message: Option<MessageInProgress>,
     attempts: u32,
     announced: ActivityEvents,
@@ -126,7 +129,7 @@ impl TurnStream {
         let again = shown.message.as_ref().is_some_and(|message| message.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
-        let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
+        let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.taken.len() as u64);
         let (next, text, is_full, thinking) = (0, String::new(), false, ShownThinking::default());
         shown.message =
             Some(MessageInProgress { position, run, next, text, is_full, thinking, side, unrecorded });
@@ -216,15 +219,35 @@ impl TurnStream {
     /// Forgets the shown message where it stands before a position: messages up to there are recorded now.
     pub(crate) fn mark_recorded_up_to(&self, len: u64) {
         let mut shown = self.lock_shown();
-        (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
+        (shown.recorded, shown.taken) = (shown.recorded.max(len), Vec::new());
         if shown.message.as_ref().is_some_and(|message| message.position < len) {
             shown.message = None;
         }
     }
 
-    /// Notes that so many messages that steer come next.
-    pub(crate) fn note_steering_messages(&self, messages: u64) {
-        self.lock_shown().steering = messages;
+    /// Shows that the turn takes messages that steer it: those that come next, from a list position on.
+    pub(crate) fn show_taken_messages(&self, position: u64, messages: &[OfferedMessage]) {
+        let mut shown = self.lock_shown();
+        let first = shown.first;
+        let tell = |(position, message): (u64, &OfferedMessage)| ChatEventKind::MessageTaken {
+            id: self.message_id(position, first),
+            message: message.message.clone(),
+            side: build_taken_side(message.side.clone(), &self.0.turn, &message.row.turn_id()),
+        };
+        let taken: Vec<_> = (position..).zip(messages).map(tell).collect();
+        // Under the lock, as the pieces of a message are.
+        for what in &taken {
+            self.publish_event(what.clone());
+        }
+        // A node that is tried again takes the same ones again.
+        let before = self.message_id(position, first).k;
+        shown.taken.retain(|what| matches!(what, ChatEventKind::MessageTaken { id, .. } if id.k < before));
+        shown.taken.extend(taken);
+    }
+
+    /// Returns the events of the messages that were taken and are not recorded, for a listener that came late.
+    pub(crate) fn taken_message_events(&self) -> Vec<ChatEvent> {
+        self.lock_shown().taken.iter().map(|taken| self.build_event(taken.clone())).collect()
     }
 
     fn message_id(&self, position: u64, first: u64) -> MessageId {

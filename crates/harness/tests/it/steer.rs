@@ -14,6 +14,7 @@ use crate::bench::{
     says, user,
 };
 use crate::doctor::sound;
+use crate::event::{Listening, listen};
 
 /// Takes the messages that steer, and answers to them.
 pub(crate) fn hear(cx: &Ctx<Talk>, name: &str) -> TalkUpdate {
@@ -95,7 +96,9 @@ async fn the_log_tells_who_took_it() {
     let events: Vec<_> = steered.events().map(|it| it.unwrap().what).collect().await;
     let kinds: Vec<_> = events.iter().map(ChatEventKind::as_str).collect();
     assert_eq!(kinds, ["turn.accepted", "turn.completed"]);
-    let by = Some(json!({ "client_id": "mine", "taken_by": turn.id().to_string() }));
+    let by = Some(json!({
+        "client_id": "mine", "taken_by": turn.id().to_string(), "accepted_as": steered.id().to_string(),
+    }));
     let live = appended(&turn).await;
     let expect = [(1, "left", by.clone()), (2, "one", None), (3, "two", None), (4, "three", None)];
     assert_eq!(live, expect.map(|(k, text, side)| (k, text.to_owned(), side)));
@@ -279,6 +282,67 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     }
 }
 
+/// A node that takes what steers, begins to answer it, and waits at the door before each.
+fn answering_slowly(door: &Door) -> Graph<Talk> {
+    let door = door.clone();
+    let builder = Graph::<Talk>::builder().node("n", move |cx: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            let update = hear(&cx, "so");
+            let turn = TurnContext::of(&cx).unwrap();
+            turn.stream().begin_message(cx.state().messages.len() + 1).show_text_piece("s");
+            door.pass().await;
+            Ok(update)
+        }
+    });
+    chain(builder, &["n"])
+}
+
+/// The next events of a session up to the first of a kind.
+async fn heard_up_to(events: &mut Listening, kind: &str) -> Vec<String> {
+    let mut heard = Vec::new();
+    loop {
+        let event = events.next().await.unwrap().unwrap();
+        heard.push(match &event.what {
+            ChatEventKind::TurnAccepted { message: Some(message) } => format!("accepted {}", message.text()),
+            ChatEventKind::MessageTaken { id, message, side } => {
+                format!("taken {} {} as {}", id.k, message.text(), side["accepted_as"])
+            }
+            ChatEventKind::Delta { id, text, .. } => format!("delta {} {text}", id.k),
+            what => what.as_str().to_owned(),
+        });
+        if event.what.as_str() == kind {
+            return heard;
+        }
+    }
+}
+
+// A reply that steering caused is shown behind the message that steers, to who listened and to who comes late.
+#[tokio::test]
+async fn a_message_is_told_as_taken_before_the_text_that_answers_it() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let (store, door) = (TestStore::new(), Door::shut());
+        let chat = open(&store, &answering_slowly(&door), durability);
+        let turn = begin(&chat, &door).await;
+        let steered = steer(&chat, "left").await;
+        let mut live = listen(&chat, None).await;
+        assert_eq!(
+            heard_up_to(&mut live, "turn.started").await,
+            ["accepted m", "accepted left", "turn.started"]
+        );
+        door.open_once();
+        door.somebody().await;
+        let taken = format!("taken 1 left as {:?}", steered.id().to_string());
+        assert_eq!(heard_up_to(&mut live, "delta").await, [&taken, "delta 2 s"]);
+        let late = heard_up_to(&mut listen(&chat, None).await, "delta").await;
+        assert_eq!(late, ["accepted m", "accepted left", "turn.started", &taken, "delta 2 s"]);
+        door.open();
+        assert_eq!(told(&turn).await, "completed 3.1 [u:left, a:so]");
+        assert_eq!(heard_up_to(&mut live, "message.appended").await, ["message.appended"]);
+    }
+}
+
 // D17: also beside a message that was taken, whose body was written before.
 #[tokio::test]
 async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it() {
@@ -302,7 +366,8 @@ async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it
     door.open();
     assert_eq!(told(&steered).await, "completed 3.2 [a:hear]");
     let side = chat.session("s").history(1..2).await.unwrap()[0].side.clone();
-    assert_eq!(side, Some(json!({ "heard": true, "taken_by": turn.id().to_string() })));
+    let (by, own) = (turn.id().to_string(), steered.id().to_string());
+    assert_eq!(side, Some(json!({ "heard": true, "taken_by": by, "accepted_as": own })));
 }
 
 // Found by the simulation, seed 16934: the retry had the side record of the message, also which turn had taken it, and was

@@ -140,7 +140,8 @@ async fn what_steered_is_part_of_the_turn_that_took_it_and_has_its_own_time() {
     let begin = all.items[0].at.unwrap().as_millis();
     let at: Vec<i64> = all.items.iter().map(|it| it.at.unwrap().as_millis() - begin).collect();
     assert_eq!(at, [0, 1000, 2000, 2000]);
-    assert_eq!(all.items[1].side, Some(json!({ "taken_by": turn.id().to_string() })));
+    let (by, own) = (turn.id().to_string(), steered.id().to_string());
+    assert_eq!(all.items[1].side, Some(json!({ "taken_by": by, "accepted_as": own })));
     assert_ne!(steered.id(), turn.id());
 }
 

@@ -69,6 +69,17 @@ pub enum EventKind {
         /// Whether this is everything so far, for a reader that came late.
         so_far: bool,
     },
+    /// The turn takes a message that steers it, before its next call of the model. Not kept: the message that is appended under
+    /// the same id says that it was taken. When the turn ends and there is none, it was not, and has the next turn.
+    #[serde(rename = "message.taken")]
+    MessageTaken {
+        /// The id that the message will have.
+        message_id: String,
+        /// The message.
+        message: Message,
+        /// What is known beside it: `taken_by`, `accepted_as`.
+        side: Side,
+    },
     /// A message was recorded. When its turn ends errored, it does not become history, unless the history says so.
     #[serde(rename = "message.appended")]
     MessageAppended {

@@ -171,6 +171,9 @@ pub struct Side {
     /// The turn that took it, when it was a message that steers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_by: Option<String>,
+    /// The turn as which it was accepted, when it was a message that steers and that a turn took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_as: Option<String>,
     /// Everything else.
     #[serde(flatten)]
     pub other: Map<String, Value>,

@@ -116,6 +116,10 @@ impl AguiTurnProjection {
                 self.record_message(told);
                 user_message_events(id, message.text().into_owned())
             }
+            ProjectionPiece::RetractUser { .. } => {
+                self.stale = true;
+                Vec::new()
+            }
             ProjectionPiece::TurnBegin { .. }
             | ProjectionPiece::Signal { .. }
             | ProjectionPiece::TurnEnd { .. } => Vec::new(),

@@ -46,6 +46,8 @@ pub(crate) struct ChatProjection {
     recorded: u64,
     /// The messages in progress, by their position.
     ways: Vec<MessageProjection>,
+    /// The messages that steer which were shown when they were taken, and are not recorded.
+    taken: Vec<MessageId>,
     calls: RecentToolCalls,
     /// The time of the last recorded event.
     at: Option<Timestamp>,
@@ -88,6 +90,14 @@ impl ChatProjection {
             ChatEventKind::MessageAppended { id, message, side } => {
                 self.enter_turn(&id.turn, &mut out);
                 self.apply_recorded_message((id, message, side.as_ref()), &mut out);
+            }
+            ChatEventKind::MessageTaken { id, message, side } => {
+                self.enter_turn(&id.turn, &mut out);
+                if id.k >= self.recorded && !self.taken.contains(id) {
+                    self.taken.push(id.clone());
+                    let (id, message, side) = (id.clone(), message.clone(), Some(side.clone()));
+                    out.push(ProjectionPiece::User { id, message, side });
+                }
             }
             // The call was shown with the message that makes it. Before that message is recorded, the message of a
             // call is unknown.
@@ -151,8 +161,9 @@ impl ChatProjection {
         }
     }
 
-    /// Retracts the shown text of messages that are not recorded and will not be.
+    /// Retracts what was shown of messages that are not recorded and will not be.
     fn retract_unrecorded(&mut self, out: &mut Vec<ProjectionPiece>) {
+        out.extend(self.taken.drain(..).map(|id| ProjectionPiece::RetractUser { id }));
         out.extend(self.ways.drain(..).filter_map(MessageProjection::into_retraction));
     }
 
@@ -196,6 +207,8 @@ impl ChatProjection {
     ) {
         self.recorded = self.recorded.max(id.k + 1);
         match message.role {
+            // It was shown when it was taken.
+            Role::User if self.taken.contains(id) => self.taken.retain(|taken| taken != id),
             Role::User => {
                 let (id, message, side) = (id.clone(), message.clone(), side.cloned());
                 out.push(ProjectionPiece::User { id, message, side });

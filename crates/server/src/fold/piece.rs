@@ -63,8 +63,10 @@ pub(crate) enum ProjectionPiece {
     Answer(ToolAnswer),
     /// The result of a call is recorded; an equal `Answer` was shown before.
     Recorded(ToolAnswer),
-    /// The running turn has taken a user's message.
+    /// The running turn takes a user's message, or has taken it.
     User { id: MessageId, message: Arc<ChatMessage>, side: Option<Value> },
+    /// The running turn has not taken this message after all.
+    RetractUser { id: MessageId },
     /// A wait ended, or goes on (`refused`). The signal begins the turn that resumes.
     Signal { turn: TurnId, signal: String, wait: u64, how: &'static str },
     /// A turn ended.

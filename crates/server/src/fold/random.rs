@@ -232,6 +232,7 @@ fn shown(pieces: &[ProjectionPiece]) -> HashMap<MessageId, String> {
             }
             ProjectionPiece::TurnBegin { .. }
             | ProjectionPiece::User { .. }
+            | ProjectionPiece::RetractUser { .. }
             | ProjectionPiece::Signal { .. } => {}
             ProjectionPiece::TurnEnd { .. } => {
                 assert!(open.is_empty(), "nothing is open when a turn has ended: {open:?}")

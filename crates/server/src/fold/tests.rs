@@ -80,6 +80,10 @@ fn read(line: &str) -> (bool, ChatEventKind) {
             let message = Arc::new(ChatMessage::tool(*of, *content));
             (true, ChatEventKind::MessageAppended { id: k(id), message, side: None })
         }
+        [id, "taken", text] => {
+            let message = Arc::new(ChatMessage::user(*text));
+            (false, ChatEventKind::MessageTaken { id: k(id), message, side: json!({}) })
+        }
         [id, "user", text] => {
             let message = Arc::new(ChatMessage::user(*text));
             (true, ChatEventKind::MessageAppended { id: k(id), message, side: None })
@@ -119,6 +123,7 @@ fn show(piece: &ProjectionPiece) -> String {
         ProjectionPiece::Answer(it) => format!("answer {} {}", it.call, it.content),
         ProjectionPiece::Recorded(it) => format!("recorded {}", it.call),
         ProjectionPiece::User { id, .. } => format!("user {}", id.k),
+        ProjectionPiece::RetractUser { id } => format!("void user {}", id.k),
         ProjectionPiece::Signal { signal, .. } => format!("signal {signal}"),
         ProjectionPiece::TurnEnd { outcome, .. } => outcome.as_str().into(),
     }
@@ -213,6 +218,16 @@ fn who_is_late_gets_the_text_so_far_in_its_place() {
     check(
         &["+1 A", "3 1.0 B", "+2 user hm", "+3 B"],
         &["begin 1", "1 A", "end 1", "begin 3", "3 B", "user 2", "end 3"],
+    );
+    // It is shown when it is taken, once, and before the pieces of the answer.
+    check(
+        &["+1 A", "2 taken hm", "3 1.0 B", "2 taken hm", "+2 user hm", "2 taken hm", "+3 B"],
+        &["begin 1", "1 A", "end 1", "user 2", "begin 3", "3 B", "end 3"],
+    );
+    // A turn that fails has not taken it.
+    check(
+        &["+1 A", "2 taken hm", "3 1.0 B", "errored"],
+        &["begin 1", "1 A", "end 1", "user 2", "begin 3", "3 B", "void user 2", "void 3", "errored"],
     );
     // The next piece shows that no earlier message is pending.
     check(&["*3 1.3 Hell", "3 1.4 o"], &["begin 3", "3 Hell", "3 o"]);

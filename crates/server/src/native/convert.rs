@@ -172,6 +172,11 @@ impl ContentVisibility {
                 text: text.clone(),
                 so_far: *so_far,
             },
+            ChatEventKind::MessageTaken { id, message, side } => native::EventKind::MessageTaken {
+                message_id: id.to_string(),
+                message: self.convert_message(message),
+                side: convert_side_record(side),
+            },
             ChatEventKind::MessageAppended { id, message, side: beside } => {
                 native::EventKind::MessageAppended {
                     message_id: id.to_string(),

@@ -86,6 +86,7 @@ impl CompletionText {
             | ProjectionPiece::Answer(_)
             | ProjectionPiece::Recorded(_)
             | ProjectionPiece::User { .. }
+            | ProjectionPiece::RetractUser { .. }
             | ProjectionPiece::Signal { .. } => CompletionDelta::Life,
         }
     }

@@ -114,6 +114,12 @@ impl SteerableEncoder {
                 let event = orchestration_event("user_message", &id.turn, payload);
                 vec![SseEvent { message_id: Some(id.to_string()), ..event }]
             }
+            ProjectionPiece::RetractUser { id } => {
+                self.recorded.retain(|recorded| *recorded != id);
+                let payload = json!({ "messageId": id.to_string() });
+                let event = orchestration_event("retracted", &id.turn, payload);
+                vec![SseEvent { message_id: Some(id.to_string()), ..event }]
+            }
             ProjectionPiece::Signal { turn, signal, wait, how } => {
                 let payload =
                     json!({ "turnId": turn.to_string(), "signal": signal, "wait": wait, "how": how });

@@ -166,7 +166,10 @@ impl UiStreamEncoder {
                 self.cause = read_finish_cause(side.as_ref());
                 return Vec::new();
             }
-            ProjectionPiece::TurnBegin { .. } | ProjectionPiece::Recorded(_) => return Vec::new(),
+            // Nothing takes a part back; the turn has failed, and its messages are read again.
+            ProjectionPiece::TurnBegin { .. }
+            | ProjectionPiece::Recorded(_)
+            | ProjectionPiece::RetractUser { .. } => return Vec::new(),
             ProjectionPiece::TurnEnd { ref turn, .. } if *turn != self.turn => return Vec::new(),
             ProjectionPiece::Begin { .. }
             | ProjectionPiece::Text { .. }
@@ -221,6 +224,7 @@ impl UiStreamEncoder {
             ProjectionPiece::TurnEnd { outcome, .. } => self.encode_turn_end(&outcome, &mut parts),
             ProjectionPiece::TurnBegin { .. }
             | ProjectionPiece::End { .. }
+            | ProjectionPiece::RetractUser { .. }
             | ProjectionPiece::Recorded(_) => {}
         }
         parts

@@ -15,15 +15,28 @@ use singletree_durable::{BatchPrecondition, JsonDocument, RowMutation, StoredTur
 use singletree_graph::PersistentList;
 use singletree_llm::{ChatMessage, Role};
 
-use crate::Error;
 use crate::batch::{BatchBuilder, TurnIdentity};
 use crate::codec::record::{self, OutcomeRecord, ReplyRange, TurnRowExt};
 use crate::event::ChatEventKind;
 use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::turn::{TurnState, messages_from};
+use crate::{Error, TurnId};
 
 /// The name under which the side record of a message says which turn took it (D17).
 pub const TAKEN_BY: &str = "taken_by";
+
+/// The name under which the side record of a message that was taken says as which turn it was accepted.
+pub const ACCEPTED_AS: &str = "accepted_as";
+
+/// Returns the side record of a message that a turn has taken: what its sender put beside it, which turn has taken it, and
+/// as which turn it was accepted.
+#[must_use]
+pub fn build_taken_side(side: Option<Value>, taker: &TurnId, own: &TurnId) -> Value {
+    let mut side = side.unwrap_or_else(|| Value::Object(Map::new()));
+    side[TAKEN_BY] = taker.to_string().into();
+    side[ACCEPTED_AS] = own.to_string().into();
+    side
+}
 
 /// A message that was handed to the turn that runs.
 #[derive(Debug, Clone)]
@@ -109,8 +122,8 @@ impl TurnState {
         side: Option<Value>,
     ) -> Option<Value> {
         let taken = self.taken.iter().find(|it| it.position == position)?;
-        let mut side = side.or_else(|| taken.side.clone()).unwrap_or_else(|| Value::Object(Map::new()));
-        side[TAKEN_BY] = self.row.turn_id().to_string().into();
+        let side = side.or_else(|| taken.side.clone());
+        let side = build_taken_side(side, &self.row.turn_id(), &taken.row.turn_id());
         writing.add_mutation(RowMutation::Side { item, side: JsonDocument::from(&side) });
         Some(side)
     }

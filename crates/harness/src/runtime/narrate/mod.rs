@@ -111,6 +111,7 @@ impl EventNarrator<'_> {
             | ChatEventKind::TurnRestarted
             | ChatEventKind::TurnRetrying { .. }
             | ChatEventKind::ThinkingDelta { .. }
+            | ChatEventKind::MessageTaken { .. }
             | ChatEventKind::Delta { .. }
             | ChatEventKind::ToolStarted { .. }
             | ChatEventKind::ToolFinished { .. } => None,

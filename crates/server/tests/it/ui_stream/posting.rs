@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_harness::SendOptions;
 use singletree_llm::{ChatMessage, Timer};
-use singletree_test_store::TestStore;
 
 use super::{Page, messages, parts, post, say, types, user};
 use crate::support::Rig;
@@ -365,9 +364,7 @@ async fn an_edit_of_a_failed_message_stays_in_its_session() {
 
 #[tokio::test]
 async fn what_others_say_to_the_turn_that_runs_stands_in_its_message() {
-    let store =
-        TestStore::in_memory("a stream tells a message that steers when it is stored, after the reply");
-    let rig = Rig::builder().start_on(store).await;
+    let rig = Rig::start().await;
     let client = rig.client();
     let running = client.post_events("/v1/ui", &json!({ "id": "s", "message": user("u1", "look") })).await;
     // Steered from elsewhere, as soon as the turn runs: whether it is taken is the turn's to say.
