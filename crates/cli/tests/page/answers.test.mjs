@@ -109,6 +109,30 @@ test("a model call that is tried again says so, with the time", async () => {
   await page.context().close();
 });
 
+test("a message that steers is shown once: before the answer to it, while it comes, after a reload, and afterwards", async () => {
+  const [looks, hears] = [gate(), gate()];
+  scripts.set("look", () => [{ until: looks.until }, { tool: "calculator", arguments: { expression: "1+1" } }]);
+  scripts.set("hm", () => ["I heard", { until: hears.until }, " you."]);
+  const page = await open(browser, house);
+  const texts = () => page.$$eval(".text", (all) => all.map((it) => it.innerText.trim()));
+  await say(page, "look");
+  await page.locator(".composer textarea[placeholder*='at its next step']").waitFor();
+  await say(page, "hm");
+  await page.locator(".queued", { hasText: "hm" }).waitFor();
+  looks.open();
+  await page.locator(".answer .text", { hasText: "I heard" }).waitFor();
+  assert.deepEqual(await texts(), ["look", "hm", "I heard"]);
+  await page.reload();
+  await page.locator(".answer .text", { hasText: "I heard" }).waitFor();
+  assert.deepEqual(await texts(), ["look", "hm", "I heard"]);
+  hears.open();
+  assert.deepEqual(await shown(page), ["look", "hm", "I heard you."]);
+  await page.reload();
+  assert.deepEqual(await shown(page), ["look", "hm", "I heard you."]);
+  assert.deepEqual([page.faults, page.foreign], [[], []]);
+  await page.context().close();
+});
+
 // U1, D36
 test("an answer that begins anew after the server was killed says so", async () => {
   const answers = [gate(), gate()];
