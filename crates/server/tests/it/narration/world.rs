@@ -100,7 +100,13 @@ impl World {
         let mutant = (play.mutant)(tap.copy());
         let (done, failures) = Default::default();
         let parts = Parts { points: points.clone(), record: record.clone(), mutant, done, failures };
-        let (store, clock, ids, lives) = Default::default();
+        let store = match play.at {
+            Some((_, Deed::Die | Deed::DeleteAndDie)) => {
+                TestStore::in_memory("it counts the calls of tasks up to a death")
+            }
+            _ => TestStore::new(),
+        };
+        let (clock, ids, lives) = Default::default();
         Self { play: play.clone(), points, record, tap, parts, store, clock, ids, lives }
     }
 
