@@ -35,6 +35,7 @@ const turnActions = {
   },
   isQueued: (turn) => (turn.unsent ? state.conversation.open.length > 0 : state.conversation.isQueued(turn)),
   waitsForAnswer: () => Boolean(state.conversation.waiting),
+  steers: (turn) => steering.has(turn.id),
   canRetry: (turn) => state.conversation.canRetry(turn),
   isOutsideHistory: (turn) => state.conversation.isOutsideHistory(turn),
   agentOf: () => state.agent ?? "agent",
@@ -153,6 +154,7 @@ async function openSession(id, isNew) {
   Object.assign(state, { session: id, agent: null, policy: null, conversation: new Conversation(), unfollow: () => {}, loading: true });
   accepted = [];
   awaited.clear();
+  steering.clear();
   list.clear();
   $("line").hidden = true;
   announce("");
@@ -290,6 +292,9 @@ function noteAccepted({ message }) {
 /** Turns of messages that this page sent and that have not ended. */
 const awaited = new Set();
 
+/** Turns of messages that this page sent to the turn that runs. */
+const steering = new Set();
+
 /** A message that was refused because the conversation waits for a person is in the form again. */
 function giveBackRefused(turn) {
   if (!turn || turn.status === "open" || !awaited.delete(turn.id)) return;
@@ -373,6 +378,11 @@ async function deliver(item) {
   if (session !== state.session || !turn?.id) return;
   if (!item.isKnown) accepted.push({ ...item, turn: turn.id });
   awaited.add(turn.id);
+  if (steer) {
+    steering.add(turn.id);
+    // Its event may have been shown before.
+    show(state.conversation.turns.find((other) => other.id === turn.id));
+  }
   giveBackRefused(state.conversation.turns.find((other) => other.id === turn.id));
 }
 

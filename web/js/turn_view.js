@@ -53,7 +53,8 @@ function drawn(draw) {
 function userPart(entry, turn, actions) {
   const images = imagesOf(entry.message).map((url) => image(actions.imageUrl(url)));
   const isQueued = !turn.unsent && actions.isQueued(turn);
-  const note = turn.unsent ? "Sending…" : actions.waitsForAnswer() ? "Waits until the question above is answered" : "Waits until the current answer is finished";
+  const waits = actions.steers(turn) ? "The agent reads it at its next step" : "Waits until the current answer is finished";
+  const note = turn.unsent ? "Sending…" : actions.waitsForAnswer() ? "Waits until the question above is answered" : waits;
   return h(
     "div",
     { className: `said${turn.unsent ? " unsent" : isQueued ? " queued" : ""}` },

@@ -118,7 +118,7 @@ test("a message that steers is shown once: before the answer to it, while it com
   await say(page, "look");
   await page.locator(".composer textarea[placeholder*='at its next step']").waitFor();
   await say(page, "hm");
-  await page.locator(".queued", { hasText: "hm" }).waitFor();
+  await page.locator(".queued", { hasText: "The agent reads it at its next step" }).waitFor();
   looks.open();
   await page.locator(".answer .text", { hasText: "I heard" }).waitFor();
   assert.deepEqual(await texts(), ["look", "hm", "I heard"]);
