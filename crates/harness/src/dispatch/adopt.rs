@@ -29,6 +29,12 @@ pub(crate) struct AdoptedTurn {
     pub(crate) handle: Arc<TurnHandle>,
 }
 
+/// The turns that were taken over so far, and the first failure.
+struct OwnerlessSweep {
+    taken: Vec<AdoptedTurn>,
+    swept: Result<(), Error>,
+}
+
 impl ChatInner {
     /// Makes a session ready for work: acquired, known, and former owners' turns taken over.
     pub(crate) async fn ensure_session_ready(
@@ -292,41 +298,64 @@ impl ChatInner {
     /// Takes over every turn without an owner of the served tenants whose agent this process has. A failure in one
     /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
     /// turns are returned as the limit says.
+    ///
+    /// Where other processes may do the same, each one takes a few sessions at a time, from a place that it draws, and looks
+    /// again which ones are left: so they rarely try the same one.
     pub(crate) async fn sweep_ownerless_turns(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
         const PAGE: u64 = 256;
-        let mut taken = Vec::new();
-        let mut past = None;
-        let mut swept = Ok(());
+        let mut sweep = OwnerlessSweep { taken: Vec::new(), swept: Ok(()) };
+        let (mut past, mut tried) = (None, BTreeSet::new());
         loop {
             let page = self.await_store_read(self.upkeep.read_ownerless_turns(past.as_ref(), PAGE)).await?;
             let full = page.len() as u64 == PAGE;
-            past = page.last().map(|(key, row)| (key.clone(), row.no));
+            let last = page.last().map(|(key, row)| (key.clone(), row.no));
             // A session whose turns another process can go on with is left to it.
             let served = page.into_iter().filter(|(_, row)| self.agents.contains_key(&row.agent));
             let keys: BTreeSet<SessionKey> = served.map(|(key, _)| key).collect();
-            let keys = keys.into_iter().filter(|key| self.serves_tenant(&key.tenant));
-            let mut takeovers = stream::iter(keys)
-                .map(|key| async move {
-                    let loaded = self.session_in_memory_when_room(&key).await?;
-                    Some(self.ensure_session_ready(&loaded).await)
-                })
-                .buffer_unordered(TAKEN_AT_ONCE);
-            let mut is_closing = false;
-            while let Some(made) = takeovers.next().await {
-                match made {
-                    None => is_closing = true,
-                    Some(Ok(it)) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
-                    // Another process has taken it over, or does so now.
-                    Some(Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } })) => {}
-                    Some(Err(error)) => swept = swept.and(Err(error)),
-                }
+            let keys = keys.into_iter().filter(|key| self.serves_tenant(&key.tenant) && !tried.contains(key));
+            let mut keys: Vec<SessionKey> = keys.collect();
+            let is_rest = !self.journal.has_other_writers() || keys.len() <= TAKEN_AT_ONCE;
+            if !is_rest {
+                let first = self.env.rng.draw_u64() % keys.len() as u64;
+                keys.rotate_left(usize::try_from(first).unwrap_or_default());
+                keys.truncate(TAKEN_AT_ONCE);
+                tried.extend(keys.iter().cloned());
             }
-            if is_closing {
-                return swept.map(|()| taken);
+            let is_closing = self.take_over_sessions(keys, &mut sweep).await;
+            if is_closing || is_rest && !full {
+                return sweep.swept.map(|()| sweep.taken);
             }
-            if !full {
-                return swept.map(|()| taken);
+            if is_rest {
+                past = last;
+                tried.clear();
             }
         }
+    }
+
+    /// Takes over the turns of sessions. Returns whether this process closes meanwhile.
+    async fn take_over_sessions(self: &Arc<Self>, keys: Vec<SessionKey>, sweep: &mut OwnerlessSweep) -> bool {
+        let mut takeovers = stream::iter(keys)
+            .map(|key| async move {
+                let loaded = self.session_in_memory_when_room(&key).await?;
+                Some(self.ensure_session_ready(&loaded).await)
+            })
+            .buffer_unordered(TAKEN_AT_ONCE);
+        let mut is_closing = false;
+        while let Some(made) = takeovers.next().await {
+            match made {
+                None => is_closing = true,
+                Some(Ok(it)) => {
+                    let room = self.limits.swept - sweep.taken.len();
+                    sweep.taken.extend(it.into_iter().take(room));
+                }
+                // Another process has taken it over, or does so now.
+                Some(Err(Error::Store { source: singletree_durable::Error::HeldElsewhere { .. } })) => {}
+                Some(Err(error)) => {
+                    let swept = std::mem::replace(&mut sweep.swept, Ok(()));
+                    sweep.swept = swept.and(Err(error));
+                }
+            }
+        }
+        is_closing
     }
 }

@@ -38,7 +38,7 @@ impl SteeringInbox {
         );
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
         let new: Vec<_> = new.map(|(it, _)| it).collect();
-        self.stream.show_taken_messages(history.len() as u64, &new);
+        self.stream.show_taken_messages(history.len(), &new);
         new.iter().map(|it| it.message.as_ref().clone()).collect()
     }
 }

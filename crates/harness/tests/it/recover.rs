@@ -1,8 +1,10 @@
 //! Turns whose process died: poison, age, other agents, graphs that changed (D24, D28).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use singletree_durable::Journal;
+use singletree_durable::{BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer};
 use singletree_engine::{Ctx, Graph, Item, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
 use singletree_telemetry::{SpanSettings, SpanSubject};
@@ -220,5 +222,62 @@ async fn a_resume_that_died_goes_before_parked_sends() {
         assert_eq!(line(swept[1].outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
         assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done", "u:n", "a:ask"]);
         check_rows(&store, "s").await;
+    }
+}
+
+/// A store that other processes may write, which counts how often it is asked for turns without an owner.
+#[derive(Debug, Clone)]
+struct SharedStore {
+    store: TestStore,
+    asked: Arc<AtomicUsize>,
+}
+
+impl JournalLayer for SharedStore {
+    type Journal = TestStore;
+
+    fn inner_journal(&self) -> &Self::Journal {
+        &self.store
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn wrap_read<'a, T: Send + 'a>(
+        &'a self,
+        read: JournalRead,
+        answer: BoxFuture<'a, singletree_durable::Result<T>>,
+    ) -> BoxFuture<'a, singletree_durable::Result<T>> {
+        if read == JournalRead::Ownerless {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+        }
+        answer
+    }
+}
+
+impl MaintenanceLayer for SharedStore {
+    type Maintenance = TestStore;
+
+    fn inner_maintenance(&self) -> &Self::Maintenance {
+        &self.store
+    }
+}
+
+// Other processes take over the same turns: each one looks again what is left, after a few.
+#[tokio::test]
+async fn many_turns_of_a_dead_process_are_taken_over_a_few_at_a_time_where_others_may_take_them() {
+    let (store, door, asked) = (TestStore::new(), Door::shut(), Arc::new(AtomicUsize::new(0)));
+    let graph = crate::stopping::long(&door, &Log::default());
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    for session in 0..150 {
+        chat.session(&format!("s{session}")).submit(user("m"), key("k")).await.unwrap();
+    }
+    let shared = SharedStore { store: store.reopen(), asked: asked.clone() };
+    let chat = chat_of(&graph).open(shared).unwrap();
+    let taken = chat.sweep().await.unwrap();
+    assert_eq!((taken.len(), asked.load(Ordering::SeqCst)), (150, 3), "64, 64 and the rest");
+    door.open();
+    for turn in taken {
+        assert!(matches!(turn.outcome().await.as_ref(), ChatTurnOutcome::Completed(_)));
     }
 }
