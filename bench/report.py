@@ -63,6 +63,10 @@ for name, through in (("postgres", ""), ("postgres-pooled", " through pgbouncer 
         (name, "p50_ms", f"w1 on PostgreSQL{through}: a turn, ms (median)", "<= 1.5", "{:.2f}"),
         (name, "p50_ratio", f"the same{through}, by one client of the floor", "<= 3", "{:.2f}"),
     ]
+FIGURES += [
+    ("takeover", "last_ms", "1,000 running turns of a server that is killed: until the last one goes on at two others, ms (median; the lease is 5 s)", None, "{:,.0f}"),
+    ("takeover", "beyond_lease_ms", "the same beyond the lease, ms (slowest round)", "<= 1000", "{:,.0f}"),
+]
 COMMAND = {"w1/wal-full-2": "w1", "w1/wal-full": "w1", "w4-suspend": "w4", "w4-resume": "w4"}
 
 
@@ -88,7 +92,7 @@ def table(former):
         row = newest[figure]
         verdict = "" if bound is None else "holds" if holds(row[key], bound) else "**missed**"
         script = figure.split("-")[0]
-        command = f"`bench/{script}.sh`" if script in ("server", "postgres") else f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
+        command = f"`bench/{script}.sh`" if script in ("server", "postgres", "takeover") else f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
         lines.append(f"| {what} | {form.format(row[key])} | {bound or ''} | {verdict} | {command} | {row['at']} | {row['load']:.1f} |")
     return "\n".join(lines)
 
