@@ -3,8 +3,9 @@
 use serde_json::Value;
 use singletree_durable::{StoredTurnKind, StoredTurnStatus, Timestamp};
 use singletree_harness::{
-    ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurnEntry, FailureBucket, PendingWait,
-    SessionInfo, SuspendedTurn, TranscriptEntry, TurnActivity, TurnActivityState, TurnInfo, TurnPromptPolicy,
+    ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurnEntry, FailureBucket, MessageId,
+    PendingWait, SessionInfo, SuspendedTurn, TranscriptEntry, TurnActivity, TurnActivityState, TurnInfo,
+    TurnPromptPolicy,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
@@ -153,6 +154,19 @@ impl ContentVisibility {
         }
     }
 
+    fn convert_taken_message(
+        self,
+        id: &MessageId,
+        message: &llm::ChatMessage,
+        side: &Value,
+    ) -> native::EventKind {
+        native::EventKind::MessageTaken {
+            message_id: id.to_string(),
+            message: self.convert_message(message),
+            side: convert_side_record(side),
+        }
+    }
+
     fn convert_event_kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
         match what {
             ChatEventKind::TurnAccepted { message } => native::EventKind::TurnAccepted {
@@ -172,11 +186,9 @@ impl ContentVisibility {
                 text: text.clone(),
                 so_far: *so_far,
             },
-            ChatEventKind::MessageTaken { id, message, side } => native::EventKind::MessageTaken {
-                message_id: id.to_string(),
-                message: self.convert_message(message),
-                side: convert_side_record(side),
-            },
+            ChatEventKind::MessageTaken { id, message, side } => {
+                self.convert_taken_message(id, message, side)
+            }
             ChatEventKind::MessageAppended { id, message, side: beside } => {
                 native::EventKind::MessageAppended {
                     message_id: id.to_string(),

@@ -91,12 +91,7 @@ impl SteerableEncoder {
             }
             ProjectionPiece::Retract { showing } => {
                 self.owners.retain(|(id, _)| *id != showing.message);
-                let id = showing.to_string();
-                let payload = json!({ "messageId": id });
-                vec![SseEvent {
-                    message_id: Some(id),
-                    ..orchestration_event("retracted", &showing.message.turn, payload)
-                }]
+                vec![retraction_event(&showing.message.turn, showing.to_string())]
             }
             ProjectionPiece::Answer(answer) => {
                 self.recorded.extend(answer.message.clone());
@@ -116,9 +111,7 @@ impl SteerableEncoder {
             }
             ProjectionPiece::RetractUser { id } => {
                 self.recorded.retain(|recorded| *recorded != id);
-                let payload = json!({ "messageId": id.to_string() });
-                let event = orchestration_event("retracted", &id.turn, payload);
-                vec![SseEvent { message_id: Some(id.to_string()), ..event }]
+                vec![retraction_event(&id.turn, id.to_string())]
             }
             ProjectionPiece::Signal { turn, signal, wait, how } => {
                 let payload =
@@ -231,6 +224,12 @@ fn tool_result_event(answer: &ToolAnswer) -> SseEvent {
     let payload = value_to_object(serde_json::to_value(payload).expect("a result is JSON"));
     let message_id = answer.of.as_ref().or(answer.message.as_ref()).map(ToString::to_string);
     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolResult) }
+}
+
+/// Returns the event that says that what was shown under an id is void.
+fn retraction_event(turn: &TurnId, id: String) -> SseEvent {
+    let event = orchestration_event("retracted", turn, json!({ "messageId": id }));
+    SseEvent { message_id: Some(id), ..event }
 }
 
 /// Returns an event about an invocation that is no part of its conversation.
