@@ -87,7 +87,11 @@ def table(former):
     lines = ["| figure | measured | bound | | command | date | load |", "|---|---|---|---|---|---|---|"]
     for figure, key, what, bound, form in FIGURES:
         if figure not in newest:
-            lines += [line for line in former if line.startswith(f"| {what} |")]
+            # Two figures may be called the same: their lines are in order.
+            kept = next((line for line in former if line.startswith(f"| {what} |")), None)
+            if kept is not None:
+                former.remove(kept)
+                lines.append(kept)
             continue
         row = newest[figure]
         verdict = "" if bound is None else "holds" if holds(row[key], bound) else "**missed**"
