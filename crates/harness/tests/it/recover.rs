@@ -270,7 +270,7 @@ async fn many_turns_of_a_dead_process_are_taken_over_a_few_at_a_time_where_other
     let graph = crate::stopping::long(&door, &Log::default());
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     for session in 0..150 {
-        chat.session(&format!("s{session}")).submit(user("m"), key("k")).await.unwrap();
+        chat.session(format!("s{session}")).submit(user("m"), key("k")).await.unwrap();
     }
     let shared = SharedStore { store: store.reopen(), asked: asked.clone() };
     let chat = chat_of(&graph).open(shared).unwrap();
