@@ -265,7 +265,7 @@ impl EventListener {
         Ok(())
     }
 
-    /// Notes a turn of which nothing may be handed out any more. Of each there is at most the backlog of live events.
+    /// Notes a turn of which no live event is handed out any more. As many are remembered as live events can wait.
     fn note_ended_turn(&mut self, turn: &TurnId) {
         if self.ended.len() >= self.chat.inner.limits.feed_backlog {
             self.ended.pop_front();
