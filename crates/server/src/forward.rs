@@ -258,7 +258,7 @@ impl ForwardedRequest {
 }
 
 /// Tells whether a request was refused since its session goes to another server.
-fn is_refused_for_now(problem: &RequestProblem) -> bool {
+pub(crate) fn is_refused_for_now(problem: &RequestProblem) -> bool {
     matches!(problem.category.as_str(), "session_moving" | "chat_shutting_down")
 }
 

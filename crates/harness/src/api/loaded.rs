@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::Result;
 use crate::api::chat::Chat;
 use crate::api::chat_session::Session;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::loaded_session::LoadedSession;
+use crate::{Error, Result};
 
 /// The number and memory of the loaded sessions of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +57,9 @@ impl Session {
     pub async fn acquire(&self) -> Result<()> {
         let key = self.chat.session_key(&self.id)?;
         self.chat.check_not_reserved(&self.id)?;
+        if self.chat.inner.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
         let loaded = self.chat.inner.session_in_memory(&key)?;
         self.chat.inner.ensure_session_ready(&loaded).await.map(drop)
     }

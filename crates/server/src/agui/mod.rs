@@ -40,6 +40,7 @@ use singletree_protocol::agui::{OURS, RunAgentInput};
 use crate::body::JsonPayload;
 use crate::caller::{Caller, RequestCaller, Scope};
 use crate::disconnect::read_disconnect_policy;
+use crate::forward::is_refused_for_now;
 use crate::problem::RequestProblem;
 use crate::running;
 use crate::section::{ApiRoute, ProtocolSection};
@@ -93,9 +94,13 @@ async fn stream_run_response(
     // Once the stream has begun, the response has no status left to report this.
     shared.quotas.check_turn_quota(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
     if shared.is_store_shared && (asked.user.is_some() || !asked.answers.is_empty()) {
-        // A session of another server is noticed before the stream begins, so that the request is sent on; all else is told
-        // by the run.
-        drop(shared.chat_of_caller(&caller).session(&asked.thread).acquire().await);
+        // A session of another server, or one that goes to another server, is noticed before the stream begins, so that the
+        // request is sent on, or again; all else is told by the run.
+        let acquired = shared.chat_of_caller(&caller).session(&asked.thread).acquire().await;
+        let problem = acquired.err().map(|error| RequestProblem::from_chat_error(&error));
+        if let Some(problem) = problem.filter(is_refused_for_now) {
+            return Err(problem);
+        }
     }
     let frames = run::stream_run_frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream_response(&shared, frames))

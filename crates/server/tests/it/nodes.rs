@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use singletree_durable::{BoxFuture, Result, SessionKey};
@@ -131,5 +132,25 @@ async fn who_follows_a_session_comes_back_when_another_server_has_it() {
         assert!(again.raw.ends_with("retry: 10\n\n"), "{path}: {}", again.raw);
         elsewhere.asked.lock().unwrap().clear();
     }
+    rig.stop().await;
+}
+
+// A run of AG-UI is refused before its stream begins where its server ends, as every request is: the server that has sent it on
+// tries again, elsewhere.
+#[tokio::test]
+async fn a_run_at_a_server_that_ends_is_refused_before_its_stream_begins() {
+    let rig = Rig::builder().server(|it| it.shared_store(true)).start().await;
+    let client = rig.client().with("singletree-forwarded", "1");
+    let run = json!({
+        "threadId": "s", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "messages": [{ "id": "m", "role": "user", "content": "say first" }],
+    });
+    let mut events = client.post_events("/v1/agui", &run).await;
+    assert_eq!(events.status, 200);
+    within(events.rest()).await;
+    rig.chat.shutdown(Duration::ZERO).await;
+    let refused = client.post("/v1/agui", &run).await;
+    assert_eq!((refused.status, refused.headers["singletree-moving"].to_str().unwrap()), (503, "1"));
+    assert!(refused.headers.contains_key("retry-after") && refused.text().contains("chat_shutting_down"));
     rig.stop().await;
 }
