@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from rows import HERE, ROOT, keep, median, not_run, run
+from rows import HERE, ROOT, keep, median, not_run, run, start_server
 
 RELEASE = os.path.join(ROOT, "target", "release")
 LOAD = os.path.join(HERE, "server", "load.lua")
@@ -35,14 +35,8 @@ class Server:
         begun = time.perf_counter()
         command = [os.path.join(RELEASE, "singletree"), "serve", "--listen", "127.0.0.1:0", "--db", self.db, "--config", CONFIG]
         self.log = open(os.path.join(folder, "server.log"), "w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        greeting = self.process.stdout.readline()
+        self.process, self.address = start_server(command, self.log)
         self.start_ms = (time.perf_counter() - begun) * 1e3
-        found = re.search(r"http://(\S+:\d+)", greeting)
-        if not found:
-            self.log.seek(0)
-            sys.exit(f"the server did not say where it listens: {greeting!r}\n{self.log.read()}")
-        self.address = found[1]
 
     def memory_mib(self, what):
         """VmRSS is what it has now, VmHWM the most that it had."""

@@ -12,7 +12,6 @@ import glob
 import http.client
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import tempfile
 import time
 
 import postgres
-from rows import ROOT, keep, median, not_run
+from rows import ROOT, keep, median, not_run, start_server
 
 PIECES, PIECE_MS = 8, 5000
 LEASE_MS = 5000
@@ -62,16 +61,12 @@ class Database:
 
 
 class Node:
+    """A server of ours over a database."""
+
     def __init__(self, folder, program, url, name):
         command = [program, "serve", "--listen", "127.0.0.1:0", "--store", url]
         self.log = open(os.path.join(folder, f"{name}.log"), "w+")
-        self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        greeting = self.process.stdout.readline()
-        found = re.search(r"http://(\S+:\d+)", greeting)
-        if not found:
-            self.log.seek(0)
-            sys.exit(f"{name} did not say where it listens: {greeting!r}\n{self.log.read()}")
-        self.address = found[1]
+        self.process, self.address = start_server(command, self.log, cwd=folder, stdin=subprocess.DEVNULL)
 
     def send(self, session):
         line = http.client.HTTPConnection(self.address, timeout=60)

@@ -318,7 +318,7 @@ export class Conversation {
     if (own) own.takenBy = turn.id;
   }
 
-  /** Removes what was shown and not recorded: the recorded messages replace it. A message that was not taken after all has a turn of its own. */
+  /** Removes shown entries that were not recorded: the recorded messages replace them. A message that was not taken after all has a turn of its own. */
   #dropUnrecorded(turn, isDropped = () => true) {
     for (const entry of turn.entries.filter((one) => !one.recorded && isDropped(one))) {
       turn.byId.delete(entry.id);

@@ -97,7 +97,7 @@ pub enum ChatEventKind {
         id: MessageId,
         /// The message.
         message: Arc<ChatMessage>,
-        /// Its side record (D17): `{"taken_by": TURN, "accepted_as": TURN}`, and what its sender put beside it.
+        /// Its side record (D17): that of its sender, with `{"taken_by": TURN, "accepted_as": TURN}`.
         side: Value,
     },
     /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of

@@ -13,7 +13,7 @@ use crate::turn::stream::TurnStream;
 pub(crate) struct StateSoFar {
     /// How far the turn is.
     pub(crate) activity: Option<ChatEvent>,
-    /// The messages that steer it which it has taken since.
+    /// The messages that steer it, which it has taken and which are not recorded.
     pub(crate) taken: Vec<ChatEvent>,
     pub(crate) thinking: Option<ChatEvent>,
     pub(crate) text: Option<ChatEvent>,

@@ -299,8 +299,8 @@ impl ChatInner {
     /// session does not stop the takeover of the others; the first such error is returned at the end. At most as many
     /// turns are returned as the limit says.
     ///
-    /// Where other processes may do the same, each one takes a few sessions at a time, from a place that it draws, and looks
-    /// again which ones are left: so they rarely try the same one.
+    /// Where other processes may do the same, each one takes a few sessions at a time, from a position that it draws at
+    /// random, and reads the list again: so they rarely try the same one.
     pub(crate) async fn sweep_ownerless_turns(self: &Arc<Self>) -> Result<Vec<AdoptedTurn>, Error> {
         const PAGE: u64 = 256;
         let mut sweep = OwnerlessSweep { taken: Vec::new(), swept: Ok(()) };

@@ -263,7 +263,7 @@ impl MaintenanceLayer for SharedStore {
     }
 }
 
-// Other processes take over the same turns: each one looks again what is left, after a few.
+// Other processes take over the same turns: each one reads the list again after a few.
 #[tokio::test]
 async fn many_turns_of_a_dead_process_are_taken_over_a_few_at_a_time_where_others_may_take_them() {
     let (store, door, asked) = (TestStore::new(), Door::shut(), Arc::new(AtomicUsize::new(0)));

@@ -282,7 +282,7 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     }
 }
 
-/// A node that takes what steers, begins to answer it, and waits at the door before each.
+/// A node that takes messages that steer, begins to answer them, and waits at the door before each.
 fn answering_slowly(door: &Door) -> Graph<Talk> {
     let door = door.clone();
     let builder = Graph::<Talk>::builder().node("n", move |cx: Ctx<Talk>| {

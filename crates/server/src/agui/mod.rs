@@ -94,8 +94,8 @@ async fn stream_run_response(
     // Once the stream has begun, the response has no status left to report this.
     shared.quotas.check_turn_quota(&caller).map_err(|error| RequestProblem::quota_exceeded(&error))?;
     if shared.is_store_shared && (asked.user.is_some() || !asked.answers.is_empty()) {
-        // A session of another server, or one that goes to another server, is noticed before the stream begins, so that the
-        // request is sent on, or again; all else is told by the run.
+        // A session that another server owns, or will own soon, is noticed before the stream begins: the request is then sent to
+        // that server. All other failures are told by the run.
         let acquired = shared.chat_of_caller(&caller).session(&asked.thread).acquire().await;
         let problem = acquired.err().map(|error| RequestProblem::from_chat_error(&error));
         if let Some(problem) = problem.filter(is_refused_for_now) {

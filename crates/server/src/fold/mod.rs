@@ -161,7 +161,7 @@ impl ChatProjection {
         }
     }
 
-    /// Retracts what was shown of messages that are not recorded and will not be.
+    /// Retracts the shown text, and the shown messages that steer, that are not recorded and will not be.
     fn retract_unrecorded(&mut self, out: &mut Vec<ProjectionPiece>) {
         out.extend(self.taken.drain(..).map(|id| ProjectionPiece::RetractUser { id }));
         out.extend(self.ways.drain(..).filter_map(MessageProjection::into_retraction));

@@ -226,7 +226,7 @@ fn tool_result_event(answer: &ToolAnswer) -> SseEvent {
     SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolResult) }
 }
 
-/// Returns the event that says that what was shown under an id is void.
+/// Returns the event that says that the text or the message shown under an id is void.
 fn retraction_event(turn: &TurnId, id: String) -> SseEvent {
     let event = orchestration_event("retracted", turn, json!({ "messageId": id }));
     SseEvent { message_id: Some(id), ..event }

@@ -185,8 +185,11 @@ fn told(answer: &Answer, names: &Names) -> String {
     names.all().iter().fold(told, |told, (name, id)| told.replace(id, &format!("{{{name}}}")))
 }
 
-/// Leaves out the events of a stream that are not stored: whether one has them depends on when it began to read.
-fn without_live_events(told: &str) -> String {
+/// Over a database, leaves out the events of a stream that are not stored: whether one has them depends on when it began to read.
+fn without_varying_events(told: String) -> String {
+    if std::env::var_os("SINGLETREE_STORE").is_none_or(|store| store == "memory") {
+        return told;
+    }
     let stored = |frame: &&str| !frame.starts_with("data: ");
     told.split("\n\n").filter(stored).collect::<Vec<_>>().join("\n\n")
 }
@@ -225,7 +228,7 @@ async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
         // The request of B changed nothing: the owner gets the same answer on the server where B used ids that never
         // existed.
         let untouched = other.ask(&other.a, entry, &other.names).await;
-        let (own, untouched) = (without_live_events(&own), without_live_events(&untouched));
+        let (own, untouched) = (without_varying_events(own), without_varying_events(untouched));
         assert_eq!(own, untouched, "{} {}", entry.method, entry.path);
     }
 }

@@ -28,8 +28,8 @@ pub const TAKEN_BY: &str = "taken_by";
 /// The name under which the side record of a message that was taken says as which turn it was accepted.
 pub const ACCEPTED_AS: &str = "accepted_as";
 
-/// Returns the side record of a message that a turn has taken: what its sender put beside it, which turn has taken it, and
-/// as which turn it was accepted.
+/// Returns the side record of a message that a turn has taken: that of its sender, with the turn that has taken it and the
+/// turn as which it was accepted.
 #[must_use]
 pub fn build_taken_side(side: Option<Value>, taker: &TurnId, own: &TurnId) -> Value {
     let mut side = side.unwrap_or_else(|| Value::Object(Map::new()));
