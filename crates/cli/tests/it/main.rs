@@ -52,3 +52,4 @@ mod torture_nodes;
 mod trace_context;
 mod traces;
 mod unoffered;
+mod upgrade;

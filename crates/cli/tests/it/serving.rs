@@ -24,7 +24,12 @@ impl Serving {
 
     /// Serves the agents of the home's own singletree.toml.
     pub(crate) fn start_in(home: &Home, more: &[&str]) -> Self {
-        let mut command = home.command(BINARY);
+        Self::start_program_in(BINARY, home, more)
+    }
+
+    /// As [`start_in`](Self::start_in), by another version of the binary.
+    pub(crate) fn start_program_in(program: &str, home: &Home, more: &[&str]) -> Self {
+        let mut command = home.command(program);
         command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]).args(more);
         Self::started(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }
