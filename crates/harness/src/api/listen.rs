@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::stream::unfold;
 use singletree_durable::{EventRow, SessionKey, TurnRowQuery};
-use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId};
+use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::chat::Chat;
 use crate::api::listen_scope::{ListenPosition, ListenedTurn};
+use crate::api::read_ahead::ReadAhead;
 use crate::api::replay::EventReplay;
 use crate::api::state_so_far::StateSoFar;
 use crate::runtime::loaded_session::LoadedSession;
@@ -42,6 +43,8 @@ pub(crate) struct EventListener {
     ready: VecDeque<ChatEvent>,
     /// Whether the log has to be read before live events are handed out.
     behind: bool,
+    /// The acquisitions of the session up to which the log was read: the next owner goes on with turns that others accepted.
+    acquisitions: u64,
     failed: bool,
     /// The only turn that is wanted, when only one is.
     only: Option<ListenedTurn>,
@@ -54,8 +57,8 @@ pub(crate) struct EventListener {
     announced: Option<ChatEvent>,
     /// The state of the turn that runs, to be handed out when the durable events before it were.
     so_far: Option<StateSoFar>,
-    /// The turns whose ends were read from the log, the newest last, while live events of theirs may still come.
-    ended: VecDeque<TurnId>,
+    /// What was read in the log while live events of it may still come.
+    read_ahead: ReadAhead,
 }
 
 /// The live events of one listener.
@@ -99,6 +102,8 @@ impl EventListener {
         };
         let max = chat.inner.limits.subscriptions;
         let bookmark = loaded.readers.add_reader(next, max).ok_or(Error::SubscriptionsFull { max })?;
+        let acquisitions = loaded.feed.acquisition_count();
+        let read_ahead = ReadAhead::new(chat.inner.limits.feed_backlog);
         Ok(Self {
             chat,
             loaded,
@@ -110,13 +115,14 @@ impl EventListener {
             settled: false,
             ready: VecDeque::new(),
             behind,
+            acquisitions,
             failed: false,
             only,
             shown: None,
             shown_thinking: None,
             announced: None,
             so_far: None,
-            ended: VecDeque::new(),
+            read_ahead,
         })
     }
 
@@ -193,6 +199,7 @@ impl EventListener {
     /// Reads a page of the log.
     async fn read_log_page(&mut self) -> Result<()> {
         self.so_far = None;
+        self.acquisitions = self.loaded.feed.acquisition_count();
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let inner = &chat.inner;
         // Another process may have deleted the session, and this one holds the next session of its name.
@@ -219,6 +226,10 @@ impl EventListener {
         // Who comes late gets the text so far in one piece.
         let Some(stream) = loaded.running_stream() else { return Ok(()) };
         let state = StateSoFar::take(&loaded.feed, &stream);
+        if self.was_acquired_anew() {
+            self.behind = true;
+            return Ok(());
+        }
         // Pieces of it that were published already are among the live events.
         if let Some(thinking) = &state.thinking {
             self.shown_thinking = identify_piece(&thinking.what);
@@ -235,7 +246,7 @@ impl EventListener {
         let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
         let shown = state.taken.into_iter().chain(state.thinking).chain(state.text);
         for event in activity.into_iter().chain(shown) {
-            if !self.ended.contains(&event.turn) {
+            if !self.read_ahead.has_overtaken(&event) {
                 self.push_wanted_event(event).await?;
             }
         }
@@ -255,22 +266,12 @@ impl EventListener {
             let (seq, turn) = (row.seq, row.turn);
             if self.only.as_ref().and_then(|only| only.no).is_none_or(|value| value == turn) {
                 let event = replay.replay_event(row).await?;
-                if event.what.outcome().is_some() {
-                    self.note_ended_turn(&event.turn);
-                }
+                self.read_ahead.note_event(&event);
                 self.push_wanted_event(event).await?;
             }
             self.mark_event_seen(seq);
         }
         Ok(())
-    }
-
-    /// Notes a turn of which no live event is handed out any more. As many are remembered as live events can wait.
-    fn note_ended_turn(&mut self, turn: &TurnId) {
-        if self.ended.len() >= self.chat.inner.limits.feed_backlog {
-            self.ended.pop_front();
-        }
-        self.ended.push_back(turn.clone());
     }
 
     /// Notes that a durable event was looked at.
@@ -302,10 +303,10 @@ impl EventListener {
         Ok(())
     }
 
-    /// Tells whether a provisional event was part of the state so far that a late listener was given, or is of a turn whose
-    /// end it was given.
+    /// Tells whether a provisional event was part of the state so far that a late listener was given, or was overtaken by
+    /// the log.
     fn is_already_shown(&self, event: &ChatEvent) -> bool {
-        if self.ended.contains(&event.turn) {
+        if self.read_ahead.has_overtaken(event) {
             return true;
         }
         let shown = match &event.what {
@@ -343,12 +344,13 @@ impl EventListener {
             self.live.recv().await
         };
         match received {
+            Ok(_) if self.was_acquired_anew() => self.behind = true,
             Ok(event) => match &event.id {
                 None if self.is_already_shown(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
                     // The live events before it are behind this listener.
-                    self.ended.clear();
+                    self.read_ahead.clear();
                     self.push_wanted_event(event.as_ref().clone()).await?;
                     self.mark_event_seen(id.seq);
                 }
@@ -360,6 +362,11 @@ impl EventListener {
             Err(RecvError::Closed) => return self.handle_session_deletion().await,
         }
         Ok(())
+    }
+
+    /// Tells whether this process has acquired the session since the log was read.
+    fn was_acquired_anew(&self) -> bool {
+        self.loaded.feed.acquisition_count() != self.acquisitions
     }
 
     /// Reads what another process may have written. The last event that was seen is read again: when it is not there, the

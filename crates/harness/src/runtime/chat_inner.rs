@@ -370,6 +370,9 @@ impl ChatInner {
         };
         let before = self.await_landed_changes(loaded).await?;
         let acquired = self.await_store_read(self.journal.acquire(&loaded.key)).await?;
+        if self.journal.has_other_writers() {
+            loaded.feed.note_acquisition();
+        }
         loaded.lock_state().hold_session(acquired, before, self.keeps_mail);
         self.trim_loaded_sessions();
         Ok(())

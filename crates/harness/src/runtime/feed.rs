@@ -13,6 +13,8 @@ struct BroadcastState {
     channel: Option<broadcast::Sender<Arc<ChatEvent>>>,
     /// The sequence number past the last durable event, also of those that nobody listened to.
     end: u64,
+    /// How often this process has acquired the session after others may have written its log.
+    acquisitions: u64,
 }
 
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
@@ -51,6 +53,17 @@ impl EventBroadcast {
     /// Returns the sequence number past the last durable event that was published by this process.
     pub(crate) fn published_end(&self) -> u64 {
         self.lock_state().end
+    }
+
+    /// Notes that the session is acquired, and that others may have written its log before: every listener reads the log
+    /// before it hands out another live event.
+    pub(crate) fn note_acquisition(&self) {
+        self.lock_state().acquisitions += 1;
+    }
+
+    /// Returns how many acquisitions were noted.
+    pub(crate) fn acquisition_count(&self) -> u64 {
+        self.lock_state().acquisitions
     }
 
     /// Signals to all listeners, after all earlier events, that the log has ended.

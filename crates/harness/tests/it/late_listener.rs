@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{FutureExt, StreamExt};
 use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer};
-use singletree_harness::{Limits, SendOptions};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Limits, SendOptions, TurnContext};
 use singletree_test_store::TestStore;
 use tokio::sync::Notify;
 
-use crate::bench::{Door, Log, chat_of, user};
+use crate::bench::{Door, Log, Talk, chain, chat_of, door_node, says, user};
 use crate::event::{Listening, listen, streaming, told};
 
 /// Returns so many next events, each in one line.
@@ -176,6 +177,38 @@ async fn a_listener_that_reads_the_end_of_a_turn_hears_nothing_of_its_course() {
     assert_eq!(hear(&mut events, 2).await, ["6 turn.accepted u:n", "- turn.started "]);
     door.open_once();
     turn.outcome().await;
+}
+
+/// A graph that shows a message, and waits at a door once that is recorded.
+fn streaming_before(door: &Door) -> Graph<Talk> {
+    let builder = Graph::builder().node("show", |cx: Ctx<Talk>| async move {
+        let turn = TurnContext::of(&cx).unwrap();
+        let message = turn.stream().begin_message(1);
+        message.show_text_piece("half");
+        message.show_text_piece(" more");
+        Ok(says("half more"))
+    });
+    chain(door_node(builder, door), &["show", "n"])
+}
+
+// The same for a message of a turn that goes on: its pieces wait still when it is read in the log. Found by the simulation
+// (seed 42).
+#[tokio::test]
+async fn a_listener_that_reads_a_message_hears_no_pieces_of_it() {
+    let (door, limits) = (Door::shut(), Limits { feed_backlog: 4, ..Limits::default() });
+    let chat = chat_of(&streaming_before(&door)).limits(limits).open(TestStore::new()).unwrap();
+    let mut events = listen(&chat, None).await;
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    assert_eq!(
+        hear(&mut events, 3).await,
+        ["0 turn.accepted u:m", "1 message.appended 1 a:half more", "- turn.started "]
+    );
+    assert_eq!(hear_at_once(&mut events), None);
+    door.open_once();
+    turn.outcome().await;
+    let heard = hear(&mut events, 2).await;
+    assert_eq!(heard, ["2 message.appended 2 a:so", "3 turn.completed completed 3.1 [a:half more, a:so]"]);
 }
 
 // The store has the end of a turn, and the process does not know it yet: for it, the turn runs.

@@ -17,6 +17,7 @@ use crate::bench::{
     user,
 };
 use crate::doctor::sound;
+use crate::event::{listen, told};
 
 /// A graph that waits at a door before it answers.
 fn waiting(door: &Door, log: &Log) -> Graph<Talk> {
@@ -120,6 +121,30 @@ async fn whoever_listens_where_a_session_was_lost_hears_what_its_next_owner_does
     assert_eq!(line(queued.outcome().await.as_ref()), "completed 3.2 [a:hello]");
     drop(running);
     sound(&store).await;
+}
+
+// D9: a process takes over a turn that it has not seen accepted: who listens there hears first that it was. Found by the
+// simulation (seed 20 with three processes).
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_where_a_turn_is_taken_over_hears_first_that_it_was_accepted() {
+    let (store, log, door, there) = (TestStore::new(), Log::default(), Door::shut(), Door::shut());
+    let two = chat_of(&waiting(&there, &log)).open(SharedStore(store.clone())).unwrap();
+    let store = store.open_beside();
+    let one = chat_of(&waiting(&door, &log)).open(SharedStore(store.clone())).unwrap();
+    let mut events = listen(&two, None).await;
+    assert!(events.next().now_or_never().is_none(), "nothing has happened");
+    let running = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    // The lease of the first owner ends.
+    let _ended = store.open_beside();
+    two.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    there.somebody().await;
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        heard.push(told(&events.next().await.unwrap().unwrap()));
+    }
+    assert_eq!(heard, ["0 turn.accepted u:m", "1 turn.accepted u:n", "- turn.restarted "]);
+    drop(running);
 }
 
 /// A graph that waits at a door, then for a signal.
