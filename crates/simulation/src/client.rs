@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use singletree_audit::{AuditedOutcome, ClientOperation, HistoryEvent};
-use singletree_durable::TenantId;
+use singletree_durable::{SessionId, SessionKey, TenantId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::fault::FaultKind;
@@ -80,6 +80,11 @@ impl SimulatedSessionName {
 
     pub(crate) fn tenant_id(&self) -> TenantId {
         TenantId::parse(&self.tenant).unwrap_or_else(|_| TenantId::single())
+    }
+
+    /// Returns the key under which it is stored; none for a name that no session can have.
+    pub(crate) fn key(&self) -> Option<SessionKey> {
+        Some(SessionKey::new(self.tenant_id(), SessionId::parse(&self.session).ok()?))
     }
 }
 
@@ -297,10 +302,7 @@ impl SimulatedClient {
                 if self.count_deletions(session) == self.deleted_before {
                     world.history.record_event(&name, HistoryEvent::Event { seq, turn, kind });
                 }
-                let former = world.waits.lock().seen.insert((session.clone(), seq, view), content.clone());
-                if let Some(former) = former.filter(|former| *former != content) {
-                    world.note_contradiction(format!("event {seq} of {name} was {former}, and is {content}"));
-                }
+                world.note_seen_event((session, seq, view), content);
                 false
             }
             CallReport::Told { turn, end, action } => {

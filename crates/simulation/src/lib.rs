@@ -28,6 +28,7 @@ mod environment;
 mod error;
 mod executor;
 mod fault;
+mod follower;
 mod ledger;
 mod model;
 mod oracle;

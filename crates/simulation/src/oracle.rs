@@ -5,6 +5,7 @@ mod bounds;
 mod campaigns;
 mod doubt;
 mod effects;
+mod listeners;
 mod notices;
 
 use std::collections::BTreeSet;
@@ -56,6 +57,7 @@ pub(crate) async fn judge_run(world: &Arc<SimulatedWorld>) -> RunJudgement {
             Err(error) => found.push(format!("unreadable: {}/{}: {error}", key.tenant, key.session)),
         }
     }
+    found.extend(listeners::find_late_listeners(world, &data).await);
     found.extend(bounds::check_bounds(world, &process.chat, &data).await);
     found.extend(bounds::check_budgets(world, &stored));
     found.extend(campaigns::check_campaigns(world, &data).await);

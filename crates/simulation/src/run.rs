@@ -13,6 +13,7 @@ use crate::client::SimulatedClient;
 use crate::coverage::CoverageCounts;
 use crate::executor::{SimulationExecutor, TaskOrder};
 use crate::fault::{FaultKind, RunRestriction};
+use crate::follower::{SimulatedFollower, draw_follower_count};
 use crate::oracle::{DoubtfulEffect, RunJudgement, judge_run};
 use crate::plant::{PlantEffect, PlantedFault, PlantingPoint};
 use crate::random::SimulationRandom;
@@ -127,6 +128,9 @@ async fn run_world(world: Arc<SimulatedWorld>) -> RunJudgement {
     }
     for number in 0..world.settings.clients {
         world.spawn_in_world(SimulatedClient::new(world.clone(), number).run());
+    }
+    for number in 0..draw_follower_count(world.seed) {
+        world.spawn_in_world(SimulatedFollower::new(world.clone(), number).run());
     }
     if let Some(campaigns) = &world.campaigns {
         for number in 0..campaigns.settings.people {

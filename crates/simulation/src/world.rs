@@ -3,7 +3,7 @@
 mod settle;
 mod supervisor;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,11 +19,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::agents::{AgentSettings, OFFICE};
 use crate::campaign::CampaignWorld;
-use crate::client::{KnownWaits, USER_SESSION, is_office};
+use crate::client::{EventView, KnownWaits, SimulatedSessionName, USER_SESSION, is_office};
 use crate::coverage::CoverageCounts;
 use crate::environment::SimulatedClock;
 use crate::executor::{SimulationExecutor, TaskGroup};
 use crate::fault::{FaultKind, FaultSwarm, RunRestriction};
+use crate::follower::FollowedSession;
 use crate::ledger::EffectLedger;
 use crate::plant::PlantingPoint;
 use crate::process::{SimulatedProcess, small_limits};
@@ -122,6 +123,8 @@ pub(crate) struct SimulatedWorld {
     pub(crate) kills: AtomicU64,
     /// Contradictions that were seen on the way.
     pub(crate) found: Mutex<Vec<String>>,
+    /// The sessions that listeners follow now.
+    followed: Mutex<BTreeMap<usize, FollowedSession>>,
 }
 
 impl SimulatedWorld {
@@ -160,6 +163,7 @@ impl SimulatedWorld {
             deaths: AtomicU64::new(0),
             kills: AtomicU64::new(0),
             found: Mutex::default(),
+            followed: Mutex::default(),
             executor,
             swarm,
             coverage,
@@ -201,6 +205,33 @@ impl SimulatedWorld {
     pub(crate) fn note_contradiction(&self, why: String) {
         self.executor.trace_event(format_args!("contradiction: {why}"));
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(why);
+    }
+
+    /// Notes an event that was seen, and that it contradicts an earlier sight of it, if so.
+    pub(crate) fn note_seen_event(
+        &self,
+        (session, seq, view): (&SimulatedSessionName, u64, EventView),
+        content: String,
+    ) {
+        let former = self.waits.lock().seen.insert((session.clone(), seq, view), content.clone());
+        if let Some(former) = former.filter(|former| *former != content) {
+            let name = session.qualified();
+            self.note_contradiction(format!("event {seq} of {name} was {former}, and is {content}"));
+        }
+    }
+
+    /// Notes what a listener follows now, and how far it has come.
+    pub(crate) fn note_followed(&self, number: usize, followed: Option<FollowedSession>) {
+        let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        match followed {
+            Some(followed) => all.insert(number, followed),
+            None => all.remove(&number),
+        };
+    }
+
+    /// Returns what listeners follow now.
+    pub(crate) fn followed_sessions(&self) -> Vec<FollowedSession> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Returns the first process that runs, if one does.
@@ -310,6 +341,11 @@ impl<R> CallReporter<R> {
     pub(crate) fn report(&self, report: R) {
         // The client may have gone.
         drop(self.0.send(report));
+    }
+
+    /// Returns when the client has gone.
+    pub(crate) async fn wait_until_gone(&self) {
+        self.0.closed().await;
     }
 }
 
