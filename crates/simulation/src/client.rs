@@ -21,7 +21,7 @@ pub(crate) use choice::{TENANTS, USER_SESSION};
 use handler::handle_call;
 pub(crate) use handler::{describe_event, is_office};
 use http::{ConnectionCut, can_go_over_http, handle_http_call};
-pub(crate) use http::{describe_http_event, read_turn_events};
+pub(crate) use http::{KEYLESS_TENANT, describe_http_event, read_turn_events, split_frames};
 
 /// Of a hundred calls that HTTP has, how many are made over it.
 const HTTP_PERCENT: u64 = 40;

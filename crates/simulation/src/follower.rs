@@ -1,34 +1,32 @@
 //! Listeners: they follow a session, come at any time, leave, and come back. Each one checks what it hears (D9).
 
+mod connection;
 mod heard;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use futures_util::{FutureExt, StreamExt};
 use singletree_durable::Journal;
-use singletree_harness::{Chat, ChatEvent, ChatEventId, ChatEventKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::client::{EventView, SimulatedSessionName, describe_event};
-use crate::executor::SimulationExecutor;
+use crate::client::SimulatedSessionName;
 use crate::process::SimulatedProcess;
 use crate::random::SimulationRandom;
-use crate::world::{CallReporter, SimulatedWorld};
-use heard::HeardEvents;
+use crate::world::SimulatedWorld;
+use connection::{
+    FollowerReport, Listening, ReadingPace, ReportedEvent, can_listen_over_http, listen_over_http,
+    listen_to_chat,
+};
+use heard::{HeardEvent, HeardEvents};
 
 /// How many listeners a run has at most.
 const FOLLOWERS_MAX: usize = 2;
 
-/// A report of a connection to its listener.
-#[derive(Debug)]
-enum FollowerReport {
-    Heard(Box<ChatEvent>),
-    /// The stream ended with this category.
-    Ended(String),
-}
+/// Of a hundred connections that HTTP has, how many are made over it.
+const HTTP_PERCENT: u64 = 50;
 
 /// Why a listener stopped reading.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,13 +124,7 @@ impl SimulatedFollower {
         let after = self.heard.last().cloned();
         self.world.executor.trace_event(format_args!("follower {} {name}: after {after:?}", self.number));
         self.heard.begin_connection();
-        // Some read slowly, so that live events are missed and read from the log.
-        let pace = Duration::from_millis(self.random.draw_from(&[0, 0, 1, 20, 500]).unwrap_or(0));
-        let (executor, session) = (self.world.executor.clone(), session.clone());
-        let handle = move |process: &SimulatedProcess, reporter| {
-            handle_connection(process.chat.clone(), reporter, (session, after), (executor, pace))
-        };
-        let mut reports = self.world.call_process(handle).await;
+        let mut reports = self.connect(Listening { session: session.clone(), after }).await;
         let until = self.world.executor.now() + self.draw_millis(1, 20_000);
         loop {
             let Some(report) = self.receive_report(&mut reports, until, stays).await else {
@@ -141,7 +133,7 @@ impl SimulatedFollower {
             match report {
                 None => return Stop::Lost,
                 Some(FollowerReport::Ended(category)) => return Stop::Ended(category),
-                Some(FollowerReport::Heard(event)) => self.hear_event(&name, &event),
+                Some(FollowerReport::Heard(heard)) => self.hear_event(&name, *heard),
             }
         }
     }
@@ -164,61 +156,50 @@ impl SimulatedFollower {
         }
     }
 
+    /// Opens a connection through the chat or over HTTP.
+    async fn connect(&self, listening: Listening) -> UnboundedReceiver<FollowerReport> {
+        let is_over_http = can_listen_over_http(&listening.session) && self.random.draw_percent(HTTP_PERCENT);
+        // Some read slowly, so that live events are missed and read from the log.
+        let millis = self.random.draw_from(&[0, 0, 1, 20, 500]).unwrap_or(0);
+        let pace = ReadingPace::new(&self.world.executor, Duration::from_millis(millis));
+        if is_over_http {
+            let handle = move |process: &SimulatedProcess, reporter| {
+                let server = process.server.clone();
+                process.server.run_handler(listen_over_http(server, reporter, listening, pace))
+            };
+            return self.world.call_process(handle).await;
+        }
+        let handle = move |process: &SimulatedProcess, reporter| {
+            listen_to_chat(process.chat.clone(), reporter, listening, pace)
+        };
+        self.world.call_process(handle).await
+    }
+
     /// Finds an event of the log between the last one that was heard and this one.
-    fn find_missed_event(&self, event: &ChatEvent) -> Option<u64> {
+    fn find_missed_event(&self, event: &HeardEvent) -> Option<u64> {
         let (key, next) = (self.followed.as_ref()?.key()?, self.heard.last()?.seq + 1);
         // The data itself answers at once.
         let found = self.world.store.data().read_events(&key, next, 1).now_or_never()?.ok()?;
         found.first().map(|row| row.seq).filter(|seq| event.id.as_ref().is_some_and(|id| *seq < id.seq))
     }
 
-    fn hear_event(&mut self, name: &str, event: &ChatEvent) {
+    fn hear_event(&mut self, name: &str, ReportedEvent { event, view, content }: ReportedEvent) {
         let world = self.world.clone();
-        if let Some(missed) = self.find_missed_event(event) {
+        if let Some(missed) = self.find_missed_event(&event) {
             world.note_contradiction(format!("a listener of {name} has not heard event {missed}"));
         }
-        if let Some(why) = self.heard.check_event(event) {
+        if let Some(why) = self.heard.check_event(&event) {
             world.note_contradiction(format!("a listener of {name} {why}"));
         }
-        world.coverage.note_if(
-            matches!(event.what, ChatEventKind::Delta { so_far: true, .. }),
-            "a listener came in the middle of a reply",
-        );
+        world.coverage.note_if(event.is_text_so_far(), "a listener came in the middle of a reply");
         let Some(id) = &event.id else { return };
         self.note_position();
         let Some(session) = &self.followed else { return };
-        world.note_seen_event((session, id.seq, EventView::Chat), describe_event(event));
+        world.note_seen_event((session, id.seq, view), content);
     }
 }
 
 /// Tells whether the same stream cannot be read again.
 fn is_final(category: &str) -> bool {
     matches!(category, "chat_session_unknown" | "chat_events_expired" | "chat_event_unknown")
-}
-
-/// Serves one connection: reports what the chat tells of the session, until the listener goes.
-async fn handle_connection(
-    chat: Chat,
-    reporter: CallReporter<FollowerReport>,
-    (session, after): (SimulatedSessionName, Option<ChatEventId>),
-    (executor, pace): (SimulationExecutor, Duration),
-) {
-    let chat = chat.of(session.tenant_id());
-    let reading = async {
-        let events = match chat.session(session.session.as_str()).events().after(after).stream().await {
-            Ok(events) => events,
-            Err(error) => return reporter.report(FollowerReport::Ended(error.category().to_owned())),
-        };
-        let mut events = pin!(events);
-        while let Some(next) = events.next().await {
-            match next {
-                Ok(event) => reporter.report(FollowerReport::Heard(Box::new(event))),
-                Err(error) => return reporter.report(FollowerReport::Ended(error.category().to_owned())),
-            }
-            if !pace.is_zero() {
-                executor.sleep_for(pace).await;
-            }
-        }
-    };
-    select(pin!(reading), pin!(reporter.wait_until_gone())).await;
 }

@@ -12,7 +12,7 @@ use crate::server::SimulatedServer;
 use crate::world::CallReporter;
 
 /// The tenant of requests without a key.
-const KEYLESS_TENANT: &str = "default";
+pub(crate) const KEYLESS_TENANT: &str = "default";
 
 /// Where a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +116,18 @@ fn cut_body(body: &Value, cut: Option<ConnectionCut>) -> Body {
     Body::from_stream(stream::iter([Ok(begin), Err(broken)]))
 }
 
+/// Takes the whole frames off the bytes of a stream, and returns their data.
+pub(crate) fn split_frames(bytes: &mut Vec<u8>) -> Vec<String> {
+    let mut frames = Vec::new();
+    while let Some(end) = bytes.windows(2).position(|pair| pair == b"\n\n") {
+        let frame: Vec<u8> = bytes.drain(..end + 2).collect();
+        let frame = String::from_utf8_lossy(&frame);
+        let data: String = frame.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+        frames.push(data.trim().to_owned());
+    }
+    frames
+}
+
 /// Reads the body of a response as it comes.
 struct ResponseReader {
     reporter: CallReporter<CallReport>,
@@ -129,21 +141,15 @@ impl ResponseReader {
     /// Takes bytes; tells whether the call is over.
     fn read_bytes(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
-        if !self.bytes.starts_with(b"{") {
-            while let Some(end) = self.bytes.windows(2).position(|pair| pair == b"\n\n") {
-                let frame: Vec<u8> = self.bytes.drain(..end + 2).collect();
-                if self.read_frame(&String::from_utf8_lossy(&frame)) {
-                    return true;
-                }
-            }
+        if self.bytes.starts_with(b"{") {
+            return false;
         }
-        false
+        split_frames(&mut self.bytes).iter().any(|data| self.read_frame(data))
     }
 
-    /// Reads a frame of a stream; tells whether the call is over.
-    fn read_frame(&mut self, frame: &str) -> bool {
-        let data: String = frame.lines().filter_map(|line| line.strip_prefix("data:")).collect();
-        match serde_json::from_str(data.trim()) {
+    /// Reads the data of a frame; tells whether the call is over.
+    fn read_frame(&mut self, data: &str) -> bool {
+        match serde_json::from_str(data) {
             Ok(native::StreamItem::Event(event)) => self.report_event(&event),
             Ok(native::StreamItem::Failed(failed)) => {
                 self.reporter.report(CallReport::Failed { category: failed.error.category });

@@ -2,14 +2,99 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use singletree_harness::{ChatEvent, ChatEventId, ChatEventKind, MessageId, TurnId};
+use singletree_harness::{ChatEvent, ChatEventId, ChatEventKind};
+use singletree_protocol::native;
+
+/// An event as the rules see it, however it was heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HeardEvent {
+    /// The name of a durable event.
+    pub(super) id: Option<ChatEventId>,
+    turn: String,
+    kind: HeardKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum HeardKind {
+    /// The turn was accepted.
+    Accepted,
+    /// The turn runs again: everything that it has shown is taken back.
+    Restarted,
+    /// A message was recorded.
+    Message {
+        id: String,
+        text: String,
+    },
+    /// A piece of a message that is on its way.
+    Piece {
+        id: String,
+        place: (u32, u64),
+        text: String,
+        so_far: bool,
+    },
+    /// The turn has ended.
+    Ended,
+    Other,
+}
+
+impl From<&ChatEvent> for HeardEvent {
+    fn from(event: &ChatEvent) -> Self {
+        let kind = match &event.what {
+            ChatEventKind::TurnAccepted { .. } => HeardKind::Accepted,
+            ChatEventKind::TurnRestarted => HeardKind::Restarted,
+            ChatEventKind::MessageAppended { id, message, .. } => {
+                HeardKind::Message { id: id.to_string(), text: message.text().into_owned() }
+            }
+            ChatEventKind::Delta { id, run, n, text, so_far, .. } => HeardKind::Piece {
+                id: id.to_string(),
+                place: (*run, *n),
+                text: text.clone(),
+                so_far: *so_far,
+            },
+            what if what.outcome().is_some() => HeardKind::Ended,
+            _ => HeardKind::Other,
+        };
+        Self { id: event.id.clone(), turn: event.turn.to_string(), kind }
+    }
+}
+
+impl From<&native::Event> for HeardEvent {
+    fn from(event: &native::Event) -> Self {
+        let kind = match &event.what {
+            native::EventKind::TurnAccepted { .. } => HeardKind::Accepted,
+            native::EventKind::TurnRestarted {} => HeardKind::Restarted,
+            native::EventKind::MessageAppended { message_id, message, .. } => {
+                HeardKind::Message { id: message_id.clone(), text: message.content.text() }
+            }
+            native::EventKind::Delta { message_id, run, n, text, so_far, .. } => HeardKind::Piece {
+                id: message_id.clone(),
+                place: (*run, *n),
+                text: text.clone(),
+                so_far: *so_far,
+            },
+            native::EventKind::TurnCompleted { .. }
+            | native::EventKind::TurnSuspended { .. }
+            | native::EventKind::TurnErrored { .. } => HeardKind::Ended,
+            _ => HeardKind::Other,
+        };
+        let id = event.id.as_deref().and_then(|id| id.parse().ok());
+        Self { id, turn: event.turn.clone(), kind }
+    }
+}
+
+impl HeardEvent {
+    /// Tells whether it is a text so far, as a listener gets it that comes while a message is on its way.
+    pub(super) fn is_text_so_far(&self) -> bool {
+        matches!(self.kind, HeardKind::Piece { so_far: true, .. })
+    }
+}
 
 /// The text of a message that is on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TextSoFar {
-    run: u32,
-    /// The number of the last piece.
-    n: u64,
+    turn: String,
+    /// The run and the number of the last piece.
+    place: (u32, u64),
     text: String,
 }
 
@@ -18,13 +103,13 @@ struct TextSoFar {
 pub(super) struct HeardEvents {
     last: Option<ChatEventId>,
     /// The turns whose ends were heard.
-    ended: BTreeSet<TurnId>,
-    /// The messages that were appended by turns whose ends were not heard.
-    appended: BTreeSet<MessageId>,
+    ended: BTreeSet<String>,
+    /// The messages that were recorded.
+    recorded: BTreeSet<String>,
     /// The turns of which something provisional was heard over this connection.
-    shown: BTreeSet<TurnId>,
-    /// The texts that are on their way over this connection.
-    texts: BTreeMap<MessageId, TextSoFar>,
+    shown: BTreeSet<String>,
+    /// The texts that are on their way over this connection, by message.
+    texts: BTreeMap<String, TextSoFar>,
 }
 
 impl HeardEvents {
@@ -40,50 +125,56 @@ impl HeardEvents {
     }
 
     /// Takes an event; says why it must not come now, if so.
-    pub(super) fn check_event(&mut self, event: &ChatEvent) -> Option<String> {
+    pub(super) fn check_event(&mut self, event: &HeardEvent) -> Option<String> {
         match &event.id {
             Some(id) => self.check_durable_event(id, event),
             None => self.check_provisional_event(event),
         }
     }
 
-    fn check_durable_event(&mut self, id: &ChatEventId, event: &ChatEvent) -> Option<String> {
-        let (kind, turn) = (event.what.as_str(), &event.turn);
+    fn check_durable_event(&mut self, id: &ChatEventId, event: &HeardEvent) -> Option<String> {
+        let turn = &event.turn;
         let former = self.last.replace(id.clone());
         if let Some(former) = former.filter(|former| former.seq >= id.seq) {
             return Some(format!("heard event {} after event {}", id.seq, former.seq));
         }
-        if event.what.begins_turn() && self.shown.contains(turn) {
-            return Some(format!("heard how far turn {turn} is before {kind} {}", id.seq));
-        }
-        if event.what.outcome().is_some() {
-            self.ended.insert(turn.clone());
-            self.texts.retain(|id, _| id.turn != *turn);
-            self.appended.retain(|id| id.turn != *turn);
-        }
-        if let ChatEventKind::MessageAppended { id: message, message: content, .. } = &event.what {
-            self.appended.insert(message.clone());
-            let text = self.texts.remove(message)?;
-            // The last pieces may be missed by who reads slowly.
-            if !content.text().starts_with(&text.text) {
+        match &event.kind {
+            HeardKind::Accepted if self.shown.contains(turn) => {
                 return Some(format!(
-                    "heard {text:?} of message {message}, which was appended as {content:?}"
+                    "heard how far turn {turn} is before it was accepted, by event {}",
+                    id.seq
                 ));
             }
+            HeardKind::Ended => {
+                self.ended.insert(turn.clone());
+                self.texts.retain(|_, text| text.turn != *turn);
+            }
+            HeardKind::Message { id: message, text } => {
+                self.recorded.insert(message.clone());
+                let heard = self.texts.remove(message)?.text;
+                // The last pieces may be missed by who reads slowly.
+                if !text.starts_with(&heard) {
+                    return Some(format!(
+                        "heard {heard:?} of message {message}, which was recorded as {text:?}"
+                    ));
+                }
+            }
+            _ => {}
         }
         None
     }
 
-    fn check_provisional_event(&mut self, event: &ChatEvent) -> Option<String> {
-        let (kind, turn) = (event.what.as_str(), &event.turn);
+    fn check_provisional_event(&mut self, event: &HeardEvent) -> Option<String> {
+        let HeardEvent { turn, kind, .. } = event;
         if self.ended.contains(turn) {
-            return Some(format!("heard {kind} of turn {turn} after its end"));
+            return Some(format!("heard {kind:?} of turn {turn} after its end"));
         }
         self.shown.insert(turn.clone());
-        match &event.what {
-            ChatEventKind::TurnRestarted => self.texts.retain(|id, _| id.turn != *turn),
-            ChatEventKind::Delta { id, run, n, text, so_far, .. } => {
-                return self.check_piece(id, (*run, *n), text, *so_far);
+        match kind {
+            HeardKind::Restarted => self.texts.retain(|_, text| text.turn != *turn),
+            HeardKind::Piece { id, place, text, so_far } => {
+                let piece = TextSoFar { turn: turn.clone(), place: *place, text: text.clone() };
+                return self.check_piece(id, piece, *so_far);
             }
             _ => {}
         }
@@ -91,23 +182,84 @@ impl HeardEvents {
     }
 
     /// Takes a piece of a text.
-    fn check_piece(
-        &mut self,
-        id: &MessageId,
-        (run, n): (u32, u64),
-        text: &str,
-        so_far: bool,
-    ) -> Option<String> {
-        if self.appended.contains(id) {
+    fn check_piece(&mut self, id: &str, piece: TextSoFar, so_far: bool) -> Option<String> {
+        let (run, n) = piece.place;
+        if self.recorded.contains(id) {
             return Some(format!("heard piece {run}.{n} of message {id} after the message"));
         }
         let former = self.texts.remove(id);
-        let place = former.as_ref().map(|former| (former.run, former.n));
+        let place = former.as_ref().map(|former| former.place);
         let begins = so_far || (n == 0 && place.is_none_or(|(of, _)| of < run));
-        let continues = !so_far && place.is_some_and(|place| (run, n) == (place.0, place.1 + 1));
+        let continues = !so_far && place.is_some_and(|(of, last)| (run, n) == (of, last + 1));
         let begun = former.filter(|_| continues).map(|former| former.text).unwrap_or_default();
-        self.texts.insert(id.clone(), TextSoFar { run, n, text: begun + text });
-        let refusal = || format!("heard piece {run}.{n} of message {id} after {place:?}");
-        (!begins && !continues).then(refusal)
+        self.texts.insert(id.to_owned(), TextSoFar { text: begun + &piece.text, ..piece });
+        (!begins && !continues).then(|| format!("heard piece {run}.{n} of message {id} after {place:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn durable(seq: u64, kind: HeardKind) -> HeardEvent {
+        let id = Some(ChatEventId { epoch: "e".to_owned(), seq });
+        HeardEvent { id, turn: "t".to_owned(), kind }
+    }
+
+    fn provisional(kind: HeardKind) -> HeardEvent {
+        HeardEvent { id: None, turn: "t".to_owned(), kind }
+    }
+
+    fn piece(place: (u32, u64), text: &str, so_far: bool) -> HeardEvent {
+        provisional(HeardKind::Piece { id: "m".to_owned(), place, text: text.to_owned(), so_far })
+    }
+
+    fn message(seq: u64, text: &str) -> HeardEvent {
+        durable(seq, HeardKind::Message { id: "m".to_owned(), text: text.to_owned() })
+    }
+
+    /// Returns the refusal of the last of these events; none of the others may be refused.
+    fn refusal_of_last(events: &[HeardEvent]) -> Option<String> {
+        let mut heard = HeardEvents::default();
+        let (last, before) = events.split_last()?;
+        for event in before {
+            assert_eq!(heard.check_event(event), None, "{event:?}");
+        }
+        heard.check_event(last)
+    }
+
+    #[test]
+    fn what_a_listener_may_hear_is_not_refused() {
+        let course = [
+            durable(0, HeardKind::Accepted),
+            piece((1, 0), "a", false),
+            piece((1, 1), "b", false),
+            piece((2, 0), "c", false),
+            piece((2, 4), "cd", true),
+            piece((2, 5), "e", false),
+            message(3, "cdef"),
+            durable(4, HeardKind::Ended),
+        ];
+        assert_eq!(refusal_of_last(&course), None);
+        let restarted =
+            [piece((1, 3), "ab", true), provisional(HeardKind::Restarted), piece((1, 0), "c", false)];
+        assert_eq!(refusal_of_last(&restarted), None);
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let wrong: [&[HeardEvent]; 8] = [
+            &[durable(1, HeardKind::Accepted), durable(1, HeardKind::Other)],
+            &[durable(2, HeardKind::Accepted), durable(1, HeardKind::Other)],
+            &[provisional(HeardKind::Other), durable(0, HeardKind::Accepted)],
+            &[durable(0, HeardKind::Ended), provisional(HeardKind::Other)],
+            &[message(0, "a"), piece((1, 0), "a", false)],
+            &[piece((1, 0), "a", false), piece((1, 2), "c", false)],
+            &[piece((2, 0), "a", false), piece((1, 1), "b", false)],
+            &[piece((1, 0), "a", false), message(0, "b")],
+        ];
+        for events in wrong {
+            assert!(refusal_of_last(events).is_some(), "{events:?}");
+        }
     }
 }
