@@ -17,6 +17,7 @@ const READS_MAX: u32 = 100_000;
 const ATTEMPTS_MAX: usize = 100_000;
 
 /// Returns the previous binary; none, with a line that says so, where nobody has built it.
+#[expect(clippy::disallowed_methods, reason = "the script names the binary")]
 fn find_previous(test: &str) -> Option<String> {
     let previous = std::env::var("SINGLETREE_PREVIOUS").ok();
     if previous.is_none() {
