@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
-use singletree_durable::{EventRow, SessionKey, TurnRowQuery};
-use singletree_session::{ChatEvent, ChatEventId, ChatEventKind, MessageId};
+use singletree_durable::{EventRow, SessionKey, TurnRow, TurnRowQuery};
+use singletree_session::{ChatEvent, ChatEventId, TurnId};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -15,6 +15,7 @@ use crate::api::chat::Chat;
 use crate::api::listen_scope::{ListenPosition, ListenedTurn};
 use crate::api::read_ahead::ReadAhead;
 use crate::api::replay::EventReplay;
+use crate::api::shown_pieces::ShownPieces;
 use crate::api::state_so_far::StateSoFar;
 use crate::runtime::loaded_session::LoadedSession;
 use crate::runtime::readers::ReaderPosition;
@@ -48,10 +49,8 @@ pub(crate) struct EventListener {
     failed: bool,
     /// The only turn that is wanted, when only one is.
     only: Option<ListenedTurn>,
-    /// The last piece of the text so far that was handed out in one: the pieces up to it come again one by one.
-    shown: Option<(MessageId, u32, u64)>,
-    /// The same for the thinking so far.
-    shown_thinking: Option<(MessageId, u32, u64)>,
+    /// The pieces that were handed out.
+    shown: ShownPieces,
     /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may
     /// those before it.
     announced: Option<ChatEvent>,
@@ -118,8 +117,7 @@ impl EventListener {
             acquisitions,
             failed: false,
             only,
-            shown: None,
-            shown_thinking: None,
+            shown: ShownPieces::default(),
             announced: None,
             so_far: None,
             read_ahead,
@@ -230,23 +228,19 @@ impl EventListener {
             self.behind = true;
             return Ok(());
         }
-        // Pieces of it that were published already are among the live events.
-        if let Some(thinking) = &state.thinking {
-            self.shown_thinking = identify_piece(&thinking.what);
-        }
-        if let Some(text) = &state.text {
-            self.shown = identify_piece(&text.what);
-        }
         self.so_far = Some(state);
         Ok(())
     }
 
     /// Hands out the state of the turn that runs.
     async fn hand_out_state(&mut self, state: StateSoFar) -> Result<()> {
+        if self.has_ended_before(&state.turn).await? {
+            return Ok(());
+        }
         let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
         let shown = state.taken.into_iter().chain(state.thinking).chain(state.text);
         for event in activity.into_iter().chain(shown) {
-            if !self.read_ahead.has_overtaken(&event) {
+            if !self.read_ahead.has_overtaken(&event) && self.shown.take_event(&event) {
                 self.push_wanted_event(event).await?;
             }
         }
@@ -303,28 +297,18 @@ impl EventListener {
         Ok(())
     }
 
-    /// Tells whether a provisional event was part of the state so far that a late listener was given, or was overtaken by
-    /// the log.
-    fn is_already_shown(&self, event: &ChatEvent) -> bool {
+    /// Takes a provisional event; true when it is not to be handed out: it was part of the state so far that a late listener
+    /// was given, was overtaken by the log, or is a piece behind others that were missed.
+    fn is_out_of_place(&mut self, event: &ChatEvent) -> bool {
         if self.read_ahead.has_overtaken(event) {
             return true;
         }
-        let shown = match &event.what {
-            ChatEventKind::Delta { .. } => &self.shown,
-            ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
-            what if what.is_activity() => {
-                let coming = self.so_far.as_ref().and_then(|state| state.activity.as_ref());
-                let told = coming.or(self.announced.as_ref()).filter(|told| told.turn == event.turn);
-                return told.is_some_and(|told| event.at < told.at || event == told);
-            }
-            _ => return false,
-        };
-        match (identify_piece(&event.what), shown) {
-            (Some((id, run, n)), Some((message, in_run, up_to))) => {
-                id == *message && (run, n) <= (*in_run, *up_to)
-            }
-            _ => false,
+        if !event.what.is_activity() {
+            return !self.shown.take_event(event);
         }
+        let coming = self.so_far.as_ref().and_then(|state| state.activity.as_ref());
+        let told = coming.or(self.announced.as_ref()).filter(|told| told.turn == event.turn);
+        told.is_some_and(|told| event.at < told.at || event == told)
     }
 
     /// Waits for the next live event. Where other processes may write the log, it is looked at when nothing is heard for a
@@ -346,7 +330,7 @@ impl EventListener {
         match received {
             Ok(_) if self.was_acquired_anew() => self.behind = true,
             Ok(event) => match &event.id {
-                None if self.is_already_shown(&event) => {}
+                None if self.is_out_of_place(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
                     // The live events before it are behind this listener.
@@ -407,29 +391,31 @@ impl EventListener {
         }
     }
 
+    /// Tells whether a turn that still runs for this process has ended in the store, before the event after which listening
+    /// began. Otherwise this listener has read of its end.
+    async fn has_ended_before(&self, turn: &TurnId) -> Result<bool> {
+        let ListenPosition::After(_) = self.begin else { return Ok(false) };
+        let row = self.read_turn_row(turn).await?;
+        Ok(row.is_none_or(|row| row.status.is_ended()))
+    }
+
+    async fn read_turn_row(&self, turn: &TurnId) -> Result<Option<TurnRow>> {
+        let (inner, query) = (&self.chat.inner, TurnRowQuery::Invocation(turn.invocation.clone()));
+        let rows = inner.await_store_read(inner.journal.read_turns(&self.loaded.key, &query)).await?;
+        Ok(rows.into_iter().find(|row| row.ordinal == turn.ordinal))
+    }
+
     /// Checks that the turn that is wanted was not deleted with its session: no session of the same name has it, so that
     /// nothing would ever be heard of it.
     async fn ensure_turn_exists(&self, only: &ListenedTurn) -> Result<()> {
-        let (inner, query) = (&self.chat.inner, TurnRowQuery::Invocation(only.id.invocation.clone()));
-        let rows = inner.await_store_read(inner.journal.read_turns(&self.loaded.key, &query)).await?;
-        match rows.iter().any(|row| row.ordinal == only.id.ordinal) {
-            true => Ok(()),
-            false => Err(self.deleted_error()),
+        match self.read_turn_row(&only.id).await? {
+            Some(_) => Ok(()),
+            None => Err(self.deleted_error()),
         }
     }
 
     fn deleted_error(&self) -> Error {
         Error::SessionUnknown { session: self.loaded.key.session.to_string() }
-    }
-}
-
-/// Returns which piece of which message an event tells.
-fn identify_piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
-    match what {
-        ChatEventKind::Delta { id, run, n, .. } | ChatEventKind::ThinkingDelta { id, run, n, .. } => {
-            Some((id.clone(), *run, *n))
-        }
-        _ => None,
     }
 }
 

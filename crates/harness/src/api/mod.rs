@@ -26,6 +26,7 @@ pub(crate) mod retain;
 pub(crate) mod retry;
 pub(crate) mod send_options;
 pub(crate) mod sessions;
+pub(crate) mod shown_pieces;
 pub(crate) mod state_so_far;
 pub(crate) mod stateless;
 pub(crate) mod steer;
