@@ -211,6 +211,19 @@ async fn a_listener_that_reads_a_message_hears_no_pieces_of_it() {
     assert_eq!(heard, ["2 message.appended 2 a:so", "3 turn.completed completed 3.1 [a:half more, a:so]"]);
 }
 
+// A listener that was too slow cannot read in the log what it missed, since the session was deleted.
+#[tokio::test]
+async fn a_listener_hears_no_piece_behind_one_that_it_missed() {
+    let (door, limits) = (Door::shut(), Limits { feed_backlog: 4, ..Limits::default() });
+    let chat = chat_of(&streaming_before(&door)).limits(limits).open(TestStore::new()).unwrap();
+    let mut events = listen(&chat, None).await;
+    assert_eq!(hear_at_once(&mut events), None);
+    door.open();
+    chat.session("s").send(user("m")).await;
+    chat.session("s").delete(None).await.unwrap();
+    assert_eq!(hear_at_once(&mut events), None);
+}
+
 // The store has the end of a turn, and the process does not know it yet: for it, the turn runs.
 #[tokio::test]
 async fn a_listener_that_comes_while_the_end_of_a_turn_is_stored_hears_no_start_behind_it() {
@@ -225,6 +238,9 @@ async fn a_listener_that_comes_while_the_end_of_a_turn_is_stored_hears_no_start_
     let heard = hear(&mut events, 3).await;
     assert_eq!(heard.last().unwrap(), "2 turn.completed completed 3.1 [a:half more]");
     assert_eq!(hear_at_once(&mut events), None);
+    // Nor does one that has heard the end already, over another connection.
+    let mut again = listen(&chat, Some(2)).await;
+    assert_eq!(hear_at_once(&mut again), None);
     store.answered.notify_one();
     first.outcome().await;
     chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
