@@ -223,6 +223,10 @@ impl EventListener {
         }
         // Who comes late gets the text so far in one piece.
         let Some(stream) = loaded.running_stream() else { return Ok(()) };
+        if self.has_ended_before(stream.turn_id()).await? {
+            self.read_ahead.note_end(stream.turn_id());
+            return Ok(());
+        }
         let state = StateSoFar::take(&loaded.feed, &stream);
         if self.was_acquired_anew() {
             self.behind = true;
@@ -234,9 +238,6 @@ impl EventListener {
 
     /// Hands out the state of the turn that runs.
     async fn hand_out_state(&mut self, state: StateSoFar) -> Result<()> {
-        if self.has_ended_before(&state.turn).await? {
-            return Ok(());
-        }
         let activity = state.activity.filter(|event| self.announced.as_ref() != Some(event));
         let shown = state.taken.into_iter().chain(state.thinking).chain(state.text);
         for event in activity.into_iter().chain(shown) {

@@ -33,13 +33,18 @@ impl ReadAhead {
     /// Notes an event of the log.
     pub(crate) fn note_event(&mut self, event: &ChatEvent) {
         if event.what.outcome().is_some() {
-            return self.push_event(ReadEvent::End(event.turn.clone()));
+            return self.note_end(&event.turn);
         }
         let ChatEventKind::MessageAppended { id, message, .. } = &event.what else { return };
         self.push_event(ReadEvent::Message(id.clone()));
         if let Some(call) = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool) {
             self.push_event(ReadEvent::ToolResult(event.turn.clone(), call.clone()));
         }
+    }
+
+    /// Notes that the log has the end of a turn.
+    pub(crate) fn note_end(&mut self, turn: &TurnId) {
+        self.push_event(ReadEvent::End(turn.clone()));
     }
 
     fn push_event(&mut self, event: ReadEvent) {

@@ -1,6 +1,6 @@
 //! The state of a turn that runs, for a listener that comes late.
 
-use singletree_session::{ChatEvent, TurnId};
+use singletree_session::ChatEvent;
 
 use crate::runtime::feed::EventBroadcast;
 use crate::turn::stream::TurnStream;
@@ -11,8 +11,6 @@ use crate::turn::stream::TurnStream;
 /// of them, and the turn itself may have been accepted by one.
 #[derive(Debug)]
 pub(crate) struct StateSoFar {
-    /// The turn.
-    pub(crate) turn: TurnId,
     /// How far the turn is.
     pub(crate) activity: Option<ChatEvent>,
     /// The messages that steer it, which it has taken and which are not recorded.
@@ -28,7 +26,6 @@ impl StateSoFar {
     pub(crate) fn take(feed: &EventBroadcast, stream: &TurnStream) -> Self {
         loop {
             let state = Self {
-                turn: stream.turn_id().clone(),
                 after: feed.published_end(),
                 activity: stream.last_activity_event(),
                 taken: stream.taken_message_events(),
