@@ -223,8 +223,7 @@ impl EventListener {
         }
         // Who comes late gets the text so far in one piece.
         let Some(stream) = loaded.running_stream() else { return Ok(()) };
-        if self.has_ended_before(stream.turn_id()).await? {
-            self.read_ahead.note_end(stream.turn_id());
+        if self.read_course_before(stream.turn_id()).await? {
             return Ok(());
         }
         let state = StateSoFar::take(&loaded.feed, &stream);
@@ -392,12 +391,27 @@ impl EventListener {
         }
     }
 
-    /// Tells whether a turn that still runs for this process has ended in the store, before the event after which listening
-    /// began. Otherwise this listener has read of its end.
-    async fn has_ended_before(&self, turn: &TurnId) -> Result<bool> {
-        let ListenPosition::After(_) = self.begin else { return Ok(false) };
-        let row = self.read_turn_row(turn).await?;
-        Ok(row.is_none_or(|row| row.status.is_ended()))
+    /// Reads what the log has of a turn that runs for this process, up to the event after which listening began: this
+    /// process may not know of its last events yet, and the listener has heard them. Tells whether the turn has ended there.
+    async fn read_course_before(&mut self, turn: &TurnId) -> Result<bool> {
+        let ListenPosition::After(seq) = self.begin else { return Ok(false) };
+        let Some(row) = self.read_turn_row(turn).await?.filter(|row| !row.status.is_ended()) else {
+            self.read_ahead.note_end(turn);
+            return Ok(true);
+        };
+        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
+        let next = seq.saturating_add(1);
+        let from = loaded.feed.published_end().max(next.saturating_sub(PAGE));
+        if from >= next {
+            return Ok(false);
+        }
+        let reading = chat.inner.journal.read_events(&loaded.key, from, next - from);
+        let rows = chat.inner.await_store_read(reading).await?;
+        let mut replay = EventReplay::new(&chat, &loaded.key);
+        for event in rows.into_iter().filter(|event| event.turn == row.no && event.seq < next) {
+            self.read_ahead.note_event(&replay.replay_event(event).await?);
+        }
+        Ok(false)
     }
 
     async fn read_turn_row(&self, turn: &TurnId) -> Result<Option<TurnRow>> {

@@ -179,14 +179,19 @@ async fn a_listener_that_reads_the_end_of_a_turn_hears_nothing_of_its_course() {
     turn.outcome().await;
 }
 
-/// A graph that shows a message, and waits at a door once that is recorded.
+/// A graph that waits at a door while it shows a message, and once more when that is recorded.
 fn streaming_before(door: &Door) -> Graph<Talk> {
-    let builder = Graph::builder().node("show", |cx: Ctx<Talk>| async move {
-        let turn = TurnContext::of(&cx).unwrap();
-        let message = turn.stream().begin_message(1);
-        message.show_text_piece("half");
-        message.show_text_piece(" more");
-        Ok(says("half more"))
+    let inner = door.clone();
+    let builder = Graph::builder().node("show", move |cx: Ctx<Talk>| {
+        let door = inner.clone();
+        async move {
+            let turn = TurnContext::of(&cx).unwrap();
+            let message = turn.stream().begin_message(1);
+            message.show_text_piece("half");
+            door.pass().await;
+            message.show_text_piece(" more");
+            Ok(says("half more"))
+        }
     });
     chain(door_node(builder, door), &["show", "n"])
 }
@@ -199,6 +204,8 @@ async fn a_listener_that_reads_a_message_hears_no_pieces_of_it() {
     let chat = chat_of(&streaming_before(&door)).limits(limits).open(TestStore::new()).unwrap();
     let mut events = listen(&chat, None).await;
     let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    door.open_once();
     door.somebody().await;
     assert_eq!(
         hear(&mut events, 3).await,
@@ -245,4 +252,24 @@ async fn a_listener_that_comes_while_the_end_of_a_turn_is_stored_hears_no_start_
     first.outcome().await;
     chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
     assert_eq!(hear(&mut events, 2).await, ["3 turn.accepted u:n", "- turn.started "]);
+}
+
+// The same for a message: a listener has heard it over another connection, and for the process it is still on its way.
+#[tokio::test]
+async fn a_listener_that_comes_back_while_a_message_is_stored_hears_no_text_of_it() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming_before(&door)).open(store.clone()).unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.holds_answer.store(true, Ordering::SeqCst);
+    door.open_once();
+    store.written.notified().await;
+    let mut events = listen(&chat, Some(1)).await;
+    assert_eq!(hear(&mut events, 1).await, ["- turn.started "]);
+    assert_eq!(hear_at_once(&mut events), None);
+    store.answered.notify_one();
+    door.somebody().await;
+    door.open_once();
+    turn.outcome().await;
+    assert_eq!(hear(&mut events, 1).await, ["2 message.appended 2 a:so"]);
 }
