@@ -19,6 +19,7 @@ mod beside;
 mod branches;
 mod campaign_servers;
 mod campaigns;
+mod canaries;
 mod colours;
 mod commands;
 mod doctor;

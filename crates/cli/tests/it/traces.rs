@@ -27,6 +27,18 @@ pub(crate) struct Sent {
     is_taken: bool,
 }
 
+impl Sent {
+    /// Returns the spans, where it is a request with some.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        if !self.head.starts_with("post /v1/traces ") {
+            return Vec::new();
+        }
+        let request = ExportTraceServiceRequest::decode(self.body.as_slice()).unwrap();
+        let scopes = request.resource_spans.into_iter().flat_map(|it| it.scope_spans);
+        scopes.flat_map(|it| it.spans).collect()
+    }
+}
+
 /// A receiver of OTLP on this machine, which answers with a status.
 pub(crate) struct Collector {
     pub(crate) url: String,
@@ -86,9 +98,7 @@ impl Collector {
             if !sent.is_taken {
                 continue;
             }
-            let request = ExportTraceServiceRequest::decode(sent.body.as_slice()).unwrap();
-            let scopes = request.resource_spans.into_iter().flat_map(|it| it.scope_spans);
-            for span in scopes.flat_map(|it| it.spans) {
+            for span in sent.spans() {
                 let before = spans.insert((span.trace_id.clone(), span.span_id.clone()), span.clone());
                 assert!(before.is_none_or(|before| before == span), "{span:?}");
             }
