@@ -333,8 +333,11 @@ impl EventListener {
                 None if self.is_out_of_place(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
-                    // The live events before it are behind this listener.
-                    self.read_ahead.clear();
+                    // The live events before it are behind this listener, but not a state that it has taken.
+                    if self.so_far.is_none() {
+                        self.read_ahead.clear();
+                    }
+                    self.read_ahead.note_event(&event);
                     self.push_wanted_event(event.as_ref().clone()).await?;
                     self.mark_event_seen(id.seq);
                 }

@@ -1,11 +1,11 @@
-//! The part of the log that a listener has read before the live events of it have come.
+//! The durable events that a listener has, while provisional ones that were published before them may still come.
 
 use std::collections::VecDeque;
 
 use singletree_llm::Role;
 use singletree_session::{ChatEvent, ChatEventKind, MessageId, TurnId};
 
-/// An event of the log behind which live events mean nothing any more.
+/// A durable event behind which provisional ones mean nothing any more.
 #[derive(Debug, PartialEq, Eq)]
 enum ReadEvent {
     /// The turn has ended.
@@ -16,8 +16,9 @@ enum ReadEvent {
     ToolResult(TurnId, String),
 }
 
-/// The newest events that were read in the log, while live events that were published before them may still come: the
-/// course of a turn that has ended, the pieces of a message that is recorded, the start of a tool whose result is.
+/// The newest durable events that a listener was given, most of them out of the log, while provisional events that were
+/// published before them may still come, or a state that was taken before: the course of a turn that has ended, the pieces of
+/// a message that is recorded, the start of a tool whose result is.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     /// As many as live events can wait.
@@ -30,7 +31,7 @@ impl ReadAhead {
         Self { max: max.max(1), events: VecDeque::new() }
     }
 
-    /// Notes an event of the log.
+    /// Notes a durable event.
     pub(crate) fn note_event(&mut self, event: &ChatEvent) {
         if event.what.outcome().is_some() {
             return self.note_end(&event.turn);
@@ -54,7 +55,7 @@ impl ReadAhead {
         self.events.push_back(event);
     }
 
-    /// Tells whether a live event was overtaken by the log.
+    /// Tells whether a provisional event comes behind what makes it meaningless.
     pub(crate) fn has_overtaken(&self, event: &ChatEvent) -> bool {
         self.events.iter().any(|read| match (read, &event.what) {
             (ReadEvent::End(turn), _) => *turn == event.turn,
@@ -72,7 +73,7 @@ impl ReadAhead {
         })
     }
 
-    /// Forgets everything: all live events that were published before have come.
+    /// Forgets everything: all that was published before has come.
     pub(crate) fn clear(&mut self) {
         self.events.clear();
     }
