@@ -131,7 +131,8 @@ impl SessionEvents {
 
     /// Returns the events of the session, first the stored ones and then new ones (D9): all after the event that was
     /// seen last. No gap, no repeat, across restarts. Deltas and tool activity come only while they happen; a listener
-    /// that comes late gets the text so far.
+    /// that comes late gets the text so far. They come behind the acceptance of their turn, each piece of a message behind the
+    /// one before it, and never behind the message that records them or the end of their turn.
     ///
     /// Events that a stream has not handed out yet are kept for it, whatever the retention. When the session is
     /// deleted, the stream ends with `chat_session_unknown`, after the events of before.

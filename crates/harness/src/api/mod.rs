@@ -20,7 +20,7 @@ pub(crate) mod loaded;
 pub(crate) mod mail;
 pub(crate) mod notices;
 pub(crate) mod read_ahead;
-mod replay;
+pub(crate) mod replay;
 pub(crate) mod resumed;
 pub(crate) mod retain;
 pub(crate) mod retry;
