@@ -86,6 +86,31 @@ pub(crate) fn add_inference_attributes(
     attributes.set_some("gen_ai.output.messages", output.map(|output| json(json!([convert_output(output)]))));
 }
 
+/// Adds the conventions' messages to the attributes of the invocation around a model call, as that call has them: the message
+/// that the first call was asked to answer, and the answer of the last one so far. Lists of traces show these.
+pub(crate) fn add_workflow_messages(
+    invocation: &mut Attributes,
+    call: &Attributes,
+    settings: &SpanSettings,
+    source: &LlmSpanSource<'_>,
+) {
+    const INPUT: &str = "gen_ai.input.messages";
+    const OUTPUT: &str = "gen_ai.output.messages";
+    if !call.contains_key(INPUT) {
+        return;
+    }
+    if let Some(answer) = call.get(OUTPUT) {
+        invocation.set(OUTPUT, answer.clone());
+    }
+    if invocation.contains_key(INPUT) {
+        return;
+    }
+    let messages = source.request.input_messages();
+    let asked = messages.iter().rposition(|message| message["role"] == "user");
+    let asked = asked.map(|at| json!([convert_message(&messages[at])]));
+    invocation.set_some(INPUT, asked.map(|asked| settings.payload_cap.apply(to_canonical_json(&asked))));
+}
+
 /// Adds the conventions' attributes to those of a tool's execution.
 pub(crate) fn add_tool_attributes(
     attributes: &mut Attributes,

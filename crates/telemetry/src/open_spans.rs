@@ -131,6 +131,12 @@ impl OpenSpans {
         self.ended.extend(self.invocation.take().into_iter().flat_map(|span| span.end(at)));
     }
 
+    /// Returns the span of the invocation that a call is part of; none for one in a detached unit, which has a trace of its own.
+    pub(crate) fn invocation_around(&mut self, place: &SpanPlace) -> Option<&mut OpenSpan> {
+        let trace_id = self.enclosing(place)?.span.trace_id;
+        self.invocation.as_mut().filter(|invocation| invocation.span.trace_id == trace_id)
+    }
+
     /// Returns the span around a node or an inner run: of the innermost inner run that it is part of, or of the
     /// invocation (§4.3).
     pub(crate) fn enclosing(&self, place: &SpanPlace) -> Option<&OpenSpan> {

@@ -14,8 +14,8 @@ use crate::attribute::{Attributes, SetAttribute};
 use crate::call_spans::{LlmSpanSource, set_llm_attributes, set_tool_attributes};
 use crate::draft::{DetachedUnit, SpanDraft};
 use crate::genai::{
-    add_inference_attributes, add_tool_attributes, add_workflow_attributes, name_invocation_span,
-    name_llm_span, name_tool_span,
+    add_inference_attributes, add_tool_attributes, add_workflow_attributes, add_workflow_messages,
+    name_invocation_span, name_llm_span, name_tool_span,
 };
 use crate::ids::{IdParts, SpanId, TraceId};
 use crate::open_spans::{OpenSpan, OpenSpans, SpanPlace, set_failed};
@@ -419,6 +419,10 @@ impl SpanRenderer<'_> {
         let mut attributes = call_attributes(&call.source, metadata);
         set_llm_attributes(&mut attributes, self.settings, source);
         add_inference_attributes(&mut attributes, self.settings, source);
+        let place = SpanPlace::new(&call.source.namespace, call.source.lineage.boundaries());
+        if let Some(invocation) = self.spans.invocation_around(&place) {
+            add_workflow_messages(&mut invocation.span.attributes, &attributes, self.settings, source);
+        }
         let name = name_llm_span(self.settings, &call.model);
         let subject = SpanSubject::Llm(call.clone());
         let outcome = source.outcome;

@@ -267,6 +267,8 @@ fn texts_are_sent_only_where_they_are_wanted_and_still_there() {
         let spans = collector.take_turns(1);
         let (all, model) = (format!("{spans:?}"), texts_of(&spans, "chat script"));
         assert_eq!((all.contains("canary-text one"), all.contains("I hear you.")), (payloads, payloads));
+        let turn = texts_of(&spans, "invoke_workflow helper");
+        assert_eq!((turn.contains("canary-text one"), turn.contains("I hear you.")), (payloads, payloads));
         assert_eq!(
             model.contains("gen_ai.input.messages") && model.contains("gen_ai.output.messages"),
             payloads

@@ -151,6 +151,14 @@ async fn messages_have_the_shape_of_the_conventions_when_payloads_are_wanted() {
             "finish_reason": "tool_call",
         }])
     );
+    // The invocation has the message that was to be answered, and the last answer.
+    let invocation = spans.iter().find(|span| span.name.as_ref() == "invoke_workflow answer").unwrap();
+    let asked = payload(chat, "gen_ai.input.messages")[0].clone();
+    assert_eq!(payload(invocation, "gen_ai.input.messages"), json!([asked]));
+    assert_eq!(
+        invocation.attributes.get("gen_ai.output.messages"),
+        chat.attributes.get("gen_ai.output.messages")
+    );
     let tool = spans.iter().find(|span| span.name.as_ref() == "execute_tool weather").unwrap();
     assert_eq!(payload(tool, "gen_ai.tool.call.arguments"), json!({"city": "canary-place"}));
     assert_eq!(payload(tool, "gen_ai.tool.call.result"), json!({"sky": "canary-sky"}));
