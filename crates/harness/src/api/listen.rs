@@ -44,7 +44,8 @@ pub(crate) struct EventListener {
     ready: VecDeque<ChatEvent>,
     /// Whether the log has to be read before live events are handed out.
     behind: bool,
-    /// The acquisitions of the session up to which the log was read: the next owner goes on with turns that others accepted.
+    /// How many acquisitions of the session there were when the log was read: its next owner goes on with turns that others
+    /// have accepted.
     acquisitions: u64,
     failed: bool,
     /// The only turn that is wanted, when only one is.
@@ -101,7 +102,7 @@ impl EventListener {
         };
         let max = chat.inner.limits.subscriptions;
         let bookmark = loaded.readers.add_reader(next, max).ok_or(Error::SubscriptionsFull { max })?;
-        let acquisitions = loaded.feed.acquisition_count();
+        let acquisitions = loaded.feed.acquired_log().count;
         let read_ahead = ReadAhead::new(chat.inner.limits.feed_backlog);
         Ok(Self {
             chat,
@@ -197,7 +198,7 @@ impl EventListener {
     /// Reads a page of the log.
     async fn read_log_page(&mut self) -> Result<()> {
         self.so_far = None;
-        self.acquisitions = self.loaded.feed.acquisition_count();
+        self.acquisitions = self.loaded.feed.acquired_log().count;
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let inner = &chat.inner;
         // Another process may have deleted the session, and this one holds the next session of its name.
@@ -351,9 +352,10 @@ impl EventListener {
         Ok(())
     }
 
-    /// Tells whether this process has acquired the session since the log was read.
+    /// Tells whether this process has acquired the session since the log was read, and others have written it before.
     fn was_acquired_anew(&self) -> bool {
-        self.loaded.feed.acquisition_count() != self.acquisitions
+        let acquired = self.loaded.feed.acquired_log();
+        acquired.count != self.acquisitions && acquired.end > self.next
     }
 
     /// Reads what another process may have written. The last event that was seen is read again: when it is not there, the

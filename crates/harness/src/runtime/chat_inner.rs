@@ -371,7 +371,10 @@ impl ChatInner {
         let before = self.await_landed_changes(loaded).await?;
         let acquired = self.await_store_read(self.journal.acquire(&loaded.key)).await?;
         if self.journal.has_other_writers() {
-            loaded.feed.note_acquisition();
+            let (session, events) = (&acquired.snapshot.session, acquired.snapshot.numbers.events);
+            // Where a session was deleted, the log of before is gone, however far it was read.
+            let is_deleted = session.is_none() && events > 0;
+            loaded.feed.note_acquisition(if is_deleted { u64::MAX } else { events });
         }
         loaded.lock_state().hold_session(acquired, before, self.keeps_mail);
         self.trim_loaded_sessions();

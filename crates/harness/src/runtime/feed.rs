@@ -13,8 +13,15 @@ struct BroadcastState {
     channel: Option<broadcast::Sender<Arc<ChatEvent>>>,
     /// The sequence number past the last durable event, also of those that nobody listened to.
     end: u64,
-    /// How often this process has acquired the session after others may have written its log.
-    acquisitions: u64,
+    acquired: AcquiredLog,
+}
+
+/// How often this process has acquired the session where others may have written its log, and the sequence number past the
+/// last event that the log had then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AcquiredLog {
+    pub(crate) count: u64,
+    pub(crate) end: u64,
 }
 
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
@@ -55,15 +62,16 @@ impl EventBroadcast {
         self.lock_state().end
     }
 
-    /// Notes that the session is acquired, and that others may have written its log before: every listener reads the log
-    /// before it hands out another live event.
-    pub(crate) fn note_acquisition(&self) {
-        self.lock_state().acquisitions += 1;
+    /// Notes that the session is acquired, where others may have written its log up to this sequence number: every listener
+    /// that has not come so far reads the log before it hands out another live event.
+    pub(crate) fn note_acquisition(&self, end: u64) {
+        let acquired = &mut self.lock_state().acquired;
+        (acquired.count, acquired.end) = (acquired.count + 1, acquired.end.max(end));
     }
 
-    /// Returns how many acquisitions were noted.
-    pub(crate) fn acquisition_count(&self) -> u64 {
-        self.lock_state().acquisitions
+    /// Returns the acquisitions that were noted.
+    pub(crate) fn acquired_log(&self) -> AcquiredLog {
+        self.lock_state().acquired
     }
 
     /// Signals to all listeners, after all earlier events, that the log has ended.
