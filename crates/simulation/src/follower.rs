@@ -64,7 +64,8 @@ pub(crate) fn draw_follower_count(seed: u64) -> usize {
 impl SimulatedFollower {
     pub(crate) fn new(world: Arc<SimulatedWorld>, number: usize) -> Self {
         let random = SimulationRandom::from_name(world.seed, &format!("follower {number}"));
-        Self { world, number, random, followed: None, heard: HeardEvents::default() }
+        let heard = HeardEvents::new(world.agents.is_some());
+        Self { world, number, random, followed: None, heard }
     }
 
     /// Follows one session after the other; when no call is left, stays with one until the end.
@@ -101,7 +102,7 @@ impl SimulatedFollower {
 
     fn leave_session(&mut self) {
         self.followed = None;
-        self.heard = HeardEvents::default();
+        self.heard = HeardEvents::new(self.world.agents.is_some());
         self.note_position();
     }
 

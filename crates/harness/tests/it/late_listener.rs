@@ -273,3 +273,23 @@ async fn a_listener_that_comes_back_while_a_message_is_stored_hears_no_text_of_i
     turn.outcome().await;
     assert_eq!(hear(&mut events, 1).await, ["2 message.appended 2 a:so"]);
 }
+
+// A listener takes the state of a turn that ends in the meantime. Found by the simulation (seed 2467 with three processes).
+#[tokio::test]
+async fn a_listener_that_takes_the_state_of_a_turn_while_it_ends_hears_nothing_of_it_behind_the_end() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming(&door)).open(store.clone()).unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.hold_next(JournalRead::Turns);
+    let mut events = listen(&chat, Some(0)).await;
+    assert_eq!(hear_at_once(&mut events), None, "it reads whether the turn has ended");
+    door.open_once();
+    turn.outcome().await;
+    store.released.notify_one();
+    assert_eq!(
+        hear(&mut events, 2).await,
+        ["1 message.appended 1 a:half more", "2 turn.completed completed 3.1 [a:half more]"]
+    );
+    assert_eq!(hear_at_once(&mut events), None);
+}

@@ -101,6 +101,9 @@ struct TextSoFar {
 /// What a listener has heard.
 #[derive(Debug, Default)]
 pub(super) struct HeardEvents {
+    /// Whether the model answers each attempt in its own words. Then the pieces of an attempt may have nothing of the recorded
+    /// message: the attempt behind it had no text, or pieces that were missed.
+    has_changing_texts: bool,
     last: Option<ChatEventId>,
     /// The turns whose ends were heard.
     ended: BTreeSet<String>,
@@ -113,6 +116,10 @@ pub(super) struct HeardEvents {
 }
 
 impl HeardEvents {
+    pub(super) fn new(has_changing_texts: bool) -> Self {
+        Self { has_changing_texts, ..Self::default() }
+    }
+
     /// Returns the name of the last durable event.
     pub(super) fn last(&self) -> Option<&ChatEventId> {
         self.last.as_ref()
@@ -153,7 +160,7 @@ impl HeardEvents {
                 self.recorded.insert(message.clone());
                 let heard = self.texts.remove(message)?.text;
                 // The last pieces may be missed by who reads slowly.
-                if !text.starts_with(&heard) {
+                if !self.has_changing_texts && !text.starts_with(&heard) {
                     return Some(format!(
                         "heard {heard:?} of message {message}, which was recorded as {text:?}"
                     ));
