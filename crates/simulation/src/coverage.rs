@@ -16,6 +16,8 @@ pub const CASES: &[&str] = &[
     "a failed commit failed all its members",
     "a fence was refused",
     "a fork raced a deletion",
+    "a listener came in the middle of a reply",
+    "a listener was told that its session was deleted",
     "a message was refused since the store failed",
     "a message was refused while its session waited",
     "a process could not take over turns and started again",

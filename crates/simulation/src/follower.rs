@@ -1,4 +1,4 @@
-//! Listeners: they follow a session, come at any time, leave, and come back. Each one checks what it hears (D9).
+//! Listeners: they follow a session, come at any time, leave, and come back. Each one checks the order of the events that it hears (D9).
 
 mod connection;
 mod heard;

@@ -220,7 +220,7 @@ impl SimulatedWorld {
         }
     }
 
-    /// Notes what a listener follows now, and how far it has come.
+    /// Notes which session a listener follows now, and how far it has come.
     pub(crate) fn note_followed(&self, number: usize, followed: Option<FollowedSession>) {
         let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         match followed {
@@ -229,7 +229,7 @@ impl SimulatedWorld {
         };
     }
 
-    /// Returns what listeners follow now.
+    /// Returns the sessions that listeners follow now.
     pub(crate) fn followed_sessions(&self) -> Vec<FollowedSession> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }

@@ -49,7 +49,7 @@ fn start_model() -> ModelServer {
     })
 }
 
-/// Runs two turns, one of which fails, and returns all that the server wrote for operators, and what it shows to users.
+/// Runs two turns, one of which fails, and returns all that the server wrote for operators, and the conversation as it shows it to users.
 fn collect_outputs(more: &str) -> (Vec<(&'static str, String)>, String) {
     let (home, model, receiver) = (Home::new(), start_model(), Collector::start(200));
     write_agent(&home, &model.url, &receiver.url, more);

@@ -30,7 +30,7 @@ pub(crate) const COMPACTION: &str = "\n[agents.a.compaction]\nkeep = 1000\nevery
 const OLD: Version<'static> = Version { program: BINARY, change: "" };
 const NEW: Version<'static> = Version { program: BINARY, change: COMPACTION };
 
-/// Which binary serves, and what it adds to the file of its agent.
+/// A binary that serves, and the lines that the file of its agent has at the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Version<'a> {
     pub(crate) program: &'a str,

@@ -105,7 +105,7 @@ fn go_on(server: &Serving, name: &str, turn: &str, talk: &Value) {
     assert!(exported.contains("three"), "{exported}");
 }
 
-// INV-1: each version goes on with what a process of the other one has left, whatever it has left.
+// INV-1: each version goes on with the sessions and the running turn of a killed process of the other one.
 #[test]
 fn each_version_goes_on_with_sessions_of_the_other_one() {
     let test = "each_version_goes_on_with_sessions_of_the_other_one";

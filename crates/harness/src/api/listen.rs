@@ -57,7 +57,7 @@ pub(crate) struct EventListener {
     announced: Option<ChatEvent>,
     /// The state of the turn that runs, to be handed out when the durable events before it were.
     so_far: Option<StateSoFar>,
-    /// What was read in the log while live events of it may still come.
+    /// The durable events behind which provisional ones may still come.
     read_ahead: ReadAhead,
 }
 
@@ -396,7 +396,7 @@ impl EventListener {
         }
     }
 
-    /// Reads what the log has of a turn that runs for this process, up to the event after which listening began: this
+    /// Reads the events of a turn that runs for this process, up to the one after which listening began: this
     /// process may not know of its last events yet, and the listener has heard them. Tells whether the turn has ended there.
     async fn read_course_before(&mut self, turn: &TurnId) -> Result<bool> {
         let ListenPosition::After(seq) = self.begin else { return Ok(false) };

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use singletree_llm::Role;
 use singletree_session::{ChatEvent, ChatEventKind, MessageId, TurnId};
 
+/// How long the id of a tool's call may be to be noted. A model's server chooses it.
+const CALL_ID_BYTES_MAX: usize = 256;
+
 /// A durable event behind which provisional ones mean nothing any more.
 #[derive(Debug, PartialEq, Eq)]
 enum ReadEvent {
@@ -38,7 +41,8 @@ impl ReadAhead {
         }
         let ChatEventKind::MessageAppended { id, message, .. } = &event.what else { return };
         self.push_event(ReadEvent::Message(id.clone()));
-        if let Some(call) = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool) {
+        let call = message.tool_call_id.as_ref().filter(|call| call.len() <= CALL_ID_BYTES_MAX);
+        if let Some(call) = call.filter(|_| message.role == Role::Tool) {
             self.push_event(ReadEvent::ToolResult(event.turn.clone(), call.clone()));
         }
     }
@@ -55,7 +59,7 @@ impl ReadAhead {
         self.events.push_back(event);
     }
 
-    /// Tells whether a provisional event comes behind what makes it meaningless.
+    /// Tells whether a durable event was noted behind which this provisional one means nothing.
     pub(crate) fn has_overtaken(&self, event: &ChatEvent) -> bool {
         self.events.iter().any(|read| match (read, &event.what) {
             (ReadEvent::End(turn), _) => *turn == event.turn,

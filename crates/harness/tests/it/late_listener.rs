@@ -218,7 +218,7 @@ async fn a_listener_that_reads_a_message_hears_no_pieces_of_it() {
     assert_eq!(heard, ["2 message.appended 2 a:so", "3 turn.completed completed 3.1 [a:half more, a:so]"]);
 }
 
-// A listener that was too slow cannot read in the log what it missed, since the session was deleted.
+// A listener that was too slow cannot read on in the log, since the session was deleted.
 #[tokio::test]
 async fn a_listener_hears_no_piece_behind_one_that_it_missed() {
     let (door, limits) = (Door::shut(), Limits { feed_backlog: 4, ..Limits::default() });

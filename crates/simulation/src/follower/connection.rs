@@ -67,7 +67,7 @@ pub(super) fn can_listen_over_http(session: &SimulatedSessionName) -> bool {
     session.tenant == KEYLESS_TENANT
 }
 
-/// Reports what the chat tells of a session, until the listener goes.
+/// Reports the events of a session that the chat hands out, until the listener goes.
 pub(super) async fn listen_to_chat(
     chat: Chat,
     reporter: CallReporter<FollowerReport>,
@@ -98,7 +98,7 @@ pub(super) async fn listen_to_chat(
     select(pin!(reading), pin!(reporter.wait_until_gone())).await;
 }
 
-/// Reports what the server streams of a session, until the listener goes.
+/// Reports the events of a session that the server streams, until the listener goes.
 pub(super) async fn listen_over_http(
     server: SimulatedServer,
     reporter: CallReporter<FollowerReport>,

@@ -1,4 +1,4 @@
-//! What a listener has heard of a session, and the rules for what it may hear next.
+//! The events of a session that a listener has heard, and the rules for the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
