@@ -103,6 +103,8 @@ test("a campaign: plan, artifact and action approved, paused, resumed, narration
   // The report is proposed, and nobody else can say that it is there.
   const report = part(page, "artifacts").locator(".approval");
   await report.waitFor();
+  // Its content is read by a request of its own.
+  await report.getByText("end").waitFor();
   assert.match(await report.innerText(), /report\/spring, version 1[\s\S]*\\u\{202e\}end/);
   assert.match(await part(page, "tasks").locator(".column.in_progress").innerText(), /missing · report\/spring is approved/);
   // Paused: nothing happens, whatever is approved.
