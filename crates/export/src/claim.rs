@@ -13,8 +13,9 @@ use singletree_durable::{
     Timestamp,
 };
 
-/// How long a claim lasts that is not made again.
-const CLAIM: Duration = Duration::from_mins(2);
+/// How long a claim lasts that is not made again, as it is before each page of turns. It is longer than an attempt to send, so
+/// that two processes do not send the same turns to a receiver that does not answer.
+const CLAIM: Duration = Duration::from_secs(45);
 
 const KIND: &str = "trace_export";
 const ID: &str = "claim";

@@ -170,7 +170,7 @@ impl TraceExporter {
     }
 
     /// Lets other processes over the same database export at once: after [`Self::run`] was dropped. Otherwise they wait
-    /// for two minutes at most.
+    /// for 45 seconds at most.
     ///
     /// # Cancellation
     /// Dropping the future leaves the remaining claims to their time.

@@ -48,9 +48,9 @@ async fn what_a_dead_process_had_claimed_another_one_exports_later() {
     tokio::time::timeout(Duration::from_secs(10), dead.run(std::future::pending())).await.unwrap_err();
     let receiver = ScriptedReceiver::replying([]);
     let second = make(&receiver);
-    export_for(&second, Duration::from_secs(60)).await;
+    export_for(&second, Duration::from_secs(30)).await;
     assert_eq!(receiver.count(), 0, "the claim of the first has not ended");
-    export_for(&second, Duration::from_secs(120)).await;
+    export_for(&second, Duration::from_secs(15)).await;
     assert_eq!(receiver.spans(), stored_spans(&chat, "s").await);
     assert_eq!(backlog(&store, &tenant("default")).await, 0);
 }
