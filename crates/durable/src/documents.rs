@@ -4,6 +4,11 @@ use std::fmt;
 
 use crate::{BoxFuture, JsonDocument, Result, SessionId, SessionKey, TenantId, Timestamp};
 
+/// The kind of the documents that are written with nearly every turn and removed soon afterwards: notes of turns whose traces
+/// are to be exported. Their ids are in the order of their expiry. A store may keep them out of indexes, and read those of a
+/// tenant instead where a session is deleted and where documents expire.
+pub const UNSENT_TURN: &str = "unsent";
+
 /// The name of a document: tenant, kind and id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {

@@ -48,7 +48,7 @@ pub use checkpoint::{
 };
 pub use documents::{
     BlobMetadata, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, StoredBlob,
-    StoredDocument, TenantBlobTotals,
+    StoredDocument, TenantBlobTotals, UNSENT_TURN,
 };
 pub use dossier::{PausedInvocation, SessionSnapshot};
 pub use error::{Error, Result};

@@ -7,6 +7,9 @@ use singletree_harness::UnsentTurn;
 
 use crate::limits::ExportLimits;
 
+/// The kinds of the notes.
+const KINDS: [&str; 2] = [UnsentTurn::OLD_KIND, UnsentTurn::KIND];
+
 /// How many notes are read and removed at once.
 pub(crate) const PAGE: u64 = 128;
 
@@ -40,13 +43,16 @@ impl TenantBacklog {
     /// Dropping the future changes nothing.
     pub async fn read(documents: &dyn DocumentStore, tenant: &TenantId) -> Result<Self> {
         let mut backlog = Self::default();
-        let mut past = None;
-        loop {
-            let page = read_page(documents, tenant, past.as_deref()).await?;
-            let Some(last) = page.last() else { return Ok(backlog) };
-            past = Some(last.key.id.clone());
-            page.iter().for_each(|note| backlog.add_note(note));
+        for kind in KINDS {
+            let mut past = None;
+            loop {
+                let page = read_page_of(documents, tenant, (kind, past.as_deref()), PAGE).await?;
+                let Some(last) = page.last() else { break };
+                past = Some(last.key.id.clone());
+                page.iter().for_each(|note| backlog.add_note(note));
+            }
         }
+        Ok(backlog)
     }
 
     fn add_note(&mut self, note: &BacklogNote) {
@@ -77,13 +83,25 @@ impl BacklogNote {
     }
 }
 
-/// Reads notes in the order in which their turns ended.
-pub(crate) async fn read_page(
+/// Reads the first notes, in the order in which their turns ended: those of an older version first.
+pub(crate) async fn read_page(documents: &dyn DocumentStore, tenant: &TenantId) -> Result<Vec<BacklogNote>> {
+    let mut page: Vec<BacklogNote> = Vec::new();
+    for kind in KINDS {
+        let left = PAGE.saturating_sub(page.len() as u64);
+        if left > 0 {
+            page.extend(read_page_of(documents, tenant, (kind, None), left).await?);
+        }
+    }
+    Ok(page)
+}
+
+async fn read_page_of(
     documents: &dyn DocumentStore,
     tenant: &TenantId,
-    past: Option<&str>,
+    (kind, past): (&str, Option<&str>),
+    limit: u64,
 ) -> Result<Vec<BacklogNote>> {
-    let page = documents.read_documents(tenant, UnsentTurn::KIND, past, PAGE).await?;
+    let page = documents.read_documents(tenant, kind, past, limit).await?;
     let read = page.into_iter().map(|document| {
         let turn = UnsentTurn::from_document(&document).ok();
         BacklogNote { key: document.key, turn }
@@ -110,7 +128,7 @@ pub(crate) async fn trim_backlog(
     let mut bytes = TenantBacklog::read(documents, tenant).await?.bytes;
     let mut removed = 0;
     while bytes > max_bytes {
-        let page = read_page(documents, tenant, None).await?;
+        let page = read_page(documents, tenant).await?;
         if page.is_empty() {
             break;
         }

@@ -248,7 +248,7 @@ impl TraceExporter {
     /// Exports the first page of a tenant's backlog.
     async fn export_page(&self, tenant: &TenantId) -> Result<TenantPass, StoreError> {
         let documents = self.documents.as_ref();
-        let mut page = read_page(documents, tenant, None).await?;
+        let mut page = read_page(documents, tenant).await?;
         if page.is_empty() {
             return Ok(TenantPass::Empty);
         }
@@ -257,7 +257,7 @@ impl TraceExporter {
                 return Ok(TenantPass::ClaimedElsewhere);
             }
             // Another process may have sent these in the meantime.
-            page = read_page(documents, tenant, None).await?;
+            page = read_page(documents, tenant).await?;
         }
         let is_last = (page.len() as u64) < PAGE;
         let interrupted = self.export_notes(tenant, page).await?;

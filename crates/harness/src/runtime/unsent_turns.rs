@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use singletree_durable::{JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp};
+use singletree_durable::{BoxError, JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp, UNSENT_TURN};
 use singletree_session::{BatchBuilder, TurnId, TurnRowExt, event_kinds};
 use singletree_telemetry::TraceContext;
 use tokio::sync::Notify;
@@ -37,9 +36,14 @@ pub struct UnsentTurn {
     pub(crate) last_event: u64,
 }
 
-/// The body of a note.
+/// The body of a note: the bytes of the turn's records, its number, and that of its last event. A note is a row of the commit
+/// that ends the turn, and its size is felt there: what its id says it does not repeat.
 #[derive(Debug, Serialize, Deserialize)]
-struct NoteBody {
+struct NoteBody(u64, u64, u64);
+
+/// The body of a note of [`UnsentTurn::OLD_KIND`].
+#[derive(Debug, Deserialize)]
+struct OldNoteBody {
     turn: TurnId,
     at: Timestamp,
     bytes: u64,
@@ -49,7 +53,11 @@ struct NoteBody {
 
 impl UnsentTurn {
     /// The kind of the documents that these notes are. Their ids are in the order of the ends of turns.
-    pub const KIND: &'static str = "unsent_turn";
+    pub const KIND: &'static str = UNSENT_TURN;
+
+    /// The kind of the notes that the versions before the format 4 of the stores wrote, and, while servers are replaced one by
+    /// one, still write.
+    pub const OLD_KIND: &'static str = "unsent_turn";
 
     /// Reads its document.
     ///
@@ -57,20 +65,29 @@ impl UnsentTurn {
     /// `store_corrupt`.
     pub fn from_document(document: &StoredDocument) -> Result<Self> {
         let what = || format!("the document {} {}", document.key.kind, document.key.id);
-        let body: NoteBody =
-            document.body.decode().map_err(|error| store_corrupt_error(what(), Some(error.into())))?;
-        let session = document.session.clone().ok_or_else(|| store_corrupt_error(what(), None))?;
-        let NoteBody { turn, at, bytes, no, last_event } = body;
+        let unreadable = |error: Option<BoxError>| store_corrupt_error(what(), error);
+        let session = document.session.clone().ok_or_else(|| unreadable(None))?;
+        if document.key.kind == Self::OLD_KIND {
+            let decoded = document.body.decode::<OldNoteBody>();
+            let OldNoteBody { turn, at, bytes, no, last_event } =
+                decoded.map_err(|error| unreadable(Some(error.into())))?;
+            return Ok(Self { turn, session, at, bytes, no, last_event });
+        }
+        let (at, turn) = parse_document_id(&document.key.id).ok_or_else(|| unreadable(None))?;
+        let decoded = document.body.decode();
+        let NoteBody(bytes, no, last_event) = decoded.map_err(|error| unreadable(Some(error.into())))?;
         Ok(Self { turn, session, at, bytes, no, last_event })
     }
 }
 
-impl NoteBody {
-    fn document_id(&self) -> String {
-        let digest = Sha256::digest(self.turn.to_string());
-        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("{:016}-{digits}", self.at.as_millis().max(0))
-    }
+/// Returns the id of a note: ids are in the order of the ends of turns.
+fn format_document_id(at: Timestamp, turn: &TurnId) -> String {
+    format!("{:016}-{turn}", at.as_millis().max(0))
+}
+
+fn parse_document_id(id: &str) -> Option<(Timestamp, TurnId)> {
+    let (at, turn) = id.split_once('-')?;
+    Some((Timestamp::from_millis(at.parse().ok()?), turn.parse().ok()?))
 }
 
 /// Tells of ended turns whose traces are to be exported, in this process. A clone tells of the same.
@@ -126,11 +143,10 @@ impl UnsentTurns {
             RowMutation::Turn(row) if row.status.is_ended() => {
                 let at = row.ended_at.unwrap_or(writing.now);
                 let last_event = find_last_event(writing, row.no)?;
-                let (turn, bytes) = (row.turn_id(), writing.telemetry_bytes);
-                let note = NoteBody { turn, at, bytes, no: row.no, last_event };
+                let note = NoteBody(writing.telemetry_bytes, row.no, last_event);
                 Some(RowMutation::Document {
                     kind: UnsentTurn::KIND.to_owned(),
-                    id: note.document_id(),
+                    id: format_document_id(at, &row.turn_id()),
                     body: JsonDocument::from_serializable(&note).ok()?,
                     expires_at: Some(at.saturating_add(kept)),
                     outlives: false,

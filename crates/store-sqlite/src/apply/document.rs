@@ -80,17 +80,34 @@ const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, e
     VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, \
     version = version + 1, expires_at = excluded.expires_at, body = excluded.body, checksum = excluded.checksum";
 
-/// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
+/// Removes documents whose time was over before, at most so many, the earliest first, and then notes of unsent turns; returns
+/// how many.
 pub(crate) fn expire_documents(
     scribe: &WriteTransaction<'_>,
     before: Timestamp,
     limit: u64,
 ) -> Result<u64, BatchFailure> {
-    let sql = "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
-        INDEXED BY document_end WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
-    let removed = scribe.execute_write(sql, &[before.into(), to_query_bound(limit).into()])?;
-    Ok(removed as u64)
+    let mut removed = 0;
+    for sql in EXPIRE {
+        let left = to_query_bound(limit - removed);
+        removed += scribe.execute_write(sql, &[before.into(), left.into()])? as u64;
+    }
+    Ok(removed)
 }
+
+/// The statements by which documents expire. Notes of unsent turns are in no index: each tenant's first one is looked at, and
+/// the others where that one has expired.
+const EXPIRE: [&str; 2] = [
+    "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
+     WHERE expires_at < ? AND kind <> 'unsent' ORDER BY expires_at LIMIT ?)",
+    "DELETE FROM document WHERE (tenant, kind, id) IN (\
+     WITH RECURSIVE named (tenant) AS (SELECT min(tenant) FROM document UNION ALL \
+       SELECT (SELECT min(tenant) FROM document WHERE tenant > named.tenant) FROM named WHERE tenant IS NOT NULL), \
+     due (tenant) AS (SELECT tenant FROM named WHERE (SELECT expires_at FROM document \
+       WHERE tenant = named.tenant AND kind = 'unsent' ORDER BY id LIMIT 1) < ?1) \
+     SELECT note.tenant, note.kind, note.id FROM due CROSS JOIN document AS note \
+     ON note.tenant = due.tenant AND note.kind = 'unsent' WHERE note.expires_at < ?1 LIMIT ?2)",
+];
 
 /// Removes the data that belongs to a session, whether the session exists or not: its documents, its uses of blobs, and
 /// the blobs that no other session uses (D25).
@@ -106,11 +123,45 @@ pub(super) fn remove_session_data(
 }
 
 /// The uses of one blob are not indexed: if the session uses any blob, the uses of the tenant's other sessions are
-/// scanned once.
-const FORGET: [&str; 3] = [
-    "DELETE FROM document INDEXED BY document_session WHERE tenant = ? AND session = ?",
+/// scanned once. Nor are the notes of unsent turns: those of the tenant are scanned, which are none or few unless the receiver
+/// of traces takes nothing.
+const FORGET: [&str; 4] = [
+    "DELETE FROM document WHERE tenant = ? AND session = ? AND kind <> 'unsent'",
+    "DELETE FROM document WHERE tenant = ? AND session = ? AND kind = 'unsent'",
     "DELETE FROM blob WHERE tenant = ?1 \
      AND digest IN (SELECT digest FROM blob_use WHERE tenant = ?1 AND session = ?2) \
      AND digest NOT IN (SELECT digest FROM blob_use WHERE tenant = ?1 AND session <> ?2)",
     "DELETE FROM blob_use WHERE tenant = ? AND session = ?",
 ];
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use singletree_durable::UNSENT_TURN;
+
+    use super::{EXPIRE, FORGET};
+
+    /// Without the index, or with one that holds the notes, too, only the time that these statements take differs.
+    #[tokio::test]
+    async fn documents_that_go_together_are_found_by_an_index_and_notes_by_their_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        crate::SqliteStore::open(&path).await.unwrap().close().await;
+        let file = Connection::open(&path).unwrap();
+        let without_notes = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'document' \
+            AND sql LIKE '%AND kind <> ''' || ? || ''''";
+        let count: i64 = file.query_row(without_notes, [UNSENT_TURN], |row| row.get(0)).unwrap();
+        assert_eq!(count, 2);
+        for (sql, wanted) in [
+            (FORGET[0], "INDEX document_session (tenant=? AND session=?)"),
+            (FORGET[1], "PRIMARY KEY (tenant=? AND kind=?)"),
+            (EXPIRE[0], "INDEX document_end (expires_at<?)"),
+            (EXPIRE[1], "SEARCH note USING PRIMARY KEY (tenant=? AND kind=?)"),
+        ] {
+            let mut plan = file.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = plan.query_map([1, 1], |row| row.get(3)).unwrap();
+            let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+            assert!(steps.iter().any(|step| step.contains(wanted)), "{sql}: {steps:?}");
+        }
+    }
+}

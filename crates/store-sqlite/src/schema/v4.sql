@@ -61,3 +61,11 @@ ALTER TABLE session ADD COLUMN subject TEXT;
 CREATE INDEX session_subject ON session (tenant, subject) WHERE subject IS NOT NULL;
 ALTER TABLE meta ADD COLUMN name_key TEXT;
 UPDATE meta SET name_key = lower(hex(randomblob(32)));
+
+-- Notes of turns whose traces are to be exported. Each index is a page more in the commit that ends a turn, so that these
+-- documents, which are removed soon, are in none: they are found by tenant and kind (apply/document.rs).
+
+DROP INDEX document_session;
+CREATE INDEX document_session ON document (tenant, session) WHERE session IS NOT NULL AND kind <> 'unsent';
+DROP INDEX document_end;
+CREATE INDEX document_end ON document (expires_at) WHERE expires_at IS NOT NULL AND kind <> 'unsent';

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
     DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error, Journal, MemoryStore,
-    RowMutation, SessionKey, StoredBlob,
+    RowMutation, SessionKey, StoredBlob, UNSENT_TURN,
 };
 use singletree_store_sqlite::{CommitDurability, SqliteStore};
 
@@ -166,8 +166,12 @@ fn keys() -> Vec<SessionKey> {
     [("a", "x"), ("a", "y"), ("a", "z"), ("b", "x")].map(|(it, session)| key_of(it, session)).to_vec()
 }
 
+fn expiry_of_id(id: &str) -> i64 {
+    IDS.iter().filter(|other| **other < id).count() as i64 * 3
+}
+
 fn change() -> impl Strategy<Value = DocumentChange> {
-    let name = (select(vec!["a", "b"]), select(vec!["", "k", "kk"]), select(IDS.to_vec()));
+    let name = (select(vec!["a", "b"]), select(vec!["", "k", "kk", UNSENT_TURN]), select(IDS.to_vec()));
     let name = name.prop_map(|(of, kind, id)| DocumentKey::new(tenant(of), kind, id));
     let expect = prop_oneof![
         3 => Just(DocumentPrecondition::Any),
@@ -180,6 +184,8 @@ fn change() -> impl Strategy<Value = DocumentChange> {
         None => DocumentChange::Remove { key, expect },
         Some((body, session, until)) => {
             let (body, session) = (json(body), session.map(|it| key_of("a", it).session));
+            // All notes expire, in the order of their ids.
+            let until = if key.kind == UNSENT_TURN { Some(expiry_of_id(&key.id)) } else { until };
             DocumentChange::Write { key, expect, session, body, expires_at: until.map(at) }
         }
     })
@@ -217,7 +223,7 @@ fn fork(from: &SessionKey, names: &[String]) -> Vec<RowMutation> {
 async fn seen(documents: &dyn DocumentStore) -> String {
     let mut seen = String::new();
     for of in ["a", "b"] {
-        for kind in ["", "k", "kk"] {
+        for kind in ["", "k", "kk", UNSENT_TURN] {
             for past in [None, Some(""), Some("a")] {
                 let page = documents.read_documents(&tenant(of), kind, past, 2).await.unwrap();
                 seen.push_str(&format!("{of} {kind} {past:?}: {page:?}\n"));

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use singletree_durable::{
     DocumentChange, DocumentKey, DocumentPrecondition, JsonDocument, Result, RowMutation, SessionId,
-    StoredDocument, TenantId, Timestamp,
+    StoredDocument, TenantId, Timestamp, UNSENT_TURN,
 };
 
 use super::ContractStores;
@@ -316,7 +316,21 @@ pub(super) async fn check_documents_expired(bench: &dyn StoreFactory) -> Verdict
         &vec!["a", "b"],
     )?;
     ensure_equal("the rest", &expire(i64::MAX, 9).await?, &1)?;
-    ensure_equal("what never ends", &read_document_ids(&stores, "k", None, 9).await?, &vec!["b"])
+    ensure_equal("what never ends", &read_document_ids(&stores, "k", None, 9).await?, &vec!["b"])?;
+    check_notes_expired(&stores).await
+}
+
+/// The kind that a store may keep out of its indexes expires like any other, in all tenants.
+async fn check_notes_expired(stores: &ContractStores) -> Verdict {
+    let note_of = |tenant: &str, id: &str| DocumentKey::new(tenant_named(tenant), UNSENT_TURN, id);
+    for (tenant, id, until) in [("tenant-a", "1", 1010), ("tenant-a", "2", 1020), ("tenant-b", "3", 1030)] {
+        write_document(stores, &note_of(tenant, id), DocumentContent::with_expiry(until)).await?;
+    }
+    let expire = |before, limit| stores.documents.expire_documents(time_at_millis(before), limit);
+    ensure_equal("notes that ended before the first", &expire(1010, 9).await?, &0)?;
+    ensure_equal("the first note", &expire(1020, 9).await?, &1)?;
+    ensure_equal("the others, one by one", &(expire(1031, 1).await?, expire(1031, 9).await?), &(1, 1))?;
+    ensure_document(stores, "another tenant's note", &note_of("tenant-b", "3"), None).await
 }
 
 pub(super) async fn check_documents_durable(bench: &dyn StoreFactory) -> Verdict {
@@ -376,9 +390,14 @@ pub(super) async fn check_documents_of_session(bench: &dyn StoreFactory) -> Verd
     write_document(&stores, &moved, DocumentContent::with_session("s")).await?;
     write_document(&stores, &moved, DocumentContent::with_session("t")).await?;
     write_document(&stores, &free, DocumentContent::from_json_text("1")).await?;
+    for session in ["s", "t"] {
+        let note = document_key(UNSENT_TURN, session);
+        write_document(&stores, &note, DocumentContent::with_session(session)).await?;
+    }
     create_session(&stores, &session_key("s"), []).await?;
     apply_mutations(&stores, &session_key("s"), [RowMutation::Delete]).await?;
     ensure_equal("what is left", &read_document_ids(&stores, "k", None, 9).await?, &vec!["aa", "b", "c"])?;
+    ensure_equal("the notes that are left", &read_document_ids(&stores, UNSENT_TURN, None, 9).await?, &vec!["t"])?;
     // Also for a session that never existed. Another promise states that such a batch succeeds.
     drop(apply_mutations(&stores, &session_key("t"), [RowMutation::Delete]).await);
     ensure_equal("what is left then", &read_document_ids(&stores, "k", None, 9).await?, &vec!["aa"])
