@@ -32,9 +32,13 @@ impl ConversationStore {
             DatabaseName::File(file) => {
                 SqliteStore::options(file).list_erasures().command(command).open().await.map(Self::Sqlite)
             }
-            DatabaseName::Postgres(url) => {
+            DatabaseName::Postgres(url, erased) => {
                 let options = PostgresOptions::new(url.expose(), Env::from_system()).node(command);
-                options.open().await.map(Self::Postgres)
+                let listing = match erased {
+                    Some(file) => options.list_erasures(file),
+                    None => options,
+                };
+                listing.open().await.map(Self::Postgres)
             }
         };
         opened.map_err(|source| Error::Open { source })
@@ -44,7 +48,7 @@ impl ConversationStore {
     pub(crate) async fn open_read_only(place: &DatabaseLocation) -> CommandResult<Self> {
         let opened = match place.name() {
             DatabaseName::File(file) => SqliteStore::open_read_only(file).await.map(Self::Sqlite),
-            DatabaseName::Postgres(url) => {
+            DatabaseName::Postgres(url, _) => {
                 let options = PostgresOptions::new(url.expose(), Env::from_system());
                 options.open_read_only().await.map(Self::Postgres)
             }
@@ -67,12 +71,12 @@ impl ConversationStore {
         }
     }
 
-    /// Records names in the list of erased data beside a file, which a restored backup is compared with. A PostgreSQL
-    /// database has no such list: its backups are not made or restored here.
+    /// Records names in the list of erased data, which a restored backup is compared with: beside a file there is one, for a
+    /// PostgreSQL database where the options name one.
     pub(crate) async fn list_erased(&self, names: Vec<ErasedName>, at: Timestamp) -> Result<()> {
         match self {
             Self::Sqlite(store) => store.list_erased(names, at).await,
-            Self::Postgres(_) => Ok(()),
+            Self::Postgres(store) => store.list_erased(names, at).await,
         }
     }
 

@@ -140,7 +140,7 @@ pub(crate) fn find_server_url(place: &DatabaseLocation) -> Option<String> {
 pub(crate) async fn find_shared_server_url(place: &DatabaseLocation) -> Option<String> {
     let url = match place.name() {
         DatabaseName::File(_) => return None,
-        DatabaseName::Postgres(_) => find_server_url(place)?,
+        DatabaseName::Postgres(..) => find_server_url(place)?,
     };
     let at: SocketAddr = url.strip_prefix("http://")?.parse().ok()?;
     let connecting = tokio::net::TcpStream::connect(at);

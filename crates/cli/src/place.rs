@@ -28,8 +28,8 @@ pub(crate) struct DatabaseLocation {
 pub(crate) enum DatabaseName {
     /// A file of SQLite.
     File(PathBuf),
-    /// A PostgreSQL database.
-    Postgres(StoreUrl),
+    /// A PostgreSQL database, and the file that lists what is erased from it.
+    Postgres(StoreUrl, Option<PathBuf>),
 }
 
 impl DatabaseLocation {
@@ -38,14 +38,21 @@ impl DatabaseLocation {
         let url = match (&options.store, &options.store_env) {
             (Some(url), _) => url.clone(),
             (None, Some(name)) => read_store_variable(name)?,
+            (None, None) if options.list_erased.is_some() => {
+                let problem = "--list-erased is for --store; beside a file there is FILE.erased";
+                return Err(Error::Usage(problem.to_owned()));
+            }
             (None, None) => return Self::from_path_or_default(options.db.as_deref()),
         };
-        let option = match &options.store_env {
+        let mut option = match &options.store_env {
             Some(name) => format!(" --store-env {}", quote_shell_word(name)),
             None => format!(" --store {}", quote_shell_word(url.shown())),
         };
+        if let Some(list) = &options.list_erased {
+            option.push_str(&format!(" --list-erased {}", quote_shell_word(&list.display().to_string())));
+        }
         let base = find_data_folder()?.join(url.file_name());
-        Ok(Self { name: DatabaseName::Postgres(url), base, option })
+        Ok(Self { name: DatabaseName::Postgres(url, options.list_erased.clone()), base, option })
     }
 
     /// Finds a database that is a file: the one that is named, or that of the user's data folder.
@@ -91,7 +98,7 @@ impl DatabaseLocation {
     pub(crate) fn require_file(&self, instead: &str) -> Result<&Path> {
         match &self.name {
             DatabaseName::File(file) => Ok(file),
-            DatabaseName::Postgres(_) => {
+            DatabaseName::Postgres(..) => {
                 Err(Error::Usage(format!("this command takes no --store; {instead}")))
             }
         }
@@ -106,7 +113,7 @@ impl DatabaseLocation {
     pub(crate) fn shown_name(&self) -> String {
         match &self.name {
             DatabaseName::File(file) => file.display().to_string(),
-            DatabaseName::Postgres(url) => url.shown().to_owned(),
+            DatabaseName::Postgres(url, _) => url.shown().to_owned(),
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use singletree_durable::{
     Batch, BatchPrecondition, BoxError, BoxFuture, Error, FencingToken, Result, RowMutation, SessionKey,
+    Timestamp,
 };
+use singletree_erasures::ErasedName;
 use tokio_postgres::types::{Json, Type};
 
 use crate::database::bind;
@@ -39,6 +41,8 @@ struct SentBatch {
     commit: String,
     requires: Vec<BatchPrecondition>,
     puts: Vec<RowMutation>,
+    /// The session that the batch deletes, and when.
+    erased: Option<(ErasedName, Timestamp)>,
 }
 
 /// How a commit whose answer was lost has ended.
@@ -60,8 +64,9 @@ impl PostgresStoreInner {
         };
         let (inner, commit) = (self.clone(), self.env.ids.generate_uuid());
         self.run_in_background(async move {
+            let erased = ErasedName::of_batch(&batch);
             let Batch { key, fence: told, requires, puts } = batch;
-            let sent = SentBatch { key, told, commit, requires, puts };
+            let sent = SentBatch { key, told, commit, requires, puts, erased };
             turn.run(&inner, &sent.key, inner.commit_batch(&sent)).await
         })
     }
@@ -111,7 +116,14 @@ impl PostgresStoreInner {
             bind(&requirements, Type::JSONB),
             bind(&puts, Type::JSONB),
         ];
-        self.database.run_statement(APPLY, &parameters, DOING).await.map(drop)
+        match (&self.erasures, &batch.erased) {
+            // Added to the list in between: not for a deletion that is refused, and before it counts.
+            (Some(list), Some(erased)) => {
+                let listed = list.add_names(vec![erased.clone()]);
+                self.database.run_and_commit_after(APPLY, &parameters, DOING, listed).await
+            }
+            _ => self.database.run_statement(APPLY, &parameters, DOING).await.map(drop),
+        }
     }
 
     /// Finds out how a commit ended whose answer was lost. By a write, never by a read: it raises the session's own

@@ -164,6 +164,38 @@ impl Database {
         self.run_on_connection(client, sql, parameters, doing).await
     }
 
+    /// Runs one statement, and then `before_commit`, before the transaction of the statement is committed. Where either
+    /// fails nothing is stored.
+    pub(crate) async fn run_and_commit_after(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        doing: &'static str,
+        before_commit: impl Future<Output = Result<()>>,
+    ) -> StatementResult<()> {
+        let mut client = self.connect(doing).await.map_err(StatementFailure::Failed)?;
+        let unconfirmed = self.unconfirmed.count();
+        let failed = |error| StatementFailure::from_statement(error, doing);
+        let running = async {
+            let typed: Vec<_> = parameters.iter().map(|(value, kind)| (*value, kind.clone())).collect();
+            // One that is dropped is rolled back.
+            let transaction = client.transaction().await.map_err(failed)?;
+            transaction.query_typed(sql, &typed).await.map_err(failed)?;
+            before_commit.await.map_err(StatementFailure::Failed)?;
+            transaction.commit().await.map_err(failed)
+        };
+        match self.timer.run_with_timeout(self.statement_time, running).await {
+            Ok(Ok(())) if self.unconfirmed.count() != unconfirmed => {
+                Err(StatementFailure::Unknown(NOT_CONFIRMED.into()))
+            }
+            Ok(ended) => ended,
+            Err(elapsed) => {
+                drop(Object::take(client));
+                Err(StatementFailure::Unknown(elapsed.into()))
+            }
+        }
+    }
+
     async fn run_on_connection(
         &self,
         client: Object,

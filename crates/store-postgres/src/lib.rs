@@ -27,6 +27,7 @@ mod connection;
 mod database;
 mod documents;
 mod encode;
+mod erasure_record;
 mod error;
 mod import;
 mod journal;

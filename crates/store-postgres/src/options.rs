@@ -1,5 +1,6 @@
 //! How a database is opened.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use singletree_durable::Result;
@@ -17,6 +18,7 @@ pub struct PostgresOptions {
     pub(crate) lease: Duration,
     pub(crate) connections: usize,
     pub(crate) statement_time: Duration,
+    pub(crate) erasure_list: Option<PathBuf>,
 }
 
 impl PostgresOptions {
@@ -39,6 +41,7 @@ impl PostgresOptions {
             lease: Duration::from_secs(5),
             connections: 16,
             statement_time: Duration::from_secs(30),
+            erasure_list: None,
         }
     }
 
@@ -79,12 +82,23 @@ impl PostgresOptions {
         self
     }
 
+    /// Lists every session that is deleted by this process in a file ([`ErasureList`](singletree_erasures::ErasureList)) outside of
+    /// the database, synced before the deletion is committed, for a database that is restored from a backup. About 80 bytes
+    /// for each deletion. Where the file cannot be written, the deletion fails with `store_unavailable` or `store_full`. Each
+    /// process has its own file, or shares one with others of its machine.
+    #[must_use]
+    pub fn list_erasures(mut self, file: impl Into<PathBuf>) -> Self {
+        self.erasure_list = Some(file.into());
+        self
+    }
+
     /// Opens the database: makes or migrates its schema, under a lock so that one process does it, and registers this
     /// process as an owner of sessions. It needs a tokio runtime, on which it also starts the heartbeat.
     ///
     /// # Errors
     /// `store_unavailable` when the database cannot be reached; `store_not_durable` when it acknowledges commits before
-    /// they are durable (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it.
+    /// they are durable (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it;
+    /// `store_unavailable` when the list of erasures cannot be read.
     ///
     /// # Cancellation
     /// The schema may have been made; the process is registered or is not, until its lease ends.

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use singletree_durable::{BoxFuture, Error, JournalSessions, Result};
+use singletree_durable::{BoxFuture, Error, JournalSessions, Result, Timestamp};
 use singletree_env::Env;
+use singletree_erasures::ErasedName;
 use tokio::sync::oneshot;
 use tokio_postgres::types::Type;
 
 use crate::PostgresOptions;
 use crate::database::{Database, DatabaseAccess, bind};
+use crate::erasure_record::ErasureRecord;
 use crate::lease::HeldSessions;
 use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
@@ -38,6 +40,8 @@ pub(crate) struct PostgresStoreInner {
     pub(crate) database: Database,
     /// The same database, for the heartbeat: it does not wait behind statements of sessions.
     pub(crate) heartbeat: Database,
+    /// The list of erased sessions, where one is kept.
+    pub(crate) erasures: Option<ErasureRecord>,
     pub(crate) env: Env,
     pub(crate) log_epoch: String,
     pub(crate) name: String,
@@ -71,7 +75,12 @@ fn connect_heartbeat(
 
 impl PostgresStore {
     pub(crate) async fn open_with_options(options: PostgresOptions) -> Result<Self> {
-        let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
+        let PostgresOptions { url, env, node, address, lease, connections, statement_time, erasure_list } =
+            options;
+        let erasures = match erasure_list {
+            Some(file) => Some(ErasureRecord::open(file, &env).await?),
+            None => None,
+        };
         let access = DatabaseAccess::Write;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
         let mut client = database.connect("open").await?;
@@ -82,6 +91,7 @@ impl PostgresStore {
         let inner = PostgresStoreInner {
             database,
             heartbeat,
+            erasures,
             env,
             log_epoch,
             name: node,
@@ -101,7 +111,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn open_for_reading(options: PostgresOptions) -> Result<Self> {
-        let PostgresOptions { url, env, node, address, lease, connections, statement_time } = options;
+        let PostgresOptions { url, env, node, address, lease, connections, statement_time, .. } = options;
         let access = DatabaseAccess::Read;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
         let log_epoch = check_schema(&database.connect("open").await?).await?;
@@ -109,6 +119,7 @@ impl PostgresStore {
         let inner = PostgresStoreInner {
             database,
             heartbeat,
+            erasures: None,
             env,
             log_epoch,
             name: node,
@@ -143,6 +154,22 @@ impl PostgresStore {
             Ok(())
         });
         closing.map(drop)
+    }
+
+    /// Adds names to the list of erasures, for what is erased otherwise than by the deletion of a session.
+    ///
+    /// Without [`PostgresOptions::list_erasures`] nothing is listed.
+    ///
+    /// # Errors
+    /// `store_full`, `store_unavailable`: then nothing must be erased yet.
+    ///
+    /// # Cancellation
+    /// The names may have been added.
+    pub async fn list_erased(&self, names: Vec<ErasedName>, at: Timestamp) -> Result<()> {
+        match &self.inner.erasures {
+            Some(list) => list.add_names(names.into_iter().map(|name| (name, at)).collect()).await,
+            None => Ok(()),
+        }
     }
 
     /// Sets the address at which other processes reach this one, for a process that learns it after it has opened its

@@ -46,7 +46,6 @@ mod checkpoint;
 mod checksum;
 mod column;
 mod documents;
-mod erasure_list;
 mod error;
 mod file_identity;
 mod format;
@@ -72,6 +71,6 @@ mod word;
 mod writer;
 
 pub use check::Damage;
-pub use erasure_list::{ErasedName, ErasureList};
 pub use options::{CommitDurability, SqliteOptions};
+pub use singletree_erasures::{ErasedName, ErasureList};
 pub use store::SqliteStore;

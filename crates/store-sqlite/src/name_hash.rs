@@ -4,12 +4,9 @@
 //! The key is drawn when a file comes to format version 4, and stands in the file: the hash hides names from those who
 //! read the tables, and lets those who know a name find its row.
 
-use std::fmt::Write;
-
-use hmac::{Hmac, KeyInit, Mac};
 use rusqlite::{Connection, Result};
-use sha2::Sha256;
 use singletree_durable::{SessionKey, TenantId};
+use singletree_erasures::hmac_of_texts;
 
 /// The first version of the format that keeps hashes.
 const HASHED: i32 = 4;
@@ -64,19 +61,4 @@ fn hash_column_names(connection: &Connection, table: &str, column: &str, kind: &
 
 fn read_name_key(connection: &Connection) -> Result<String> {
     connection.prepare_cached("SELECT name_key FROM meta")?.query_row([], |row| row.get(0))
-}
-
-/// Returns the HMAC-SHA-256 of some texts, in hexadecimal.
-pub(crate) fn hmac_of_texts(key: &str, texts: &[&str]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of HMAC may have any length");
-    for text in texts {
-        // With its length, so that no two lists of texts run into the same bytes.
-        mac.update(&(text.len() as u64).to_be_bytes());
-        mac.update(text.as_bytes());
-    }
-    let mut hash = String::with_capacity(64);
-    for byte in mac.finalize().into_bytes() {
-        write!(hash, "{byte:02x}").expect("text grows");
-    }
-    hash
 }

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 
 use rusqlite::Transaction;
 use singletree_durable::{BoxFuture, Error, FencingToken, JournalSessions, LeaseTable, Result, Timestamp};
+use singletree_erasures::{ErasedName, ErasureList, ErasureListWriter};
 use tokio::sync::{oneshot, watch};
 
-use crate::erasure_list::{ErasedName, ErasureList, ErasureListWriter};
 use crate::error::{translate_error, unavailable_error};
 use crate::file_identity::FileIdentity;
 use crate::format::{self, DatabaseMetadata};

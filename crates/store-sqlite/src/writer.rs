@@ -10,11 +10,11 @@ use singletree_durable::{
     Batch, BoxError, DocumentChange, Error, FencingToken, InvocationId, PausedRecord, Result, RowMutation,
     SessionKey, StoredBlob, TenantId, Timestamp,
 };
+use singletree_erasures::{ErasedName, ErasureListWriter};
 use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
-use crate::erasure_list::{ErasedName, ErasureListWriter};
-use crate::error::{BatchFailure, translate_shared_error};
+use crate::error::{BatchFailure, translate_error, translate_shared_error};
 use crate::file_identity::FileIdentity;
 use crate::format;
 use crate::lock::DatabaseLock;
@@ -411,14 +411,7 @@ impl WriteOperation {
     fn erased_names(&self) -> Vec<(ErasedName, Timestamp)> {
         match self {
             Self::List { names, at } => names.iter().map(|name| (name.clone(), *at)).collect(),
-            Self::Apply(batch) if self.is_deletion() => {
-                // Without an entry in the audit there was no session.
-                let deleted_at = batch.puts.iter().find_map(|put| match put {
-                    RowMutation::Audit(row) => Some(row.at),
-                    _ => None,
-                });
-                deleted_at.map(|at| (ErasedName::Session(batch.key.clone()), at)).into_iter().collect()
-            }
+            Self::Apply(batch) => ErasedName::of_batch(batch).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -446,7 +439,14 @@ fn list_erasures(list: &mut ErasureListWriter, jobs: &[WriteJob], verdicts: &[Ve
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
     let erased: Vec<_> = done.flat_map(|(job, _)| job.work.erased_names()).collect();
     // One sync for all of them.
-    if erased.is_empty() { Ok(()) } else { list.append_names(&erased) }
+    if erased.is_empty() { Ok(()) } else { list.append_names(&erased, draw_list_key) }
+}
+
+/// Draws the key of a list. SQLite has the system's randomness at hand.
+fn draw_list_key() -> Result<String> {
+    let drawn = Connection::open_in_memory()
+        .and_then(|memory| memory.query_row("SELECT lower(hex(randomblob(32)))", [], |row| row.get(0)));
+    drawn.map_err(|error| translate_error(error, "draw the key of the list of what was erased"))
 }
 
 /// Why a whole group failed.

@@ -27,11 +27,11 @@ pub(crate) struct Erase {
 /// `singletree restore`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restore {
-    /// The backup; it stays as it is.
+    /// The backup; it stays as it is. Not with a PostgreSQL database, which its own programs restore before.
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// The list of what was erased since the backup was made; beside the database and beside the backup, FILE.erased, it is found by
-    /// itself.
+    pub(crate) file: Option<PathBuf>,
+    /// The list of what was erased since the backup was made, as --list-erased names it, one for each machine; beside a database that
+    /// is a file and beside the backup, FILE.erased, it is found by itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) erased: Vec<PathBuf>,
     #[command(flatten)]

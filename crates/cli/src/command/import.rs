@@ -28,7 +28,7 @@ struct PrintedImport {
 /// Runs the command. The source is held like by a server, so that nothing is added to it meanwhile.
 pub(crate) async fn run_import_command(args: Import) -> Result<u8> {
     let target = DatabaseLocation::from_options(&args.common.db)?;
-    let DatabaseName::Postgres(url) = target.name() else {
+    let DatabaseName::Postgres(url, _) = target.name() else {
         let why = "an import goes into a PostgreSQL database: name it with --store or --store-env";
         return Err(Error::Usage(why.to_owned()));
     };

@@ -18,7 +18,7 @@ use crate::conversation_store::ConversationStore;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json::{self, PrintedCommandEffect};
-use crate::place::DatabaseLocation;
+use crate::place::{DatabaseLocation, DatabaseName};
 use crate::print::TerminalOutput;
 use crate::wire::Workspace;
 
@@ -27,52 +27,83 @@ const PAGE: u64 = 256;
 /// How many keys are read at once: a tenant has as many at most.
 const KEYS: u64 = 1000;
 
-/// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a
-/// draft, which the next one begins anew.
+/// Runs the command.
 pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
     let place = DatabaseLocation::from_options(&args.common.db)?;
-    let database = place.require_file("restore a PostgreSQL database with pg_restore")?;
-    if database.exists() {
-        let writer = SqliteStore::find_writer(database).map_err(|source| Error::Open { source })?;
-        return Err(Error::DatabaseExists { path: database.to_owned(), writer });
-    }
     // A missing list beside a database is an empty one, but a named list must exist: without it, erased data returns.
     if let Some(missing) = args.erased.iter().find(|list| !list.exists()) {
         return Err(Error::Usage(format!("there is no list {}", missing.display())));
     }
-    place.create_folder()?;
-    let draft = append_to_path(database, ".restoring");
-    remove_draft_files(&draft)?;
-    let mut lists = vec![ErasureList::path_beside(database), ErasureList::path_beside(&args.file)];
-    lists.extend(args.erased);
-    let failed = |source| Error::Open { source };
-    let lists: Vec<ErasureList> =
-        lists.into_iter().map(ErasureList::read_from_file).collect::<Result<_, _>>().map_err(failed)?;
-    let backup = SqliteStore::open_read_only(&args.file).await.map_err(failed)?;
-    let copied = backup.backup(&draft).await;
-    backup.close().await;
-    copied.map_err(failed)?;
-    let workspace =
-        Workspace::open_without_agents(&DatabaseLocation::from_path_or_default(Some(&draft))?, "restore")
-            .await?;
-    let applied = apply_erasures(&workspace, &lists).await;
-    workspace.close_gracefully().await;
-    let count = applied?;
-    publish_database(&draft, database).map_err(|source| {
-        let path = database.to_owned();
-        Error::Place { doing: "put the restored database in the place of", path, source }
-    })?;
-    let (file, mut screen) = (database.display().to_string(), TerminalOutput::standard_output());
+    let count = match (place.name(), &args.file) {
+        (DatabaseName::File(database), Some(backup)) => {
+            restore_file(&place, database, backup, args.erased).await?
+        }
+        (DatabaseName::File(_), None) => {
+            return Err(Error::Usage("name the backup that is to be restored".to_owned()));
+        }
+        (DatabaseName::Postgres(..), None) if !args.erased.is_empty() => {
+            apply_lists(&place, &read_lists(args.erased)?).await?
+        }
+        (DatabaseName::Postgres(..), _) => {
+            let advice = "restore a PostgreSQL database with its own programs; then this command removes what the lists \
+                of --erased name";
+            return Err(Error::Usage(advice.to_owned()));
+        }
+    };
+    let (name, mut screen) = (place.shown_name(), TerminalOutput::standard_output());
     match args.common.json {
-        true => json::print_json(&mut screen, &PrintedCommandEffect::Restored(&file))?,
+        true => json::print_json(&mut screen, &PrintedCommandEffect::Restored(&name))?,
         false => {
-            screen.write_line(&format!("restored to {file}"))?;
+            screen.write_line(&format!("restored to {name}"))?;
             if count > 0 {
                 screen.write_line(&format!("left out, since it was erased: {count}"))?;
             }
         }
     }
     Ok(COMPLETED)
+}
+
+/// Makes a file of a backup. The copy comes under its name when everything was applied to it: a process that dies leaves a
+/// draft, which the next one begins anew.
+async fn restore_file(
+    place: &DatabaseLocation,
+    database: &Path,
+    backup: &Path,
+    named: Vec<PathBuf>,
+) -> Result<u64> {
+    if database.exists() {
+        let writer = SqliteStore::find_writer(database).map_err(|source| Error::Open { source })?;
+        return Err(Error::DatabaseExists { path: database.to_owned(), writer });
+    }
+    place.create_folder()?;
+    let draft = append_to_path(database, ".restoring");
+    remove_draft_files(&draft)?;
+    let beside = [database, backup].map(ErasureList::path_beside);
+    let lists = read_lists(beside.into_iter().chain(named))?;
+    let failed = |source| Error::Open { source };
+    let store = SqliteStore::open_read_only(backup).await.map_err(failed)?;
+    let copied = store.backup(&draft).await;
+    store.close().await;
+    copied.map_err(failed)?;
+    let count = apply_lists(&DatabaseLocation::from_path_or_default(Some(&draft))?, &lists).await?;
+    publish_database(&draft, database).map_err(|source| {
+        let path = database.to_owned();
+        Error::Place { doing: "put the restored database in the place of", path, source }
+    })?;
+    Ok(count)
+}
+
+fn read_lists(files: impl IntoIterator<Item = PathBuf>) -> Result<Vec<ErasureList>> {
+    let lists = files.into_iter().map(ErasureList::read_from_file).collect::<Result<_, _>>();
+    lists.map_err(|source| Error::Open { source })
+}
+
+/// Removes from a restored database what lists name. Returns the number of removed conversations and keys.
+async fn apply_lists(place: &DatabaseLocation, lists: &[ErasureList]) -> Result<u64> {
+    let workspace = Workspace::open_without_agents(place, "restore").await?;
+    let applied = apply_erasures(&workspace, lists).await;
+    workspace.close_gracefully().await;
+    applied
 }
 
 /// Removes from a restored database the data that was erased since its backup was made. Returns the number of removed
