@@ -39,13 +39,16 @@ impl ErasureListWriter {
         erased: &[(ErasedName, Timestamp)],
         draw_key: impl FnOnce() -> Result<String>,
     ) -> Result<()> {
-        let mut file = private_file_options().append(true).create(true).open(&self.path).map_err(unavailable_error)?;
+        let mut file =
+            private_file_options().append(true).create(true).open(&self.path).map_err(unavailable_error)?;
         // Until the file is closed. Where files have no locks, one process has the list.
         match file.lock() {
             Err(error) if error.kind() != ErrorKind::Unsupported => return Err(unavailable_error(error)),
             Ok(()) | Err(_) => {}
         }
-        if self.key.is_none() {
+        let length = file.metadata().map_err(unavailable_error)?.len();
+        if self.key.is_none() && length > 0 {
+            // Another process began the list since this one opened it.
             self.key = find_key(&self.path)?;
         }
         // The line break ends a line that a crash has cut.
@@ -61,7 +64,6 @@ impl ErasureListWriter {
             let hash = hash_erased_name(&key, name);
             added.push_str(&format!("{} {hash}\n", at.as_millis()));
         }
-        let length = file.metadata().map_err(unavailable_error)?.len();
         if let Err(error) = file.write_all(added.as_bytes()).and_then(|()| file.sync_all()) {
             // These deletions are refused: a line that stays would delete a session that exists from a restored backup.
             // If even this fails, the lines stay, as after a crash.
@@ -147,10 +149,8 @@ mod tests {
     fn several_processes_add_to_one_list_under_one_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("erased");
-        let mut writers =
-            [0, 1].map(|_| ErasureListWriter::open_to_append(path.clone()).unwrap());
-        let names: Vec<ErasedName> =
-            (0..20).map(|no| ErasedName::Session(key(&format!("s{no}")))).collect();
+        let mut writers = [0, 1].map(|_| ErasureListWriter::open_to_append(path.clone()).unwrap());
+        let names: Vec<ErasedName> = (0..20).map(|no| ErasedName::Session(key(&format!("s{no}")))).collect();
         std::thread::scope(|scope| {
             for (writer, names) in writers.iter_mut().zip(names.chunks(10)) {
                 scope.spawn(move || {

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{BoxError, JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp, UNSENT_TURN};
+use singletree_durable::{
+    BoxError, JsonDocument, RowMutation, SessionId, StoredDocument, TenantId, Timestamp, UNSENT_TURN,
+};
 use singletree_session::{BatchBuilder, TurnId, TurnRowExt, event_kinds};
 use singletree_telemetry::TraceContext;
 use tokio::sync::Notify;

@@ -99,7 +99,7 @@ pub(crate) fn expire_documents(
 /// the others where that one has expired.
 const EXPIRE: [&str; 2] = [
     "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
-     WHERE expires_at < ? AND kind <> 'unsent' ORDER BY expires_at LIMIT ?)",
+     INDEXED BY document_end WHERE expires_at < ? AND kind <> 'unsent' ORDER BY expires_at LIMIT ?)",
     "DELETE FROM document WHERE (tenant, kind, id) IN (\
      WITH RECURSIVE named (tenant) AS (SELECT min(tenant) FROM document UNION ALL \
        SELECT (SELECT min(tenant) FROM document WHERE tenant > named.tenant) FROM named WHERE tenant IS NOT NULL), \
@@ -126,7 +126,7 @@ pub(super) fn remove_session_data(
 /// scanned once. Nor are the notes of unsent turns: those of the tenant are scanned, which are none or few unless the receiver
 /// of traces takes nothing.
 const FORGET: [&str; 4] = [
-    "DELETE FROM document WHERE tenant = ? AND session = ? AND kind <> 'unsent'",
+    "DELETE FROM document INDEXED BY document_session WHERE tenant = ? AND session = ? AND kind <> 'unsent'",
     "DELETE FROM document WHERE tenant = ? AND session = ? AND kind = 'unsent'",
     "DELETE FROM blob WHERE tenant = ?1 \
      AND digest IN (SELECT digest FROM blob_use WHERE tenant = ?1 AND session = ?2) \
