@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use singletree::durable::{Journal, SessionKey, SubjectId, TenantId, Timestamp};
 use singletree::engine::{RandomIds, SystemClock};
 use singletree::env::SystemRandomSource;
-use singletree::{ErasedName, ErasureList, SqliteStore, harness};
+use singletree::{Chat, ErasedName, ErasureList, SqliteStore, harness};
 use singletree_server::{Keyring, ServerLimits};
+use tokio::time::sleep;
 
 use super::erase::{BY, read_all_tenants};
 use crate::args::Restore;
@@ -22,6 +24,9 @@ use crate::place::{DatabaseLocation, DatabaseName};
 use crate::print::TerminalOutput;
 use crate::wire::Workspace;
 
+/// For how many seconds a session of another server is waited for: longer than the longest usual lease, and a server that lives
+/// keeps it.
+const LEASE_SECONDS: u32 = 15;
 /// How many sessions are read at once.
 const PAGE: u64 = 256;
 /// How many keys are read at once: a tenant has as many at most.
@@ -119,7 +124,7 @@ async fn apply_erasures(workspace: &Workspace, lists: &[ErasureList]) -> Result<
     for tenant in &tenants {
         let chat = workspace.chat.of(tenant.clone());
         for session in find_erased_sessions(&workspace.store, tenant, &erased_at).await? {
-            chat.session(session.session.as_str()).delete(Some(BY)).await?;
+            delete_when_free(&chat, &session).await?;
             count += 1;
         }
         let keys = keyring.list_keys(tenant, None, KEYS).await?.items;
@@ -141,6 +146,18 @@ async fn apply_erasures(workspace: &Workspace, lists: &[ErasureList]) -> Result<
         }
     }
     Ok(count)
+}
+
+/// Deletes a session. A PostgreSQL database was copied with the leases of its servers, and until they have ended nobody can tell
+/// whether these servers live.
+async fn delete_when_free(chat: &Chat, session: &SessionKey) -> Result<()> {
+    for _ in 0..LEASE_SECONDS {
+        match chat.session(session.session.as_str()).delete(Some(BY)).await {
+            Err(error) if error.category() == "session_moving" => sleep(Duration::from_secs(1)).await,
+            deleted => return Ok(deleted.map(drop)?),
+        }
+    }
+    Ok(chat.session(session.session.as_str()).delete(Some(BY)).await.map(drop)?)
 }
 
 /// Tells whether a time in RFC 3339 is after another.

@@ -24,6 +24,7 @@ mod colours;
 mod commands;
 mod doctor;
 mod erase;
+mod erase_postgres;
 mod erring;
 mod guide;
 mod health;

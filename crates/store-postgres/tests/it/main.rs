@@ -4,6 +4,7 @@
 
 mod contract;
 mod cut;
+mod erasures;
 mod import;
 mod ownership;
 mod pooler;
