@@ -6,40 +6,13 @@
 mod hash;
 mod line;
 mod list;
+mod name;
 mod writer;
-
-use singletree_durable::{Batch, RowMutation, SessionKey, SubjectId, TenantId, Timestamp};
 
 pub use hash::hmac_of_texts;
 pub use list::ErasureList;
+pub use name::ErasedName;
 pub use writer::ErasureListWriter;
 
 /// The name of these operations in errors.
 const DOING: &str = "keep the list of what was erased";
-
-/// Something that was erased, deleted or revoked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ErasedName {
-    /// Everything of a tenant.
-    Tenant(TenantId),
-    /// Everything that was kept for a subject of a tenant.
-    Subject(TenantId, SubjectId),
-    /// A session.
-    Session(SessionKey),
-    /// An API key of a tenant, by its id.
-    Key(TenantId, String),
-}
-
-impl ErasedName {
-    /// Returns the session that a batch deletes, and when, by its entry in the audit; nothing for any other batch, and for one
-    /// without such an entry: then there was no session.
-    #[must_use]
-    pub fn of_batch(batch: &Batch) -> Option<(Self, Timestamp)> {
-        let deletes = batch.puts.iter().any(|put| matches!(put, RowMutation::Delete));
-        let deleted_at = batch.puts.iter().find_map(|put| match put {
-            RowMutation::Audit(row) => Some(row.at),
-            _ => None,
-        });
-        deleted_at.filter(|_| deletes).map(|at| (Self::Session(batch.key.clone()), at))
-    }
-}

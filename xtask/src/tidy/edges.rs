@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("xtask", &[]),
     ("durable", &[]),
+    ("erasures", &["durable"]),
     ("http", &[]),
     ("llm", &[]),
     ("graph", &["durable"]),
@@ -101,7 +102,7 @@ const GROUND: &str = "env";
 const WITHOUT_GROUND: &[&str] = &["env", "narration", "protocol", "macros", "xtask", "draw"];
 
 /// The permitted dependencies of any store, and of the tests for stores.
-const STORES: &[&str] = &["durable"];
+const STORES: &[&str] = &["durable", "erasures"];
 
 /// The roots, where the crates are put together: they may depend on anything.
 const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde_json::json;
 use singletree_durable::{
-    BoxFuture, DocumentStore, Error as StoreError, Journal, JournalLayer, JournalRead, MaintenanceLayer,
-    MemoryStore, Result as StoreResult, SessionId, SessionKey,
+    BoxFuture, DocumentChange, DocumentKey, DocumentPrecondition, DocumentStore, Error as StoreError,
+    Journal, JournalLayer, JournalRead, JsonDocument, MaintenanceLayer, MemoryStore, Result as StoreResult,
+    SessionId, SessionKey,
 };
 use singletree_harness::{Chat, Error, SendOptions, UnsentTurn};
 use singletree_telemetry::SpanSettings;
 
-use crate::rig::{ScriptedReceiver, approve, env, export_for, exporter, open, stored_spans, tenant};
+use crate::rig::{ScriptedReceiver, approve, backlog, env, export_for, exporter, open, stored_spans, tenant};
 
 /// Returns the notes of a tenant.
 async fn notes(store: &MemoryStore) -> Vec<UnsentTurn> {
@@ -100,4 +102,36 @@ async fn turns_that_cannot_be_read_together_are_read_alone() {
     }
     assert_eq!(receiver.spans(), expected);
     assert!(problems.lock().unwrap().is_empty(), "{problems:?}");
+}
+
+// Notes of the version before, which are left in a database, and which its servers still write while they are replaced.
+#[tokio::test(start_paused = true)]
+async fn the_notes_of_the_version_before_are_exported_too() {
+    let (store, env) = (MemoryStore::new(), env());
+    let chat = open(store.clone(), &env);
+    for text in ["one", "two", "three"] {
+        chat.session("s").send(text).await;
+    }
+    let documents = store.read_documents(&tenant("default"), UnsentTurn::KIND, None, 9).await.unwrap();
+    let (expect, mut changes) = (DocumentPrecondition::Any, Vec::new());
+    // The last turn ended at a server of this version.
+    for document in &documents[..2] {
+        let note = UnsentTurn::from_document(document).unwrap();
+        let [bytes, no, last_event]: [u64; 3] = document.body.decode().unwrap();
+        let (turn, at) = (note.turn.to_string(), note.at.as_millis());
+        let old = json!({ "turn": turn, "at": at, "bytes": bytes, "no": no, "last_event": last_event });
+        let key = DocumentKey::new(tenant("default"), UnsentTurn::OLD_KIND, format!("{at:016}-{no}"));
+        let body = JsonDocument::from_serializable(&old).unwrap();
+        let (session, expires_at) = (document.session.clone(), document.expires_at);
+        changes.push(DocumentChange::Remove { key: document.key.clone(), expect });
+        changes.push(DocumentChange::Write { key, expect, session, body, expires_at });
+    }
+    store.change_documents(changes).await.unwrap();
+    assert_eq!(backlog(&store, &tenant("default")).await, 3);
+    let receiver = ScriptedReceiver::replying([]);
+    let (exporter, problems) = exporter((&chat, &env), &store, &receiver);
+    export_for(&exporter, Duration::from_secs(5)).await;
+    assert!(problems.lock().unwrap().is_empty());
+    assert_eq!(receiver.spans(), stored_spans(&chat, "s").await);
+    assert_eq!(backlog(&store, &tenant("default")).await, 0);
 }
