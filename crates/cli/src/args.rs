@@ -166,8 +166,8 @@ pub(crate) struct Db {
     /// The environment variable that holds the address of the PostgreSQL database, with its password.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["db", "store"])]
     pub(crate) store_env: Option<String>,
-    /// With a PostgreSQL database: a file that lists what is erased and which keys are revoked, for `singletree restore`. Beside a
-    /// database that is a file, there is one, FILE.erased.
+    /// With a PostgreSQL database: the file in which erased data and revoked keys are listed, for `singletree restore`. A database
+    /// that is a file always has one beside it, FILE.erased.
     #[arg(long, value_name = "FILE", conflicts_with = "db")]
     pub(crate) list_erased: Option<PathBuf>,
 }

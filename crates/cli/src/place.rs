@@ -28,7 +28,7 @@ pub(crate) struct DatabaseLocation {
 pub(crate) enum DatabaseName {
     /// A file of SQLite.
     File(PathBuf),
-    /// A PostgreSQL database, and the file that lists what is erased from it.
+    /// A PostgreSQL database, and the file in which erased data is listed.
     Postgres(StoreUrl, Option<PathBuf>),
 }
 

@@ -1,4 +1,4 @@
-//! The list of what was erased: a file outside of a database, for restored backups (D25).
+//! The list of erased data: a file outside of a database, for restored backups (D25).
 //!
 //! A backup still holds data that was erased after it was made. A restore applies this list to it. The list holds keyed
 //! hashes: it tells whether a known name was erased, but contains no names. Its key is in the file itself.

@@ -12,38 +12,45 @@ use crate::DOING;
 const KEY_LEN: usize = 64;
 const HASH_LEN: usize = 64;
 
+/// The longest line that is read as one: a longer one is no line of a list.
+const LINE_BYTES_MAX: u64 = 256;
+
 /// A line of a list.
 pub(crate) enum ErasureListLine<'a> {
     Key(&'a str),
     Entry(Timestamp, &'a str),
+    /// A whole line that no list has: the file is damaged, or another one.
+    Foreign,
 }
 
-/// Reads a list line by line; a file that does not exist has none.
-pub(crate) fn for_each_line(path: &Path, take: impl FnMut(ErasureListLine<'_>)) -> Result<()> {
-    match File::open(path) {
-        Ok(file) => for_each_line_of(file, take),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(unavailable_error(error)),
-    }
-}
-
-/// Reads the lines of an open list. Lines that are cut or damaged are passed over.
-pub(crate) fn for_each_line_of(file: impl Read, mut take: impl FnMut(ErasureListLine<'_>)) -> Result<()> {
-    let (mut file, mut bytes) = (BufReader::new(file), Vec::new());
-    while file.read_until(b'\n', &mut bytes).map_err(unavailable_error)? > 0 {
-        let line = std::str::from_utf8(&bytes).ok().and_then(|line| line.trim_end().split_once(' '));
-        match line {
-            Some(("key", key)) if key.len() == KEY_LEN => take(ErasureListLine::Key(key)),
-            Some((at, hash)) if hash.len() == HASH_LEN => {
-                if let Ok(at) = at.parse() {
-                    take(ErasureListLine::Entry(Timestamp::from_millis(at), hash));
-                }
-            }
-            Some(_) | None => {}
+/// Reads a list line by line; a file that does not exist has none. A last line that a crash has cut is passed over.
+pub(crate) fn for_each_line(path: &Path, mut take: impl FnMut(ErasureListLine<'_>)) -> Result<()> {
+    let mut file = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unavailable_error(error)),
+    };
+    let mut bytes = Vec::new();
+    while (&mut file).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(unavailable_error)? > 0 {
+        let is_whole = bytes.ends_with(b"\n") || bytes.len() as u64 == LINE_BYTES_MAX;
+        match std::str::from_utf8(&bytes).map(|line| parse_line(line.trim_end())) {
+            Ok(Some(line)) => take(line),
+            Ok(None) | Err(_) if is_whole && bytes != b"\n" => take(ErasureListLine::Foreign),
+            Ok(None) | Err(_) => {}
         }
         bytes.clear();
     }
     Ok(())
+}
+
+fn parse_line(line: &str) -> Option<ErasureListLine<'_>> {
+    match line.split_once(' ')? {
+        ("key", key) if key.len() == KEY_LEN => Some(ErasureListLine::Key(key)),
+        (at, hash) if hash.len() == HASH_LEN => {
+            Some(ErasureListLine::Entry(Timestamp::from_millis(at.parse().ok()?), hash))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the error of a list that cannot be read or written.

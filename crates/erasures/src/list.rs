@@ -22,18 +22,20 @@ impl ErasureList {
     /// was not committed either. The whole list is held in memory, about 150 bytes for each entry.
     ///
     /// # Errors
-    /// `store_unavailable`; `store_corrupt` when entries have no key, so that nothing could be found in it.
+    /// `store_unavailable`; `store_corrupt` for a file that is no list, or has lost its key, so that nothing could be found in it.
     pub fn read_from_file(path: impl AsRef<Path>) -> Result<Self> {
         let mut list = Self { keys: Vec::new(), entries: HashMap::new() };
+        let mut has_foreign_lines = false;
         for_each_line(path.as_ref(), |line| match line {
             ErasureListLine::Key(key) => list.keys.push(key.to_owned()),
             ErasureListLine::Entry(at, hash) => {
                 let last = list.entries.entry(hash.to_owned()).or_insert(at);
                 *last = at.max(*last);
             }
+            ErasureListLine::Foreign => has_foreign_lines = true,
         })?;
-        if list.keys.is_empty() && !list.entries.is_empty() {
-            let what = format!("{}: a list of erasures without its key", path.as_ref().display());
+        if list.keys.is_empty() && (has_foreign_lines || !list.entries.is_empty()) {
+            let what = format!("{}: no list of erasures, or one without its key", path.as_ref().display());
             return Err(Error::Corrupt { what, source: None });
         }
         Ok(list)

@@ -1,4 +1,4 @@
-//! What can be erased.
+//! The data that can be erased, by name.
 
 use singletree_durable::{Batch, RowMutation, SessionKey, SubjectId, TenantId, Timestamp};
 

@@ -53,10 +53,12 @@ impl ErasureListWriter {
         }
         // The line break ends a line that a crash has cut.
         let mut added = String::from("\n");
-        let (key, is_new) = match &self.key {
-            Some(key) => (key.clone(), false),
-            None => (draw_key()?, true),
+        let key = match &self.key {
+            Some(key) => key.clone(),
+            None => draw_key()?,
         };
+        // The file may have been moved away since the last entry.
+        let is_new = self.key.is_none() || length == 0;
         if is_new {
             added.push_str(&format!("key {key}\n"));
         }
@@ -143,6 +145,27 @@ mod tests {
         fs::write(&without_key, &text[entries..]).unwrap();
         assert_eq!(ErasureList::read_from_file(&without_key).unwrap_err().category(), "store_corrupt");
         assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("ann"));
+    }
+
+    #[test]
+    fn a_list_that_was_moved_away_begins_anew_and_another_file_is_no_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("erased");
+        let mut writer = ErasureListWriter::open_to_append(path.clone()).unwrap();
+        for (session, moved) in [("a", "first"), ("b", "second")] {
+            let name = ErasedName::Session(key(session));
+            writer.append_names(&[(name.clone(), Timestamp::from_millis(1))], draw_key).unwrap();
+            let moved = folder.path().join(moved);
+            fs::rename(&path, &moved).unwrap();
+            assert!(ErasureList::read_from_file(moved).unwrap().erased_at(&name).is_some());
+        }
+        // The first entry, cut by a crash: nothing was erased.
+        fs::write(&path, "\nkey 55").unwrap();
+        assert!(ErasureList::read_from_file(&path).unwrap().is_empty());
+        for other in [&b"a letter\n"[..], &[0; 5000], &[b'x'; 5000]] {
+            fs::write(&path, other).unwrap();
+            assert_eq!(ErasureList::read_from_file(&path).unwrap_err().category(), "store_corrupt");
+        }
     }
 
     #[test]

@@ -58,9 +58,8 @@ impl TenantBacklog {
     fn add_note(&mut self, note: &BacklogNote) {
         self.turns += 1;
         self.bytes = self.bytes.saturating_add(note.bytes());
-        if self.oldest.is_none() {
-            self.oldest = note.turn.as_ref().map(|turn| turn.at);
-        }
+        let at = note.turn.as_ref().map(|turn| turn.at);
+        self.oldest = self.oldest.into_iter().chain(at).min();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The list of what was erased, a file outside of the database, for databases that are restored from a backup (D25).
+//! The list of erased data, a file outside of the database, for databases that are restored from a backup (D25).
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::error::unavailable_error;
 
-/// The file, and what draws its key.
+/// The file, and the randomness of its key.
 #[derive(Debug)]
 pub(crate) struct ErasureRecord {
     /// Held while the file is written, on a thread for that.

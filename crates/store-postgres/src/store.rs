@@ -156,7 +156,7 @@ impl PostgresStore {
         closing.map(drop)
     }
 
-    /// Adds names to the list of erasures, for what is erased otherwise than by the deletion of a session.
+    /// Adds names to the list of erasures, for data that is erased otherwise than by the deletion of a session.
     ///
     /// Without [`PostgresOptions::list_erasures`] nothing is listed.
     ///

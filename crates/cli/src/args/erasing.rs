@@ -30,7 +30,7 @@ pub(crate) struct Restore {
     /// The backup; it stays as it is. Not with a PostgreSQL database, which its own programs restore before.
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The list of what was erased since the backup was made, as --list-erased names it, one for each machine; beside a database that
+    /// A list of the data that was erased since the backup was made: the file of --list-erased, of each machine. Beside a database that
     /// is a file and beside the backup, FILE.erased, it is found by itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) erased: Vec<PathBuf>,

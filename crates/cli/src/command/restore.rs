@@ -59,7 +59,8 @@ pub(crate) async fn run_restore_command(args: Restore) -> Result<u8> {
     match args.common.json {
         true => json::print_json(&mut screen, &PrintedCommandEffect::Restored(&name))?,
         false => {
-            screen.write_line(&format!("restored to {name}"))?;
+            let done = if args.file.is_some() { "restored to" } else { "erased data was removed from" };
+            screen.write_line(&format!("{done} {name}"))?;
             if count > 0 {
                 screen.write_line(&format!("left out, since it was erased: {count}"))?;
             }
@@ -103,7 +104,7 @@ fn read_lists(files: impl IntoIterator<Item = PathBuf>) -> Result<Vec<ErasureLis
     lists.map_err(|source| Error::Open { source })
 }
 
-/// Removes from a restored database what lists name. Returns the number of removed conversations and keys.
+/// Removes erased data from a restored database, by lists. Returns the number of removed conversations and keys.
 async fn apply_lists(place: &DatabaseLocation, lists: &[ErasureList]) -> Result<u64> {
     let workspace = Workspace::open_without_agents(place, "restore").await?;
     let applied = apply_erasures(&workspace, lists).await;

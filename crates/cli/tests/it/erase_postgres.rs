@@ -1,4 +1,4 @@
-//! Erasing from a PostgreSQL database: what was erased comes back with no backup, where it is listed (D25).
+//! Erasing from a PostgreSQL database: erased data that is listed comes back with no backup (D25).
 
 use serde_json::json;
 use singletree_test_store::PostgresServer;

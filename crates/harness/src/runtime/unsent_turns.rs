@@ -38,8 +38,8 @@ pub struct UnsentTurn {
     pub(crate) last_event: u64,
 }
 
-/// The body of a note: the bytes of the turn's records, its number, and that of its last event. A note is a row of the commit
-/// that ends the turn, and its size is felt there: what its id says it does not repeat.
+/// The body of a note: the bytes of the turn's records, its number, and that of its last event. Turn and time are in the id only,
+/// because the size of a note makes the commit that ends the turn slower.
 #[derive(Debug, Serialize, Deserialize)]
 struct NoteBody(u64, u64, u64);
 
@@ -57,8 +57,7 @@ impl UnsentTurn {
     /// The kind of the documents that these notes are. Their ids are in the order of the ends of turns.
     pub const KIND: &'static str = UNSENT_TURN;
 
-    /// The kind of the notes that the versions before the format 4 of the stores wrote, and, while servers are replaced one by
-    /// one, still write.
+    /// The kind of the notes of earlier versions, whose servers still write them while they are replaced one by one.
     pub const OLD_KIND: &'static str = "unsent_turn";
 
     /// Reads its document.
