@@ -277,9 +277,12 @@ impl<H: CallerHandle> SessionState<H> {
         self.is_known && self.is_taken_over
     }
 
-    /// Records that a takeover has ended.
-    pub fn record_takeover_end(&mut self, is_complete: bool) {
-        self.is_taken_over = is_complete && self.fence.is_some();
+    /// Records that a takeover has ended that began under this fence. One of a lease that was lost meanwhile has taken over
+    /// nothing for the present one.
+    pub fn record_takeover_end(&mut self, fence: FencingToken, is_complete: bool) {
+        if self.fence == Some(fence) {
+            self.is_taken_over = is_complete;
+        }
     }
 
     /// Checks whether there is work beside the running turn: a queued turn, or a turn of a former owner.

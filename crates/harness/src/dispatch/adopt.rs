@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use singletree_durable::{
-    BoxFuture, ServedGraph, ServedGraphs, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery,
+    BoxFuture, FencingToken, ServedGraph, ServedGraphs, SessionKey, StoredTurnKind, TurnRow, TurnRowQuery,
 };
 use singletree_session::{
     AgentVersion, QueuedTurn, QueuedWork, SteeredPosition, StoredPosition, TurnId, TurnRowExt, apply,
@@ -66,6 +66,8 @@ impl ChatInner {
             if loaded.lock_state().is_taken_over() {
                 return Ok(Vec::new());
             }
+            // A lease that is lost meanwhile ends this takeover: the next one begins with what is stored then.
+            let fence = loaded.lock_state().batch_fence();
             let ahead = loaded.lock_state().take_prefetched_turns();
             let mut open = match ahead {
                 Some(open) => open,
@@ -87,8 +89,8 @@ impl ChatInner {
                 }
                 let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
                 let over = match position {
-                    Some(position) => self.take_over_steered_turn(loaded, row, position).await,
-                    None => self.take_over_turn(loaded, row, at == 0).await,
+                    Some(position) => self.take_over_steered_turn(loaded, (row, fence), position).await,
+                    None => self.take_over_turn(loaded, (row, fence), at == 0).await,
                 };
                 match over {
                     Ok(it) => taken.extend(it),
@@ -100,7 +102,7 @@ impl ChatInner {
             }
             let is_waiting = {
                 let mut state = loaded.lock_state();
-                state.record_takeover_end(adopted.is_ok());
+                state.record_takeover_end(fence, adopted.is_ok());
                 state.has_queued_turns()
             };
             drop(adopting);
@@ -117,7 +119,7 @@ impl ChatInner {
     async fn take_over_turn(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
-        row: TurnRow,
+        (row, fence): (TurnRow, FencingToken),
         first: bool,
     ) -> Result<Option<AdoptedTurn>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
@@ -144,7 +146,11 @@ impl ChatInner {
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        loaded.lock_state().append_turn(QueuedTurn { handle, work });
+        let mut state = loaded.lock_state();
+        if state.held_fence() != Some(fence) {
+            return Err(lease_lost_error(loaded, fence));
+        }
+        state.append_turn(QueuedTurn { handle, work });
         Ok(Some(taken))
     }
 
@@ -169,7 +175,7 @@ impl ChatInner {
     async fn take_over_steered_turn(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
-        row: TurnRow,
+        (row, fence): (TurnRow, FencingToken),
         position: u64,
     ) -> Result<Option<AdoptedTurn>, Error> {
         if !self.agents.contains_key(&row.agent) {
@@ -187,7 +193,11 @@ impl ChatInner {
         }
         let row = self.commit_takeover(loaded, &row, false).await?;
         let work = QueuedWork::Recover { row, has_run: false };
-        loaded.lock_state().add_taken_message(QueuedTurn { handle, work }, position);
+        let mut state = loaded.lock_state();
+        if state.held_fence() != Some(fence) {
+            return Err(lease_lost_error(loaded, fence));
+        }
+        state.add_taken_message(QueuedTurn { handle, work }, position);
         Ok(Some(taken))
     }
 
@@ -358,4 +368,9 @@ impl ChatInner {
         }
         is_closing
     }
+}
+
+/// Returns the error of a takeover whose lease was lost meanwhile: its turns are the next owner's, which may have ended them.
+fn lease_lost_error(loaded: &LoadedSession, fence: FencingToken) -> Error {
+    Error::Store { source: singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence } }
 }

@@ -393,6 +393,10 @@ impl ChatInner {
                 Ok(outcome) => return outcome,
                 // Another owner continues the turn.
                 Err(lost) if lost.is_lease_lost() => return unrecorded,
+                // It went with its session: nothing can be recorded of it.
+                Err(_) if matches!(self.is_turn_stored(loaded, unrun.turn_row()).await, Ok(false)) => {
+                    return unrecorded;
+                }
                 Err(_) => {}
             }
         }

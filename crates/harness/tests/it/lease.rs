@@ -438,3 +438,22 @@ async fn a_chat_that_lost_its_store_is_told_so() {
     batch.put(RowMutation::DropField("none".into()));
     later.apply(batch).await.unwrap();
 }
+
+// INV-8: found by the torture of three nodes. Another owner had deleted the session while its turns were taken over here.
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_session_is_gone_does_not_stop_the_next_ones() {
+    let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
+    let chat = chat_of(&waiting(&door, &log)).open(store.clone()).unwrap();
+    let running = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    let rows = store.read_turns(&name("s"), &TurnRowQuery::Open).await.unwrap();
+    let mut deletion = Batch::new(name("s"), rows[0].fence);
+    deletion.put(RowMutation::Delete);
+    store.apply(deletion).await.unwrap();
+    door.open();
+    let outcome = running.outcome().await;
+    let ChatTurnOutcome::Errored(errored) = outcome.as_ref() else { panic!("{outcome:?}") };
+    assert!(!errored.recorded);
+    let next = tokio::time::timeout(Duration::from_mins(1), chat.session("s").send(user("n"))).await;
+    assert_eq!(category(Arc::new(next.unwrap())), "completed");
+}

@@ -284,7 +284,7 @@ fn a_read_that_began_before_a_commit_was_sent_or_has_landed_is_stale() {
 #[test]
 fn a_lost_lease_stops_the_running_turn_and_leaves_the_queue_to_the_other_owner() {
     let mut state = loaded();
-    state.record_takeover_end(true);
+    state.record_takeover_end(FencingToken(1), true);
     accept_all(&mut state, 0..3);
     assert_eq!(run(&mut state), Some(0));
     state.append_turn(message(3, false));
@@ -305,6 +305,7 @@ fn a_lost_lease_stops_the_running_turn_and_leaves_the_queue_to_the_other_owner()
         state.change_count(),
         true,
     );
+    state.record_takeover_end(FencingToken(1), true);
     assert!(!state.is_taken_over(), "a new owner takes the turns over first");
     assert_eq!((state.batch_fence(), state.end_lease()), (FencingToken(9), true));
 }

@@ -445,7 +445,7 @@ impl World {
             };
             self.state.append_turn(QueuedTurn { handle, work });
         }
-        self.state.record_takeover_end(true);
+        self.state.record_takeover_end(self.state.batch_fence(), true);
     }
 
     fn check(&self) {

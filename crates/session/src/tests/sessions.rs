@@ -163,7 +163,7 @@ fn a_message_is_accepted_only_into_a_known_session_with_room_and_a_free_key() {
         };
     let mut state = existing();
     assert_eq!(check(&state, accepted_message(0), 1), "again", "turns of a former owner come first");
-    state.record_takeover_end(true);
+    state.record_takeover_end(FencingToken(1), true);
     assert_eq!(check(&state, accepted_message(0), 1), "accepted");
     let mut writing = begin_batch_at(&state, NOW);
     let item = Item::from_json(serde_json::Value::Null);
@@ -183,7 +183,7 @@ fn a_message_is_accepted_only_into_a_known_session_with_room_and_a_free_key() {
         || AcceptedMessage { agent: command, policy: TurnPromptPolicy::Command, ..accepted_message(1) };
     assert_eq!(check(&state, accepted(), 9), "accepted", "the session's policy counts");
     let mut absent = loaded();
-    absent.record_takeover_end(true);
+    absent.record_takeover_end(FencingToken(1), true);
     assert_eq!(check(&absent, accepted(), 9), "chat_policy_unsupported");
     let taken_over = |newest| Some(ReusableKey { holder: 0, newest });
     let reused = |newest| AcceptedMessage { reusable: taken_over(newest), key: None, ..accepted_message(1) };
