@@ -5,6 +5,7 @@
 
 mod args;
 mod artifact_shelf;
+mod caller_trace;
 mod campaigns;
 mod conversation_store;
 mod erasure_log;
@@ -38,8 +39,10 @@ mod command;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use singletree::env::TraceHeaders;
 
 use crate::args::Args;
+use crate::caller_trace::read_caller_trace;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::log::write_with_timeout;
@@ -72,7 +75,9 @@ fn run_arguments(args: Args) -> Result<u8> {
     };
     // One thread runs everything; the store and the line editor have their own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|source| Error::Input { source })?.block_on(command::run_command(command))
+    let runtime = runtime.map_err(|source| Error::Input { source })?;
+    let trace = read_caller_trace(&command);
+    runtime.block_on(TraceHeaders::scope(trace, command::run_command(command)))
 }
 
 /// Prints an error: one line, or one JSON object.

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{BINARY, Home};
 use crate::model_server::{ModelServer, stream_call, stream_text};
 use crate::serving::{Serving, ask_with};
 use crate::traces::{Collector, hex};
@@ -171,5 +172,50 @@ fn a_caller_that_keeps_no_trace_has_none_exported() {
         span.attributes.iter().any(|it| value(it).contains(&format!("\"{session}\"")))
     };
     assert!(spans.values().any(|span| is_of(span, "b")) && !spans.values().any(|span| is_of(span, "a")));
+    server.stop();
+}
+
+/// Sends `hi` with the binary in the trace of a caller, with an invalid one, and in none, and returns the `traceparent`,
+/// the `tracestate` and the `baggage` that the model got.
+fn traces_of_commands(home: &Home, model: &ModelServer) -> Vec<[Option<String>; 3]> {
+    let valid = format!("00-{TRACE}-{CALLER}-01");
+    let invalid = format!("00-{TRACE}-0000000000000000-01");
+    let send = |traceparent: Option<&str>| {
+        let mut command = home.command(BINARY);
+        command.current_dir(home.path()).args(["send", "hi", "--session", "s"]);
+        command.env("TRACESTATE", "a=1").env("BAGGAGE", "user=q");
+        traceparent.map(|value| command.env("TRACEPARENT", value));
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        let head = model.asked().head.to_ascii_lowercase();
+        ["traceparent", "tracestate", "baggage"].map(|name| header(&head, name).map(str::to_owned))
+    };
+    vec![send(Some(&valid)), send(Some(&invalid)), send(None)]
+}
+
+// OpenTelemetry, environment variables as context propagation carriers.
+#[test]
+fn a_command_is_in_the_trace_that_its_environment_names_here_and_at_a_server() {
+    let home = Home::new();
+    let model = ModelServer::start(|_, stream| stream_text(stream, &["Hello."]));
+    let text = format!(
+        "[models.main]\nwire = \"openai\"\nname = \"m\"\nbase_url = \"{}\"\n\n\
+         [agents.helper]\ninstructions = \"x\"\n",
+        model.url
+    );
+    fs::write(home.path().join("singletree.toml"), text).unwrap();
+    let check = |seen: Vec<[Option<String>; 3]>| {
+        let [parent, state, baggage] = &seen[0];
+        parent_in_trace(parent.as_deref());
+        assert_eq!((state.as_deref(), baggage.as_deref()), (Some("a=1"), Some("user=q")));
+        assert_eq!(seen[1..], [const { [None, None, None] }; 2]);
+    };
+    check(traces_of_commands(&home, &model));
+    // A server is in no trace itself, whatever its own environment has.
+    let mut command = home.command(BINARY);
+    command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    command.stderr(Stdio::null()).env("TRACEPARENT", format!("00-{TRACE}-{CALLER}-01"));
+    let server = Serving::of(command.spawn().unwrap());
+    check(traces_of_commands(&home, &model));
     server.stop();
 }
