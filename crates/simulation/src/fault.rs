@@ -97,12 +97,18 @@ fault_kinds! {
     ProcessFrozen = "process_frozen", 0.4;
     /// The clock of the store that several processes share moves ahead, as that of a promoted standby does.
     StoreClockAhead = "store_clock_ahead", 0.1;
+    /// The lease of one of several processes ends soon after it has acquired a session, while it takes turns over.
+    LeaseEnds = "lease_ends", 0.2;
 }
 
 impl FaultKind {
     /// Tells whether it can happen where so many processes share the store.
     pub(crate) const fn can_happen(self, processes: usize) -> bool {
-        !matches!(self, Self::HeartbeatLost | Self::ProcessFrozen | Self::StoreClockAhead) || processes > 1
+        let needs_several = matches!(
+            self,
+            Self::HeartbeatLost | Self::ProcessFrozen | Self::StoreClockAhead | Self::LeaseEnds
+        );
+        processes > 1 || !needs_several
     }
 
     /// Tells whether the store fails or is slow.

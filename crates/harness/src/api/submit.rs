@@ -1,6 +1,6 @@
 //! Accepting messages: validate, take a place, make it durable (harness-chat §3.1, §5, D3).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use singletree_durable::{BoxFuture, InvocationId, JsonDocument, TurnRow};
@@ -19,7 +19,8 @@ use crate::api::idempotency::KeyedTurn;
 use crate::api::send_options::SendOptions;
 use crate::api::turn::Turn;
 use crate::dispatch::runner::{is_transient_failure, session_load_error};
-use crate::runtime::chat_inner::{ChatInner, ServedAgent};
+use crate::runtime::chat_inner::ServedAgent;
+use crate::runtime::commit::DoubtReport;
 use crate::runtime::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
 use crate::{Error, Result};
 
@@ -300,23 +301,22 @@ impl Chat {
         let (told, landed) = tokio::sync::oneshot::channel();
         let (inner, loaded) = (self.inner.clone(), loaded.clone());
         self.inner.tasks.spawn_task(async move {
-            let mut told = Some(told);
-            let landed = match inner.await_commit(&loaded, commit).await {
-                Ok(()) => Ok(()),
-                Err(
-                    error @ (singletree_durable::Error::Refused { .. }
-                    | singletree_durable::Error::LeaseLost { .. }
-                    | singletree_durable::Error::Fenced { .. }
-                    | singletree_durable::Error::CommitUnknown { .. }),
-                ) => Err(error),
-                Err(error) => inner.resolve_unknown_commit(&loaded, &row, error, &mut told).await,
+            let told = Mutex::new(Some(told));
+            let take_sender = || told.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // The first failed read tells the sender (D20).
+            let report: DoubtReport<'_> = &|error| {
+                if let Some(told) = take_sender() {
+                    let source = singletree_engine::format_error_chain(error);
+                    drop(told.send(Err(accept_unknown_error(&row, source))));
+                }
             };
+            let landed = inner.await_settled_commit(&loaded, commit, Some(report)).await;
             let handle = loaded.lock_state().settle_message(&row, landed.is_ok());
             if let Some(handle) = handle {
                 handle.settle_acceptance(landed.is_ok());
             }
             loaded.freed.notify_waiters();
-            if let Some(told) = told {
+            if let Some(told) = take_sender() {
                 let landed = landed.map_err(|error| match error {
                     it @ (singletree_durable::Error::Refused { .. }
                     | singletree_durable::Error::LeaseLost { .. }) => {
@@ -332,35 +332,6 @@ impl Chat {
             inner.run_queue(&loaded).await;
         });
         landed.await.unwrap_or(Err(AcceptanceError::Refused(Error::ShuttingDown)))
-    }
-}
-
-type AcceptanceSender = tokio::sync::oneshot::Sender<Result<(), AcceptanceError>>;
-
-impl ChatInner {
-    /// Settles a commit whose result is unknown: reads until the store answers. The first failed read tells the sender (D20).
-    async fn resolve_unknown_commit(
-        &self,
-        loaded: &LoadedSession,
-        row: &TurnRow,
-        error: singletree_durable::Error,
-        told: &mut Option<AcceptanceSender>,
-    ) -> singletree_durable::Result<()> {
-        loop {
-            match self.is_turn_stored(loaded, row).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(error),
-                Err(source) => {
-                    if let Some(told) = told.take() {
-                        drop(told.send(Err(accept_unknown_error(row, source))));
-                    }
-                }
-            }
-            if self.is_closing() {
-                return Err(error);
-            }
-            self.env.timer.sleep_for(self.limits.record_retry).await;
-        }
     }
 }
 

@@ -127,6 +127,7 @@ impl ChatInner {
         let ours = Some(row.fence) == loaded.lock_state().held_fence();
         let ran = first && !parked;
         let row = self.commit_takeover(loaded, &row, ran && !ours).await?;
+        self.pause_if_due("turn_taken_over").await;
         let id = row.turn_id();
         let handle = TurnHandle::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
         handle.settle_acceptance(true);

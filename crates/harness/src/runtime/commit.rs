@@ -228,11 +228,11 @@ impl ChatInner {
                 Ok(landed) => return landed,
                 Err(error) => error,
             };
-            if !is_repeated || !error.is_unavailable() || self.is_closing() {
-                return false;
-            }
             if let Some(report) = report_doubt.take() {
                 report(&error);
+            }
+            if !is_repeated || !error.is_unavailable() || self.is_closing() {
+                return false;
             }
             self.env.timer.sleep_for(self.limits.record_retry).await;
         }

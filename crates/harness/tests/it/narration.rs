@@ -21,7 +21,7 @@ use crate::bench::{
 
 /// The calls that a sink received: narration with its session, or that a session is forgotten.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<(String, Option<NarrationMessage>)>>);
+pub(crate) struct Told(pub(crate) Mutex<Vec<(String, Option<NarrationMessage>)>>);
 
 fn about(whose: NarrationOwner<'_>) -> String {
     format!("{}/{}", whose.tenant, whose.session)

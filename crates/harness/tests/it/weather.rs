@@ -1,7 +1,10 @@
 //! The store fails, and works again (D20).
 
+use std::sync::Arc;
+
+use futures_util::StreamExt;
 use singletree_engine::Signal;
-use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
+use singletree_harness::{Chat, ChatEventKind, ChatTurnOutcome, Durability, Limits, WhileSuspended};
 use singletree_store_testing::FailedWriteEffect;
 use singletree_test_store::TestStore;
 
@@ -9,6 +12,7 @@ use crate::bench::{
     Door, Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, gate, history, key,
     line, plain, say, says, user,
 };
+use crate::narration::Told;
 use crate::sky::Sky;
 
 // D20: refused before acceptance; the same again is accepted when the store works.
@@ -46,6 +50,33 @@ async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_aga
         assert_eq!(line(&chat.session("s").send_with(user("m"), key("k")).await), "completed 3.1 [a:hello]");
         check_rows(&sky, "s").await;
     }
+}
+
+// D20: an accept whose answer was lost, and that cannot be looked up at once, is told like any other once it is known.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_found_accepted_later_is_told_to_listeners_before_its_turn_runs() {
+    let sky = Sky::over(TestStore::new());
+    let told = Arc::new(Told::default());
+    let narrated = || told.0.lock().unwrap().len();
+    let chat = chat_of(&plain(&Log::default())).narration(told.clone()).open(sky.clone()).unwrap();
+    chat.session("s").send(user("one")).await;
+    let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
+    while !matches!(events.next().await.unwrap().unwrap().what, ChatEventKind::TurnCompleted { .. }) {}
+    let before = narrated();
+    sky.fail(1, 1, FailedWriteEffect::After);
+    sky.blind();
+    let unknown =
+        chat.session("s").submit(user("two"), Default::default()).await.unwrap_err().into_errored_turn();
+    assert_eq!(unknown.error_category, "chat_accept_unknown");
+    sky.clear();
+    let mut heard = Vec::new();
+    while heard.last() != Some(&"turn.completed") {
+        heard.push(events.next().await.unwrap().unwrap().what.as_str());
+    }
+    assert_eq!(heard, ["turn.accepted", "turn.started", "message.appended", "turn.completed"]);
+    assert_eq!(narrated(), 2 * before, "it is narrated as the turn before");
+    assert_eq!(history(&chat, "s").await, ["u:one", "a:hello", "u:two", "a:hello"]);
+    check_rows(&sky, "s").await;
 }
 
 // D20: a write that landed counts, although its answer was lost.

@@ -41,7 +41,7 @@ pub(super) struct NodeTable {
     next: Incarnation,
     /// By how much the store's clock is ahead of the simulated time. Nothing depends on it, but for a planted fault.
     pub(super) clock_ahead: Duration,
-    /// How many owners counted as dead, and had no session any more from then on.
+    /// How many owners counted as dead or have lost their lease, and had no session any more from then on.
     pub(super) takeovers: u64,
 }
 
@@ -202,6 +202,8 @@ pub(super) struct NodeState {
     seen: SeenBeats,
     /// When the last renewal that succeeded was sent.
     renewed: Duration,
+    /// Whether the lease ends at the next heartbeat.
+    is_ending: bool,
     /// The work that this process can go on with, once it has said so.
     pub(super) served: Option<ServedGraphs>,
 }
@@ -213,7 +215,7 @@ impl SimulatedNode {
         let incarnation = store.lock_nodes()?.register(renewed);
         let data = store.data().open_beside();
         let (held, seen) = (BTreeMap::new(), SeenBeats::default());
-        let node = NodeState { incarnation, data, held, seen, renewed, served: None };
+        let node = NodeState { incarnation, data, held, seen, renewed, is_ending: false, served: None };
         Some(Self(Arc::new(Mutex::new(node))))
     }
 
@@ -234,7 +236,7 @@ impl SimulatedNode {
     fn replace(&self, store: &SimulatedStore) {
         let Some(mut table) = store.lock_nodes() else { return };
         let mut node = self.lock();
-        table.rows.remove(&node.incarnation);
+        table.takeovers += u64::from(table.rows.remove(&node.incarnation).is_some());
         node.renewed = store.0.executor.now();
         node.incarnation = table.register(node.renewed);
         table.set_served(node.incarnation, node.served.clone());
@@ -250,6 +252,10 @@ impl SimulatedNode {
         let Some(pause) = store.lock_nodes().map(|table| table.lease / BEATS) else { return };
         loop {
             store.0.executor.sleep_for(pause).await;
+            if std::mem::take(&mut self.lock().is_ending) {
+                self.replace(&store);
+                continue;
+            }
             if store.0.swarm.is_due(FaultKind::HeartbeatLost) {
                 continue;
             }
@@ -321,6 +327,9 @@ impl SimulatedNode {
         let early = reads_first.then(|| self.read_session(key)).transpose()?;
         store.0.executor.sleep_for(store.draw_statement_time()).await;
         let fence = self.raise_fence(store, key)?;
+        if store.0.swarm.is_due(FaultKind::LeaseEnds) {
+            self.lock().is_ending = true;
+        }
         store.0.executor.sleep_for(store.draw_statement_time()).await;
         let snapshot = match early {
             Some(early) => early,
@@ -440,7 +449,7 @@ impl SimulatedStore {
         Batch { fence: fence.unwrap_or(batch.fence), ..batch }
     }
 
-    /// Returns how many owners counted as dead.
+    /// Returns how many owners counted as dead or have lost their lease.
     pub(crate) fn takeovers(&self) -> u64 {
         self.lock_nodes().map_or(0, |table| table.takeovers)
     }

@@ -1,9 +1,10 @@
 //! Runs that end by themselves.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Front, in_step};
 use crate::support::Rig;
+use crate::support::rig::within;
 
 #[tokio::test]
 async fn a_run_is_told_message_by_message_and_the_front_end_has_the_transcript() {
@@ -98,6 +99,33 @@ async fn a_failed_run_says_why_and_the_front_end_keeps_what_it_wanted_to_say() {
         assert_eq!(ran.end(), category);
         assert!(!ran.last().to_string().contains(crate::support::agents::CANARY), "{:?}", ran.last());
     }
+    rig.stop().await;
+}
+
+// A front end drops a message of somebody else that the run has shown, and not taken after all.
+#[tokio::test]
+async fn a_message_that_was_not_taken_after_all_is_gone_at_the_end_of_the_run() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    let client = rig.client();
+    let steer = async {
+        while !rig.pace.waiting() {
+            tokio::task::yield_now().await;
+        }
+        let steer = json!({ "content": "fail retryable" });
+        let steered = client.post("/v1/chats/t/steer", &steer).await.json();
+        rig.pace.run_free();
+        steered["turnId"].as_str().unwrap().to_owned()
+    };
+    let (ran, turn) = within(async { tokio::join!(front.send("u1", "wait and look"), steer) }).await;
+    assert_eq!(ran.end(), "provider_unavailable");
+    let types = ran.types();
+    assert_eq!(types[types.len() - 2..], ["MESSAGES_SNAPSHOT", "RUN_ERROR"]);
+    let is_shown = |it: &Value| it["type"] == "TEXT_MESSAGE_CONTENT" && it["delta"] == "fail retryable";
+    assert!(ran.events.iter().any(is_shown), "{:?}", ran.events);
+    rig.chat.turn(&turn.parse().unwrap()).await.unwrap().outcome().await;
+    let said: Vec<_> = front.messages.iter().map(|it| (&it["role"], &it["content"])).collect();
+    assert!(!said.contains(&(&json!("user"), &json!("fail retryable"))), "{said:?}");
     rig.stop().await;
 }
 

@@ -300,6 +300,40 @@ async fn a_message_steers_only_a_turn_that_runs() {
     assert_eq!(texts.last().unwrap(), "You said: it otherwise");
 }
 
+// A message that steers is part of the turn once the answer to it is stored.
+#[tokio::test]
+async fn a_message_that_was_not_taken_after_all_is_retracted_and_has_a_turn_of_its_own() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    let mut stream = client.post_events("/v1/chats/s/send", &json!({ "content": "wait and look" })).await;
+    let mut told = vec![within(stream.json()).await.unwrap()];
+    let steering = client.post("/v1/chats/s/steer", &json!({ "content": "fail halfway" })).await.json();
+    assert_eq!(steering["steered"], true);
+    rig.pace.run_free();
+    told.extend(
+        stream.rest().await.iter().filter(|it| it.data.as_deref() != Some("[DONE]")).map(|it| it.json()),
+    );
+    // The turn shows the message once its model gets it, and the model fails.
+    let at =
+        |name: &str| told.iter().position(|it| it["event"] == name).unwrap_or_else(|| panic!("{told:?}"));
+    let (shown, retracted) = (at("user_message"), at("retracted"));
+    assert_eq!(told[shown]["payload"]["message"]["content"], "fail halfway");
+    let id = &told[shown]["messageId"];
+    assert_eq!((&told[retracted]["messageId"], &told[retracted]["payload"]["messageId"]), (id, id));
+    let failed = told.iter().position(|it| it["type"] == "error").unwrap();
+    assert!(shown < retracted && retracted < failed, "{told:?}");
+    assert!(!told.last().unwrap()["payload"]["messageIds"].as_array().unwrap().contains(id), "{told:?}");
+    let turn = steering["turnId"].as_str().unwrap().parse().unwrap();
+    let outcome = rig.chat.turn(&turn).await.unwrap().outcome().await;
+    assert!(
+        matches!(outcome.as_ref(), ChatTurnOutcome::Errored(it) if it.error_category == "provider_unavailable")
+    );
+    let listed = messages(&client, "s").await;
+    let listed: Vec<_> =
+        listed.iter().filter(|it| it["content"] == "fail halfway").map(|it| &it["id"]).collect();
+    assert_eq!(listed, [&json!(format!("{turn}/0"))]);
+}
+
 // Times of a page are in order, even when messages waited for others.
 #[tokio::test]
 async fn a_message_that_waited_its_place_is_not_older_than_what_it_waited_for() {
