@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::stream::{self, StreamExt};
 use singletree_durable::{
@@ -68,38 +69,8 @@ impl ChatInner {
             }
             // A lease that is lost meanwhile ends this takeover: the next one begins with what is stored then.
             let fence = loaded.lock_state().batch_fence();
-            let ahead = loaded.lock_state().take_prefetched_turns();
-            let mut open = match ahead {
-                Some(open) => open,
-                None => {
-                    self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await?
-                }
-            };
-            apply::take_over::order_open_turns(&mut open);
-            for handle in loaded.lock_state().take_messages_of_former_lease(&open) {
-                handle.settle_acceptance(true);
-            }
-            let carried = self.read_steered_positions(loaded, &open).await?;
             let mut taken = Vec::new();
-            let mut adopted = Ok(());
-            for (at, row) in open.into_iter().enumerate() {
-                // An earlier try that failed half way has queued it already.
-                if loaded.lock_state().find_turn(&row.turn_id()).is_some() {
-                    continue;
-                }
-                let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
-                let over = match position {
-                    Some(position) => self.take_over_steered_turn(loaded, (row, fence), position).await,
-                    None => self.take_over_turn(loaded, (row, fence), at == 0).await,
-                };
-                match over {
-                    Ok(it) => taken.extend(it),
-                    Err(error) => {
-                        adopted = Err(error);
-                        break;
-                    }
-                }
-            }
+            let adopted = self.take_over_open_turns(loaded, fence, &mut taken).await;
             let is_waiting = {
                 let mut state = loaded.lock_state();
                 state.record_takeover_end(fence, adopted.is_ok());
@@ -110,8 +81,58 @@ impl ChatInner {
             if is_waiting {
                 self.wake_queue(loaded);
             }
-            adopted.map(|()| taken)
+            adopted.inspect_err(|error| self.retry_takeover(loaded, error))?;
+            Ok(taken)
         })
+    }
+
+    async fn take_over_open_turns(
+        self: &Arc<Self>,
+        loaded: &Arc<LoadedSession>,
+        fence: FencingToken,
+        taken: &mut Vec<AdoptedTurn>,
+    ) -> Result<(), Error> {
+        let ahead = loaded.lock_state().take_prefetched_turns();
+        let mut open = match ahead {
+            Some(open) => open,
+            None => self.await_store_read(self.journal.read_turns(&loaded.key, &TurnRowQuery::Open)).await?,
+        };
+        apply::take_over::order_open_turns(&mut open);
+        for handle in loaded.lock_state().take_messages_of_former_lease(&open) {
+            handle.settle_acceptance(true);
+        }
+        let carried = self.read_steered_positions(loaded, &open).await?;
+        for (at, row) in open.into_iter().enumerate() {
+            // An earlier try that failed half way has queued it already.
+            if loaded.lock_state().find_turn(&row.turn_id()).is_some() {
+                continue;
+            }
+            let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
+            taken.extend(match position {
+                Some(position) => self.take_over_steered_turn(loaded, (row, fence), position).await?,
+                None => self.take_over_turn(loaded, (row, fence), at == 0).await?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Tries a takeover that has failed again in the background, until it succeeds or the session is another process's. The
+    /// turns may be this process's already: then no sweep finds them.
+    fn retry_takeover(self: &Arc<Self>, loaded: &Arc<LoadedSession>, error: &Error) {
+        if error.is_lease_lost() || error.is_corrupt() || loaded.retries_takeover.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let (inner, loaded) = (self.clone(), loaded.clone());
+        self.tasks.spawn_task(async move {
+            inner.env.timer.sleep_for(inner.limits.record_retry).await;
+            loaded.retries_takeover.store(false, Ordering::Release);
+            let is_held = loaded.lock_state().held_fence().is_some();
+            if is_held && !inner.is_closing() {
+                // One that fails again is tried again.
+                drop(inner.ensure_session_ready(&loaded).await);
+            }
+        });
     }
 
     /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind

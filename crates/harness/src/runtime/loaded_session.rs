@@ -1,6 +1,6 @@
 //! Sessions in memory: the state of a session under its lock, and the means by which the runtime's tasks wait for it.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use singletree_durable::SessionKey;
@@ -48,6 +48,8 @@ pub(crate) struct LoadedSession {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// Held while former owners' turns are taken over, so that it happens once.
     pub(crate) adopting: tokio::sync::Mutex<()>,
+    /// Whether a takeover that has failed is tried again soon.
+    pub(crate) retries_takeover: AtomicBool,
     /// Notified when the session stops running a turn, when a queued turn has been cancelled, and when it is known
     /// whether a message is accepted.
     pub(crate) freed: Notify,
@@ -204,7 +206,8 @@ impl LoadedSession {
     pub(crate) fn new(key: SessionKey, backlog: usize, held: &Arc<AtomicU64>) -> Arc<Self> {
         let (feed, state) = (EventBroadcast::new(backlog), Mutex::new(SessionState::new(held)));
         let (readers, waiting, forgetting, listeners) = Default::default();
-        let (narrated_calls, landed, reading, adopting, freed, last_used) = Default::default();
+        let (narrated_calls, landed, reading, adopting, retries_takeover) = Default::default();
+        let (freed, last_used) = Default::default();
         Arc::new(Self {
             key,
             feed,
@@ -217,6 +220,7 @@ impl LoadedSession {
             landed,
             reading,
             adopting,
+            retries_takeover,
             freed,
             last_used,
         })

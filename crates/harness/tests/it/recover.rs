@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use singletree_durable::{BoxFuture, Journal, JournalLayer, JournalRead, MaintenanceLayer};
 use singletree_engine::{Ctx, Graph, Item, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, GraphAgent, Limits, TurnId, WhileSuspended};
+use singletree_store_testing::FailedWriteEffect;
 use singletree_telemetry::{SpanSettings, SpanSubject};
 use singletree_test_store::TestStore;
 
@@ -14,6 +16,7 @@ use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
     gate, history, key, line, name, plain, say, says, user,
 };
+use crate::sky::Sky;
 
 /// A graph that saves an open call, then never ends.
 fn deadly(door: &Door, log: &Log) -> Graph<Talk> {
@@ -78,6 +81,36 @@ async fn a_turn_that_is_too_old_is_given_up() {
     let swept = open(store.clone()).sweep().await.unwrap();
     assert_eq!(category(swept[0].outcome().await), "chat_turn_abandoned");
     check_rows(&store, "s").await;
+}
+
+// INV-2: a turn that is this process's already, and whose takeover failed half way, is taken over without any call.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_that_failed_half_way_is_tried_again() {
+    let (store, clock, door) = (TestStore::new(), TokioClock::new(), Door::shut());
+    let graph = deadly(&door, &Log::default());
+    let first = chat_of(&graph).clock(clock.clone()).open(store.clone()).unwrap();
+    first.session("s").submit(user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    tokio::time::advance(Limits::default().turn_age + Duration::from_secs(1)).await;
+    let sky = Sky::over(store.reopen());
+    let chat = chat_of(&graph).clock(clock).open(sky.clone()).unwrap();
+    let mut events = Box::pin(chat.session("s").events().stream().await.unwrap());
+    // The first write says whose turn it is, and the second one, which fails twice, would close it.
+    sky.fail(2, 3, FailedWriteEffect::Before);
+    assert_eq!(chat.sweep().await.unwrap_err().category(), "store_unavailable");
+    assert_eq!(chat.sweep().await.unwrap().len(), 0, "the turn has an owner");
+    let ended = async {
+        loop {
+            let event = events.next().await.unwrap().unwrap();
+            if let Some(outcome) = event.what.outcome() {
+                break outcome.clone();
+            }
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_hours(1), ended).await.unwrap();
+    assert_eq!(category(ended), "chat_turn_abandoned");
+    assert!(sky.applies() >= 6, "{}", sky.applies());
+    check_rows(&sky, "s").await;
 }
 
 // D28
