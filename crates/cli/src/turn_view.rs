@@ -146,6 +146,7 @@ impl TurnView {
             }
             ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.show_status(THINKING),
             ChatEventKind::TurnRestarted if screen.is_interactive() => {
+                self.void_shown_run();
                 screen.write_styled_line(
                     TextStyle::Dim,
                     "  (it runs again, from the last step that was kept)",
@@ -160,9 +161,11 @@ impl TurnView {
                 screen.write_styled_line(TextStyle::Dim, &text)?;
                 screen.show_status(THINKING)
             }
-            ChatEventKind::TurnRestarted
-            | ChatEventKind::TurnRetrying { .. }
-            | ChatEventKind::MessageTaken { .. } => Ok(()),
+            ChatEventKind::TurnRestarted => {
+                self.void_shown_run();
+                Ok(())
+            }
+            ChatEventKind::TurnRetrying { .. } | ChatEventKind::MessageTaken { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }
@@ -271,6 +274,14 @@ impl TurnView {
                 self.piece = Some(delta);
                 said
             }
+        }
+    }
+
+    /// Lets the pieces of the next run replace the text on the screen, whatever the number of that run: another process may
+    /// count from another number.
+    fn void_shown_run(&mut self) {
+        if let Some(piece) = &mut self.piece {
+            piece.run = 0;
         }
     }
 

@@ -114,6 +114,9 @@ fn a_run_that_says_the_same_again_is_not_shown_twice() {
     again(&[piece(2, 0, "one "), piece(2, 1, "two three"), whole()], "one two three\n");
     again(&[piece(2, 0, "one "), whole()], "one two three\n");
     again(&[piece(2, 0, "one "), piece(3, 0, "one two t"), whole()], "one two three\n");
+    // Another process may count its runs from another number.
+    let restarted = || event(5, false, ChatEventKind::TurnRestarted);
+    again(&[restarted(), piece(1, 0, "one "), piece(1, 1, "two three"), whole()], "one two three\n");
     // Another text is a text of its own.
     let other = appended(0, 9, ChatMessage::assistant("one and all"));
     again(&[piece(2, 0, "one "), piece(2, 1, "and all"), other], "one two\none and all\n");

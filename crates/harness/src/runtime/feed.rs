@@ -1,6 +1,6 @@
 //! The live listeners of a session. The feed is only a hint: a listener reads missed events from the log.
 
-use singletree_session::ChatEvent;
+use singletree_session::{ChatEvent, ChatEventKind, TurnId};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,8 @@ struct BroadcastState {
     /// The sequence number past the last durable event, also of those that nobody listened to.
     end: u64,
     acquired: AcquiredLog,
+    /// The turn of the last piece of a message, and the number of the run that it is of.
+    last_run: Option<(TurnId, u32)>,
 }
 
 /// How often this process has acquired the session where others may have written its log, and the sequence number past the
@@ -47,10 +49,21 @@ impl EventBroadcast {
         if let Some(id) = &event.id {
             state.end = state.end.max(id.seq.saturating_add(1));
         }
+        if let ChatEventKind::Delta { run, .. } | ChatEventKind::ThinkingDelta { run, .. } = &event.what {
+            match &mut state.last_run {
+                Some((turn, last)) if *turn == event.turn => *last = (*last).max(*run),
+                other => *other = Some((event.turn.clone(), *run)),
+            }
+        }
         if let Some(channel) = &state.channel {
             // Nobody listening is no failure.
             drop(channel.send(Arc::new(event)));
         }
+    }
+
+    /// Returns the number of the last run of a turn of which a piece was published; 0 where another turn's was the last.
+    pub(crate) fn last_run_of_turn(&self, turn: &TurnId) -> u32 {
+        self.lock_state().last_run.as_ref().filter(|(of, _)| of == turn).map_or(0, |(_, run)| *run)
     }
 
     pub(crate) fn subscribe_to_events(&self) -> broadcast::Receiver<Arc<ChatEvent>> {

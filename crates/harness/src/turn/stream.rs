@@ -94,6 +94,8 @@ impl TurnStream {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shown = Mutex::default();
+        // A run whose lease was lost may have the same number as this one: an orderly stop between them counts as no death.
+        let runs_before = runs_before.max(if runs_before > 0 { feed.last_run_of_turn(&turn) } else { 0 });
         Self(Arc::new(TurnStreamInner { session, turn, runs_before, feed, clock, shown_bytes, sides, shown }))
     }
 
@@ -327,5 +329,50 @@ impl MessageStream<'_> {
 impl fmt::Debug for TurnStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TurnStream({})", self.0.turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use singletree_durable::InvocationId;
+    use singletree_engine::SystemClock;
+
+    use super::*;
+
+    fn turn_id(invocation: &str) -> TurnId {
+        TurnId::new(InvocationId::parse(invocation).unwrap(), 0)
+    }
+
+    fn stream(feed: &EventBroadcast, turn: &str, runs_before: u32) -> TurnStream {
+        let shown = (feed.clone(), 1 << 10, SideRecords::default());
+        let session = SessionId::parse("s").unwrap();
+        TurnStream::new(session, turn_id(turn), runs_before, shown, Arc::new(SystemClock))
+    }
+
+    /// Returns the runs of the pieces that were published.
+    async fn runs_of_pieces(
+        listening: &mut tokio::sync::broadcast::Receiver<Arc<ChatEvent>>,
+        pieces: usize,
+    ) -> Vec<u32> {
+        let mut runs = Vec::new();
+        while runs.len() < pieces {
+            if let ChatEventKind::Delta { run, .. } = &listening.recv().await.unwrap().what {
+                runs.push(*run);
+            }
+        }
+        runs
+    }
+
+    // docs/api.md: a piece of a higher run takes back those of a lower one
+    #[tokio::test]
+    async fn a_turn_that_runs_again_in_this_process_has_a_higher_run() {
+        let feed = EventBroadcast::new(16);
+        let mut listening = feed.subscribe_to_events();
+        stream(&feed, "t", 0).begin_message(1).show_text_piece("a");
+        stream(&feed, "t", 1).begin_message(1).show_text_piece("b");
+        // The lease was lost, and no death was counted meanwhile.
+        stream(&feed, "t", 1).begin_message(1).show_text_piece("c");
+        stream(&feed, "other", 0).begin_message(1).show_text_piece("d");
+        assert_eq!(runs_of_pieces(&mut listening, 4).await, [1, 2, 3, 1]);
     }
 }
