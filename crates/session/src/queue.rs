@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{InvocationId, Timestamp, TurnRow};
+use singletree_durable::{InvocationId, StoredTurnKind, Timestamp, TurnRow};
 use singletree_graph::Item;
 
 use super::state::SessionState;
@@ -136,9 +136,33 @@ impl<H> QueuedTurn<H> {
         }
     }
 
+    /// Returns the place in the order in which turns run; `None` while the row is not written.
+    fn order(&self) -> Option<TurnOrder> {
+        match &self.work {
+            QueuedWork::Message { row, .. } | QueuedWork::Recover { row, .. } => Some(turn_order(row)),
+            QueuedWork::Answer(_) => None,
+        }
+    }
+
     fn is_uncommitted(&self) -> bool {
         matches!(self.work, QueuedWork::Message { committed: false, .. })
     }
+}
+
+/// The place of an accepted turn in the order in which turns run.
+pub(crate) type TurnOrder = (bool, u64);
+
+/// Returns the place of a turn in the order in which turns run: one that ends a wait comes before the messages that were
+/// parked behind the wait, whatever their numbers (INV-1).
+pub(crate) fn turn_order(row: &TurnRow) -> TurnOrder {
+    (row.kind == StoredTurnKind::Message, row.no)
+}
+
+/// A turn that was taken out of the queue to be cancelled.
+#[derive(Debug)]
+pub(crate) struct EndingTurn<H> {
+    order: TurnOrder,
+    handle: H,
 }
 
 impl<H: CallerHandle> SessionState<H> {
@@ -154,8 +178,8 @@ impl<H: CallerHandle> SessionState<H> {
         let Some(front) = self.queue.front() else { return QueueDecision::Nothing };
         let blocked = match &front.work {
             QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
-            // If an earlier turn cannot be cancelled, it runs first.
-            QueuedWork::Message { row, .. } if self.ending.iter().any(|(no, _)| *no < row.no) => {
+            // If an earlier turn cannot be cancelled, it runs first. One that is cancelled may change what this one begins with.
+            _ if self.ending.iter().any(|ending| Some(ending.order) < front.order()) => {
                 return QueueDecision::Nothing;
             }
             _ if !self.is_known => return QueueDecision::Load,
@@ -316,8 +340,8 @@ impl<H: CallerHandle> SessionState<H> {
     /// Until the cancellation is recorded, lookups find the turn like a queued one.
     fn take_from_queue(&mut self, at: usize) -> Option<QueuedTurn<H>> {
         let queued = self.queue.remove(at)?;
-        if let Some(no) = queued.row_number() {
-            self.ending.push((no, queued.handle.clone()));
+        if let Some(order) = queued.order() {
+            self.ending.push(EndingTurn { order, handle: queued.handle.clone() });
         }
         Some(queued)
     }
@@ -325,16 +349,16 @@ impl<H: CallerHandle> SessionState<H> {
     /// Records the end of the cancellation of a turn that was taken out of the queue. If it failed, the turn returns to
     /// its place.
     pub fn record_cancel_end(&mut self, handle: &H, failed: Option<QueuedTurn<H>>) {
-        self.ending.retain(|(_, ending)| !ending.is_same_turn(handle));
+        self.ending.retain(|ending| !ending.handle.is_same_turn(handle));
         if let Some(queued) = failed {
             self.return_to_queue(queued);
         }
     }
 
-    /// Puts a turn back to its place in the order of acceptance.
+    /// Puts a turn back to its place in the order in which turns run.
     pub(crate) fn return_to_queue(&mut self, queued: QueuedTurn<H>) {
-        let no = queued.row_number();
-        let at = self.queue.iter().position(|other| other.row_number() > no).unwrap_or(self.queue.len());
+        let order = queued.order();
+        let at = self.queue.iter().position(|other| other.order() > order).unwrap_or(self.queue.len());
         self.queue.insert(at, queued);
     }
 
@@ -426,7 +450,7 @@ impl<H: CallerHandle> SessionState<H> {
 
     /// Returns the handles of the queued and running turns, and of those that were offered to the running turn.
     fn turn_handles(&self) -> impl Iterator<Item = &H> {
-        let ending = self.ending.iter().map(|(_, handle)| handle);
+        let ending = self.ending.iter().map(|ending| &ending.handle);
         let running = self.running.iter().map(|running| &running.handle).chain(ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(queued, _)| queued));
         running.chain(self.queue.iter().chain(handed).map(|queued| &queued.handle))

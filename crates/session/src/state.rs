@@ -10,7 +10,7 @@ use singletree_durable::{
 };
 
 use super::held_bytes::{HeldBytes, count_field_bytes, count_paused_bytes, count_row_bytes};
-use super::queue::{CallerHandle, QueuedTurn, RunningTurn};
+use super::queue::{CallerHandle, EndingTurn, QueuedTurn, RunningTurn};
 use crate::codec::stored::StoredFields;
 use crate::early_signals::apply_mail_mutation;
 
@@ -48,8 +48,8 @@ pub struct SessionState<H> {
     early_signals: Vec<EarlySignalRow>,
     /// The queued turns, the next one first.
     pub(crate) queue: VecDeque<QueuedTurn<H>>,
-    /// Turns that were taken out of the queue to be cancelled, with their row numbers, until that is recorded.
-    pub(crate) ending: Vec<(u64, H)>,
+    /// Turns that were taken out of the queue to be cancelled, until that is recorded.
+    pub(crate) ending: Vec<EndingTurn<H>>,
     pub(crate) running: Option<RunningTurn<H>>,
     /// Messages that were offered to the running turn and are not yet taken by a commit.
     pub(crate) offered: Vec<QueuedTurn<H>>,

@@ -247,6 +247,13 @@ impl ChatInner {
         ready: PreparedTurn,
     ) -> Arc<ChatTurnOutcome> {
         let port = ready.port.clone();
+        // Where this process stood still, another one may have begun the turn: then no model is called here. Of a store that
+        // does not work the first commit tells.
+        drop(self.check_lease(loaded).await);
+        if loaded.lock_state().has_lost_running_turn() {
+            let unrun = AbandonedTurn::from_port(&port);
+            return self.end_abandoned_turn(loaded, handle, unrun, &Error::ShuttingDown).await;
+        }
         let ended = self.invoke_graph(loaded, handle, ready).await;
         self.record_run_end(loaded, handle, &port, ended).await
     }

@@ -339,7 +339,7 @@ impl ChatInner {
     }
 
     /// Stops working on a session that another process may have taken over unnoticed: what memory has of it is stale.
-    async fn check_lease(&self, loaded: &LoadedSession) -> Result<(), Error> {
+    pub(crate) async fn check_lease(&self, loaded: &LoadedSession) -> Result<(), Error> {
         if !self.journal.has_other_writers() {
             return Ok(());
         }

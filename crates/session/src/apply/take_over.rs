@@ -1,11 +1,10 @@
 //! A turn whose process died is taken over: it belongs to this process now, and its deaths are counted (D24). A process
 //! that stops in an orderly way leaves its turns to nobody: that is no death.
 
-use singletree_durable::{
-    BatchPrecondition, FencingToken, RowMutation, StoredTurnKind, StoredTurnStatus, TurnRow,
-};
+use singletree_durable::{BatchPrecondition, FencingToken, RowMutation, StoredTurnStatus, TurnRow};
 
 use crate::batch::BatchBuilder;
+use crate::queue::turn_order;
 
 /// The fence of a turn without an owner: that of its last process, which has stopped in an orderly way. No process has
 /// it.
@@ -21,10 +20,9 @@ pub fn take_over_turn(writing: &mut BatchBuilder, row: &TurnRow, may_have_run: b
     taken
 }
 
-/// Sorts the unfinished turns of a session into the order in which they are taken over and run: a turn that ends a wait
-/// comes before the messages that were parked behind the wait, whatever their numbers (INV-1).
+/// Sorts the unfinished turns of a session into the order in which they are taken over and run (INV-1).
 pub fn order_open_turns(open: &mut [TurnRow]) {
-    open.sort_by_key(|row| (row.kind == StoredTurnKind::Message, row.no));
+    open.sort_by_key(turn_order);
 }
 
 /// Writes that a turn has no owner any more, because this process stops. Of the unfinished turns of a session only the

@@ -398,6 +398,21 @@ fn a_message_does_not_overtake_one_whose_cancelling_may_fail() {
     assert_eq!(run(&mut state), Some(1));
 }
 
+// INV-1: the turn that resumes a wait has a higher number than the messages that were parked behind the wait.
+#[test]
+fn a_parked_message_does_not_overtake_a_resumed_turn_whose_cancelling_may_fail() {
+    let mut state = loaded();
+    accept_all(&mut state, 0..2);
+    let resumed = TurnRow { kind: StoredTurnKind::Resume, ..row(2) };
+    let work = QueuedWork::Recover { row: resumed, has_run: true };
+    state.put_before_messages(QueuedTurn { handle: caller(2), work });
+    let taken = state.take_queued_turn(&row(2).turn_id()).unwrap();
+    assert_eq!(run(&mut state), None, "its end changes the history");
+    state.record_cancel_end(&caller(2), Some(taken));
+    assert_eq!((run(&mut state), state.release_turn_slot()), (Some(2), ()), "it has its place again");
+    assert_eq!(run(&mut state), Some(0));
+}
+
 #[test]
 fn a_message_on_its_way_is_not_taken_to_be_cancelled_before_its_row_is_there() {
     let mut state = loaded();
