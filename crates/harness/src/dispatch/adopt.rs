@@ -131,6 +131,8 @@ impl ChatInner {
             if is_held && !inner.is_closing() {
                 // One that fails again is tried again.
                 drop(inner.ensure_session_ready(&loaded).await);
+                // The session was read for it, and nobody may use it.
+                inner.trim_loaded_sessions();
             }
         });
     }

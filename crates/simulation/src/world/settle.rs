@@ -28,14 +28,17 @@ impl SimulatedWorld {
     /// Waits until nothing is open but what waits for a person, or the bound is reached: then the audit finds it.
     pub(crate) async fn settle(self: &Arc<Self>) {
         let until = self.executor.now() + BOUND;
-        let mut quiet = 0;
+        let (mut quiet, mut calls_over) = (0, 0);
         while self.executor.now() < until {
             self.executor.sleep_for(TICK).await;
             quiet = if self.is_quiet() { quiet + 1 } else { 0 };
             // A call may still read; one that waits behind a wait for good is left.
             // Who has read a campaign may still say something about it.
             let are_idle = self.campaigns.as_ref().is_none_or(|campaigns| campaigns.is_idle());
-            if quiet > CALLS_PATIENCE || (quiet > 2 && are_idle && self.open_count() == 0) {
+            // Whoever was told that it is not known whether a message is accepted is told so before it is known: the message is
+            // looked up once more, a second later.
+            calls_over = if are_idle && self.open_count() == 0 { calls_over + 1 } else { 0 };
+            if quiet > CALLS_PATIENCE || (quiet > 2 && calls_over > 1) {
                 return;
             }
         }
