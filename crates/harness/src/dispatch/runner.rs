@@ -39,6 +39,13 @@ impl ChatInner {
                 QueueDecision::Nothing => return,
                 QueueDecision::Run(queued) => {
                     self.pause_if_due("turn_begins").await;
+                    if self.is_lost_before_run(loaded, &queued.work).await {
+                        // Its callers follow it in the store, as those of turns that were queued.
+                        drop(queued);
+                        loaded.release_turn();
+                        self.trim_loaded_sessions();
+                        continue;
+                    }
                     self.run_queued_turn(loaded, *queued).await;
                 }
                 QueueDecision::Refuse(queued) => self.refuse_queued_turn(loaded, *queued).await,
@@ -149,6 +156,17 @@ impl ChatInner {
         }
     }
 
+    /// Tells whether the session was lost before a turn of it runs. Where this process stood still, another one may have run
+    /// the turn: then no model is called here. Of a store that does not work the first commit tells, and the commit that
+    /// claims a wait looks for itself.
+    async fn is_lost_before_run(&self, loaded: &LoadedSession, work: &QueuedWork) -> bool {
+        if matches!(work, QueuedWork::Answer(_)) {
+            return false;
+        }
+        drop(self.check_lease(loaded).await);
+        loaded.lock_state().has_lost_running_turn()
+    }
+
     async fn run_queued_turn(
         self: &Arc<Self>,
         loaded: &Arc<LoadedSession>,
@@ -247,8 +265,7 @@ impl ChatInner {
         ready: PreparedTurn,
     ) -> Arc<ChatTurnOutcome> {
         let port = ready.port.clone();
-        // Where this process stood still, another one may have begun the turn: then no model is called here. Of a store that
-        // does not work the first commit tells.
+        // The session was read since its lease was looked at.
         drop(self.check_lease(loaded).await);
         if loaded.lock_state().has_lost_running_turn() {
             let unrun = AbandonedTurn::from_port(&port);

@@ -9,6 +9,7 @@ use singletree_durable::{
     TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
+use singletree_env::{Env, FaultInjector, FaultPoints, RandomSource};
 use singletree_harness::{Answer, Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions, SignalAddress};
 use singletree_test_store::TestStore;
 
@@ -456,4 +457,38 @@ async fn a_turn_whose_session_is_gone_does_not_stop_the_next_ones() {
     assert!(!errored.recorded);
     let next = tokio::time::timeout(Duration::from_mins(1), chat.session("s").send(user("n"))).await;
     assert_eq!(category(Arc::new(next.unwrap())), "completed");
+}
+
+/// Pauses before each turn, for 1.6 seconds.
+#[derive(Debug)]
+struct PausedBeforeTurns;
+
+impl FaultInjector for PausedBeforeTurns {
+    fn is_fault_due(&self, name: &'static str) -> bool {
+        name == "turn_begins"
+    }
+}
+
+impl RandomSource for PausedBeforeTurns {
+    fn fill_bytes(&self, bytes: &mut [u8]) {
+        bytes.fill(u8::MAX);
+    }
+}
+
+// INV-2: whoever stands still before a turn, and loses its session meanwhile, calls no model. Found by the simulation (seed
+// 108888 with three processes).
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_another_owner_has_run_meanwhile_does_not_begin() {
+    let (store, here, there) = (TestStore::new(), Log::default(), Log::default());
+    let faults = FaultPoints::with_injector(Arc::new(PausedBeforeTurns));
+    let env = Env { faults, rng: Arc::new(PausedBeforeTurns), ..Env::from_system() };
+    let one = chat_of(&plain(&here)).env(env).open(SharedStore(store.clone())).unwrap();
+    let lost = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    let two = chat_of(&plain(&there)).open(SharedStore(store.open_beside())).unwrap();
+    assert_eq!(line(&two.session("s").send(user("n")).await), "completed 3.2 [a:hello]");
+    assert_eq!(line(lost.outcome().await.as_ref()), "completed 3.1 [a:hello]", "it is followed in the store");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(line(&two.session("s").send(user("o")).await), "completed 3.2 [a:hello]");
+    assert_eq!((here.all().len(), there.all().len()), (0, 3));
+    sound(&store).await;
 }
