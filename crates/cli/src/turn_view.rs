@@ -145,14 +145,7 @@ impl TurnView {
                 screen.write_styled_line(TextStyle::Dim, &format!("  {signal}: {how}"))
             }
             ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.show_status(THINKING),
-            ChatEventKind::TurnRestarted if screen.is_interactive() => {
-                self.void_shown_run();
-                screen.write_styled_line(
-                    TextStyle::Dim,
-                    "  (it runs again, from the last step that was kept)",
-                )?;
-                screen.show_status(THINKING)
-            }
+            ChatEventKind::TurnRestarted => self.show_restart(screen),
             ChatEventKind::TurnRetrying { attempt, until, category } if screen.is_interactive() => {
                 let text = format!(
                     "  ({category}: attempt {attempt} failed, the next one is at {})",
@@ -160,10 +153,6 @@ impl TurnView {
                 );
                 screen.write_styled_line(TextStyle::Dim, &text)?;
                 screen.show_status(THINKING)
-            }
-            ChatEventKind::TurnRestarted => {
-                self.void_shown_run();
-                Ok(())
             }
             ChatEventKind::TurnRetrying { .. } | ChatEventKind::MessageTaken { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
@@ -279,10 +268,15 @@ impl TurnView {
 
     /// Lets the pieces of the next run replace the text on the screen, whatever the number of that run: another process may
     /// count from another number.
-    fn void_shown_run(&mut self) {
+    fn show_restart(&mut self, screen: &mut TerminalOutput) -> io::Result<()> {
         if let Some(piece) = &mut self.piece {
             piece.run = 0;
         }
+        if !screen.is_interactive() {
+            return Ok(());
+        }
+        screen.write_styled_line(TextStyle::Dim, "  (it runs again, from the last step that was kept)")?;
+        screen.show_status(THINKING)
     }
 
     /// Shows only the new text of a run that was restarted: nothing while it repeats the previous run, and all of it
