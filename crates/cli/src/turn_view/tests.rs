@@ -117,6 +117,9 @@ fn a_run_that_says_the_same_again_is_not_shown_twice() {
     // Another process may count its runs from another number.
     let restarted = || event(5, false, ChatEventKind::TurnRestarted);
     again(&[restarted(), piece(1, 0, "one "), piece(1, 1, "two three"), whole()], "one two three\n");
+    let other = [piece(1, 0, "other "), piece(1, 1, "words "), piece(1, 2, "here")];
+    let recorded = appended(0, 9, ChatMessage::assistant("other words here"));
+    again(&[&[restarted()], &other[..], &[recorded]].concat(), "one two\nother words here\n");
     // Another text is a text of its own.
     let other = appended(0, 9, ChatMessage::assistant("one and all"));
     again(&[piece(2, 0, "one "), piece(2, 1, "and all"), other], "one two\none and all\n");
