@@ -18,7 +18,7 @@ needed debootstrap jq curl || not_run "debootstrap, jq or curl cannot be had"
 base=target/bare-root
 mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Identifier: Packages' \
   | awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
-if [ ! -e "$base.made" ]; then
+if [ ! -e "$base.made" ] || [ ! -d "$base" ]; then
   [ -n "$mirror" ] || not_run "apt has no mirror of Debian"
   rm -rf "$base"
   mkdir -p target
