@@ -12,14 +12,17 @@ use crate::who::read_env_variable;
 /// Returns the trace in which a command sends messages and answers; none for other commands, and without a valid
 /// `TRACEPARENT`. A server's calls are in the traces of its callers, never in that of whoever started it.
 pub(crate) fn read_caller_trace(command: &Command) -> Option<Arc<TraceHeaders>> {
-    match command {
+    let sends = matches!(
+        command,
         Command::Chat(_)
-        | Command::Send(_)
-        | Command::Answer(_)
-        | Command::Retry(_)
-        | Command::Fork(_)
-        | Command::Campaign(_) => {}
-        _ => return None,
+            | Command::Send(_)
+            | Command::Answer(_)
+            | Command::Retry(_)
+            | Command::Fork(_)
+            | Command::Campaign(_)
+    );
+    if !sends {
+        return None;
     }
     let value = |name| read_env_variable(name).unwrap_or_default();
     let context = TraceContext::from_header(value("TRACEPARENT").trim())?;

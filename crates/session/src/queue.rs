@@ -178,7 +178,7 @@ impl<H: CallerHandle> SessionState<H> {
         let Some(front) = self.queue.front() else { return QueueDecision::Nothing };
         let blocked = match &front.work {
             QueuedWork::Message { committed: false, .. } => return QueueDecision::Nothing,
-            // If an earlier turn cannot be cancelled, it runs first. One that is cancelled may change what this one begins with.
+            // If an earlier turn cannot be cancelled, it runs first. If it can, the history may be another one then.
             _ if self.ending.iter().any(|ending| Some(ending.order) < front.order()) => {
                 return QueueDecision::Nothing;
             }

@@ -1,8 +1,8 @@
 //! Taking over the unfinished turns of dead processes: accepted turns without an outcome (INV-2, INV-8, D24, D28).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use futures_util::stream::{self, StreamExt};
 use singletree_durable::{
@@ -14,7 +14,7 @@ use singletree_session::{
 
 use crate::Error;
 use crate::runtime::chat_inner::{ChatInner, ServedAgent};
-use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
+use crate::runtime::loaded_session::{LoadedSession, LoadedState, TurnHandle};
 use crate::turn::prepare::TurnPreparation;
 
 /// Of how many sessions a stop notes at once which turns it leaves.
@@ -67,7 +67,7 @@ impl ChatInner {
             if loaded.lock_state().is_taken_over() {
                 return Ok(Vec::new());
             }
-            // A lease that is lost meanwhile ends this takeover: the next one begins with what is stored then.
+            // A lease that is lost meanwhile ends this takeover: the next one reads the open turns anew.
             let fence = loaded.lock_state().batch_fence();
             let mut taken = Vec::new();
             let adopted = self.take_over_open_turns(loaded, fence, &mut taken).await;
@@ -170,11 +170,7 @@ impl ChatInner {
             }
             None => QueuedWork::Recover { row, has_run: ran },
         };
-        let mut state = loaded.lock_state();
-        if state.held_fence() != Some(fence) {
-            return Err(lease_lost_error(loaded, fence));
-        }
-        state.append_turn(QueuedTurn { handle, work });
+        lock_state_under(loaded, fence)?.append_turn(QueuedTurn { handle, work });
         Ok(Some(taken))
     }
 
@@ -217,11 +213,7 @@ impl ChatInner {
         }
         let row = self.commit_takeover(loaded, &row, false).await?;
         let work = QueuedWork::Recover { row, has_run: false };
-        let mut state = loaded.lock_state();
-        if state.held_fence() != Some(fence) {
-            return Err(lease_lost_error(loaded, fence));
-        }
-        state.add_taken_message(QueuedTurn { handle, work }, position);
+        lock_state_under(loaded, fence)?.add_taken_message(QueuedTurn { handle, work }, position);
         Ok(Some(taken))
     }
 
@@ -394,7 +386,17 @@ impl ChatInner {
     }
 }
 
-/// Returns the error of a takeover whose lease was lost meanwhile: its turns are the next owner's, which may have ended them.
-fn lease_lost_error(loaded: &LoadedSession, fence: FencingToken) -> Error {
+/// Locks the state of a session that is held under this fence still. The turns of a session that was lost are the next
+/// owner's, which may have ended them.
+fn lock_state_under(
+    loaded: &LoadedSession,
+    fence: FencingToken,
+) -> Result<MutexGuard<'_, LoadedState>, Error> {
+    let state = loaded.lock_state();
+    if state.held_fence() == Some(fence) { Ok(state) } else { Err(lease_lost_error(loaded, fence)) }
+}
+
+/// Returns the error of work on a session that is not held under this fence any more.
+pub(crate) fn lease_lost_error(loaded: &LoadedSession, fence: FencingToken) -> Error {
     Error::Store { source: singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence } }
 }

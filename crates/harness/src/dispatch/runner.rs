@@ -9,6 +9,7 @@ use singletree_session::{
 };
 
 use crate::Error;
+use crate::dispatch::adopt::lease_lost_error;
 use crate::dispatch::waits;
 use crate::error::describe_cause;
 use crate::runtime::chat_inner::ChatInner;
@@ -39,7 +40,9 @@ impl ChatInner {
                 QueueDecision::Nothing => return,
                 QueueDecision::Run(queued) => {
                     self.pause_if_due("turn_begins").await;
-                    if self.is_lost_before_run(loaded, &queued.work).await {
+                    // The commit that claims a wait looks for itself.
+                    let is_answer = matches!(queued.work, QueuedWork::Answer(_));
+                    if !is_answer && self.has_lost_session(loaded).await {
                         // Its callers follow it in the store, as those of turns that were queued.
                         drop(queued);
                         loaded.release_turn();
@@ -148,21 +151,14 @@ impl ChatInner {
             state.has_lost_running_turn().then(|| state.batch_fence())
         };
         match lost {
-            Some(fence) => {
-                let lost = singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence };
-                Err(Error::Store { source: lost })
-            }
+            Some(fence) => Err(lease_lost_error(loaded, fence)),
             None => self.try_end_abandoned_turn(loaded, unrun, error).await,
         }
     }
 
-    /// Tells whether the session was lost before a turn of it runs. Where this process stood still, another one may have run
-    /// the turn: then no model is called here. Of a store that does not work the first commit tells, and the commit that
-    /// claims a wait looks for itself.
-    async fn is_lost_before_run(&self, loaded: &LoadedSession, work: &QueuedWork) -> bool {
-        if matches!(work, QueuedWork::Answer(_)) {
-            return false;
-        }
+    /// Looks at the lease, and tells whether the session of the turn in the slot is lost. Where this process stood still,
+    /// another one may have run the turn: then no model is called here. A store that does not work makes the first commit fail.
+    async fn has_lost_session(&self, loaded: &LoadedSession) -> bool {
         drop(self.check_lease(loaded).await);
         loaded.lock_state().has_lost_running_turn()
     }
@@ -266,10 +262,9 @@ impl ChatInner {
     ) -> Arc<ChatTurnOutcome> {
         let port = ready.port.clone();
         // The session was read since its lease was looked at.
-        drop(self.check_lease(loaded).await);
-        if loaded.lock_state().has_lost_running_turn() {
-            let unrun = AbandonedTurn::from_port(&port);
-            return self.end_abandoned_turn(loaded, handle, unrun, &Error::ShuttingDown).await;
+        if self.has_lost_session(loaded).await {
+            let row = port.committed_row();
+            return self.unrecorded_outcome(&row, &lease_lost_error(loaded, row.fence));
         }
         let ended = self.invoke_graph(loaded, handle, ready).await;
         self.record_run_end(loaded, handle, &port, ended).await
