@@ -8,6 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const CASES: &[&str] = &[
     "a call met a process that was stopping",
     "a call was repeated after its connection was lost",
+    "a call of a campaign was in doubt",
+    "a campaign paused after a failure",
+    "a campaign used up its budget",
+    "a campaign was completed",
+    "a campaign was deleted",
+    "a campaign went on after a pause",
     "a cancel raced a deletion",
     "a call met a server that has the tool no longer",
     "a commit landed after its process was killed",
@@ -20,8 +26,10 @@ pub const CASES: &[&str] = &[
     "a listener was told that its session was deleted",
     "a message was refused since the store failed",
     "a message was refused while its session waited",
+    "a person was too late with a campaign",
     "a process could not take over turns and started again",
     "a process was stopped in an orderly way",
+    "a proposal was refused",
     "a queue was full",
     "a read saw a commit before its acknowledgement",
     "a retry came too late",
@@ -43,26 +51,20 @@ pub const CASES: &[&str] = &[
 
 /// The cases of runs with one process at a time, beside [`CASES`].
 pub(crate) const CASES_OF_ONE_PROCESS: &[&str] = &[
-    "a call of a campaign was in doubt",
-    "a campaign paused after a failure",
-    "a campaign used up its budget",
-    "a campaign was completed",
-    "a campaign was deleted",
-    "a campaign went on after a pause",
     "a commit in doubt was kept",
     "a commit in doubt was lost",
     "a commit in doubt was replaced",
-    "a person was too late with a campaign",
     "a power cut lost a suffix",
-    "a proposal was refused",
 ];
 
 /// The cases of runs in which several processes share the store, beside [`CASES`].
 pub(crate) const CASES_OF_SEVERAL_PROCESSES: &[&str] = &[
     "a session was another process's",
     "a session was left to a process that has its graph",
+    "a statement of a process that was cut off",
     "the lease of a process that lives ended",
     "the outcome of a cut commit was settled",
+    "the session of a cut commit was another process's",
 ];
 
 /// Counts of named cases of a run. A clone counts together with it.

@@ -93,6 +93,8 @@ fault_kinds! {
     Pause = "pause", 0.1;
     /// A heartbeat of one of several processes does not reach the store.
     HeartbeatLost = "heartbeat_lost", 0.3;
+    /// One of several processes cannot reach the store for a while, often for longer than its lease.
+    Partition = "partition", 0.3;
     /// One of several processes stands still for a while, often for longer than its lease.
     ProcessFrozen = "process_frozen", 0.4;
     /// The clock of the store that several processes share moves ahead, as that of a promoted standby does.
@@ -106,7 +108,11 @@ impl FaultKind {
     pub(crate) const fn can_happen(self, processes: usize) -> bool {
         let needs_several = matches!(
             self,
-            Self::HeartbeatLost | Self::ProcessFrozen | Self::StoreClockAhead | Self::LeaseEnds
+            Self::HeartbeatLost
+                | Self::Partition
+                | Self::ProcessFrozen
+                | Self::StoreClockAhead
+                | Self::LeaseEnds
         );
         processes > 1 || !needs_several
     }

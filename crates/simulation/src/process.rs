@@ -93,7 +93,7 @@ impl SimulatedProcess {
     pub(crate) fn open(world: &SimulatedWorld, (slot, number): (usize, u32)) -> Result<Self> {
         // The groups of the world and of the store come first.
         let group = TaskGroup(number + 2);
-        let env = make_environment(world.seed, (&world.executor, group), &world.clock, &world.swarm);
+        let env = make_environment(world.seed, (&world.executor, group), &world.clocks[slot], &world.swarm);
         let journal = Arc::new(world.store.open(slot));
         let (chat, parts) = Self::open_chat(world, &env, &journal)?;
         let controller = parts.map(|parts| parts.with_chat(chat.clone()));

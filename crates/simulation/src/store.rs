@@ -5,6 +5,7 @@ mod handle;
 mod landing;
 mod lease_fault;
 mod node;
+mod partition;
 mod served;
 mod turn_ends;
 mod weather;
@@ -91,6 +92,10 @@ struct WriterState {
     /// Why writes are refused until this moment.
     refusing: Option<(Duration, StoreRefusal)>,
     is_writing: bool,
+    /// The process cannot reach the store until this moment.
+    cut_off_until: Duration,
+    /// The process among the owners of sessions, when several share the store.
+    node: Option<SimulatedNode>,
     /// Counts processes: the writer of a dead one stops.
     process: u64,
 }
@@ -151,13 +156,14 @@ impl SimulatedStore {
 
     /// Opens the store as the next process at a place does: older handles of it are fenced off.
     pub(crate) fn open(&self, slot: usize) -> SimulatedJournal {
-        let node = SimulatedNode::register(self);
+        let node = SimulatedNode::register(self, slot);
         let mut state = self.lock_state();
         if node.is_none() {
             state.newest = state.newest.reopen();
         }
         self.0.landings.note_opening();
         state.writers[slot].refusing = None;
+        state.writers[slot].node = node.clone();
         SimulatedJournal::new((self.clone(), slot), state.newest.clone(), node)
     }
 
@@ -235,6 +241,12 @@ impl SimulatedStore {
             // The sync: a process that dies in it leaves a commit of which nobody knows.
             self.0.executor.sleep_for(self.draw_micros(50, 5_000)).await;
             if self.lock_state().writers[slot].process != process {
+                return;
+            }
+            if self.is_cut_off(slot) {
+                if self.commit_while_cut_off(slot, process).await {
+                    continue;
+                }
                 return;
             }
             let mut fate = self.draw_commit_fate(slot);

@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use singletree_audit::HistoryRecorder;
+use singletree_env::{Clock, Timestamp};
 use singletree_harness::{Durability, Limits, WhileSuspended};
 use singletree_narration::NarrationSink;
 use tokio::sync::Notify;
@@ -87,7 +88,8 @@ pub(crate) struct SimulatedWorld {
     pub(crate) swarm: Arc<FaultSwarm>,
     pub(crate) coverage: CoverageCounts,
     pub(crate) random: Arc<SimulationRandom>,
-    pub(crate) clock: Arc<SimulatedClock>,
+    /// The clock of the machine of each place.
+    pub(crate) clocks: Vec<Arc<SimulatedClock>>,
     pub(crate) store: SimulatedStore,
     pub(crate) history: Arc<HistoryRecorder>,
     pub(crate) ledger: EffectLedger,
@@ -144,7 +146,7 @@ impl SimulatedWorld {
         let receiver = SimulatedReceiver::new(&executor, &swarm, &random);
         Arc::new(Self {
             seed,
-            clock: SimulatedClock::new(executor.clone()),
+            clocks: (0..nodes.count).map(|_| SimulatedClock::new(executor.clone())).collect(),
             random,
             receiver,
             ledger: EffectLedger::new(history.clone()),
@@ -174,6 +176,15 @@ impl SimulatedWorld {
             agents,
             tools: KnownTools::default(),
         })
+    }
+
+    /// Returns the earliest and the latest time of day of all machines.
+    pub(crate) fn times_of_day(&self) -> (Timestamp, Timestamp) {
+        let times = self.clocks.iter().map(|clock| clock.now());
+        let widen = |(earliest, latest): (Timestamp, Timestamp), time| {
+            (Ord::min(earliest, time), Ord::max(latest, time))
+        };
+        times.fold((Timestamp::from_millis(i64::MAX), Timestamp::from_millis(i64::MIN)), widen)
     }
 
     /// Returns the release of the agents that the next process has.
@@ -320,7 +331,7 @@ impl SimulatedWorld {
 /// Draws the campaigns of a run; agents of a user have none.
 fn draw_campaigns(plan: &RunPlan) -> Option<Arc<CampaignWorld>> {
     let drawn = || CampaignWorld::draw(plan.seed, &plan.restriction);
-    (plan.agents.is_none() && plan.nodes < 2).then(drawn).flatten().map(Arc::new)
+    plan.agents.is_none().then(drawn).flatten().map(Arc::new)
 }
 
 /// Draws how several processes share the store.

@@ -1,5 +1,7 @@
 //! Listening to a session: the log first, then live events, without gaps and without repeats (D9).
 
+mod course;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +61,8 @@ pub(crate) struct EventListener {
     so_far: Option<StateSoFar>,
     /// The durable events behind which provisional ones may still come.
     read_ahead: ReadAhead,
+    /// The last turn that is known to have been open where listening began, or later: its end comes to this listener.
+    known_open: Option<TurnId>,
 }
 
 /// The live events of one listener.
@@ -122,6 +126,7 @@ impl EventListener {
             announced: None,
             so_far: None,
             read_ahead,
+            known_open: None,
         })
     }
 
@@ -280,6 +285,9 @@ impl EventListener {
 
     /// Hands out an event, if it is wanted.
     async fn push_wanted_event(&mut self, event: ChatEvent) -> Result<()> {
+        if event.id.is_some() {
+            self.known_open = Some(event.turn.clone());
+        }
         if let Some(only) = self.only.as_mut() {
             if only.id != event.turn {
                 return Ok(());
@@ -331,7 +339,7 @@ impl EventListener {
         match received {
             Ok(_) if self.was_acquired_anew() => self.behind = true,
             Ok(event) => match &event.id {
-                None if self.is_out_of_place(&event) => {}
+                None if self.may_have_ended_before(&event.turn).await? || self.is_out_of_place(&event) => {}
                 None => self.push_wanted_event(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
                     // The live events before it are behind this listener, but not a state that it has taken.
@@ -394,29 +402,6 @@ impl EventListener {
             Some(only) => self.ensure_turn_exists(only).await,
             None => Ok(()),
         }
-    }
-
-    /// Reads the events of a turn that runs for this process, up to the one after which listening began: this
-    /// process may not know of its last events yet, and the listener has heard them. Tells whether the turn has ended there.
-    async fn read_course_before(&mut self, turn: &TurnId) -> Result<bool> {
-        let ListenPosition::After(seq) = self.begin else { return Ok(false) };
-        let Some(row) = self.read_turn_row(turn).await?.filter(|row| !row.status.is_ended()) else {
-            self.read_ahead.note_end(turn);
-            return Ok(true);
-        };
-        let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
-        let next = seq.saturating_add(1);
-        let from = loaded.feed.published_end().max(next.saturating_sub(PAGE));
-        if from >= next {
-            return Ok(false);
-        }
-        let reading = chat.inner.journal.read_events(&loaded.key, from, next - from);
-        let rows = chat.inner.await_store_read(reading).await?;
-        let mut replay = EventReplay::new(&chat, &loaded.key);
-        for event in rows.into_iter().filter(|event| event.turn == row.no && event.seq < next) {
-            self.read_ahead.note_event(&replay.replay_event(event).await?);
-        }
-        Ok(false)
     }
 
     async fn read_turn_row(&self, turn: &TurnId) -> Result<Option<TurnRow>> {

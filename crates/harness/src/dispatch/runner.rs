@@ -433,7 +433,8 @@ impl ChatInner {
         Arc::new(ChatTurnOutcome::Errored(errored))
     }
 
-    /// A turn has ended: tells who waits, and lets the next one begin.
+    /// A turn has ended: tells who waits, and lets the next one begin. Where other processes write the store, whoever waits for a
+    /// turn that was lost with its session is told what becomes of it there.
     pub(crate) fn finish_turn(
         &self,
         loaded: &LoadedSession,
@@ -448,10 +449,18 @@ impl ChatInner {
         self.note_session_use(loaded);
         loaded.release_turn();
         self.trim_loaded_sessions();
-        handle.publish_outcome(outcome.clone());
-        waits::notify_outcome_listeners(&listeners, &outcome);
+        if !(self.journal.has_other_writers() && is_lost(&outcome)) {
+            handle.publish_outcome(outcome.clone());
+            waits::notify_outcome_listeners(&listeners, &outcome);
+        }
         self.note_turn_end(loaded);
     }
+}
+
+/// Tells whether the turn was lost with its session: another owner goes on with it.
+fn is_lost(outcome: &ChatTurnOutcome) -> bool {
+    let ChatTurnOutcome::Errored(errored) = outcome else { return false };
+    !errored.recorded && errored.error_category == "store_lease_lost"
 }
 
 /// How a run ended, and where it stood when it did not record that itself.

@@ -80,7 +80,7 @@ async fn a_session_that_another_owner_acquires_goes_on_there_and_only_there() {
 
 /// A store that says that other processes write it, too.
 #[derive(Debug)]
-struct SharedStore(TestStore);
+pub(crate) struct SharedStore(pub(crate) TestStore);
 
 impl JournalLayer for SharedStore {
     type Journal = TestStore;

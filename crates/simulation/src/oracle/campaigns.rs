@@ -132,7 +132,7 @@ impl CheckedCampaign<'_> {
     fn check_rest(&self, world: &SimulatedWorld) -> Option<String> {
         match self.board.next_step() {
             step if step.runs() => Some(format!("stuck: {step:?} is next, and nothing runs")),
-            CampaignStep::Sleep(until) if until < singletree_env::Clock::now(world.clock.as_ref()) => {
+            CampaignStep::Sleep(until) if until < world.times_of_day().0 => {
                 Some("stuck: its pause is over, and it sleeps".to_owned())
             }
             _ => None,

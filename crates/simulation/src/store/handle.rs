@@ -69,6 +69,7 @@ impl SimulatedJournal {
         let waiting = store.0.executor.sleep_for(span);
         Box::pin(async move {
             waiting.await;
+            store.reach(self.slot, "read").await?;
             match fails {
                 true => Err(Error::Unavailable { doing: "read", source: "the read failed".into() }),
                 false => answer.await,
@@ -187,7 +188,7 @@ impl JournalLayer for SimulatedJournal {
         match &self.node {
             None => self.data.release(keys),
             Some(node) => {
-                node.release_sessions((&self.store, self.slot), keys);
+                node.release_sessions(&self.store, keys);
                 Box::pin(ready(Ok(())))
             }
         }
@@ -216,7 +217,10 @@ impl MaintenanceLayer for SimulatedJournal {
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
         match &self.node {
             None => self.data.read_ownerless_turns(past, limit),
-            Some(node) => Box::pin(ready(self.store.find_ownerless_turns(node, past, limit))),
+            Some(node) => Box::pin(async move {
+                self.store.reach(self.slot, "look for turns").await?;
+                self.store.find_ownerless_turns(node, past, limit)
+            }),
         }
     }
 }

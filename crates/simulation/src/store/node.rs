@@ -194,6 +194,8 @@ pub(crate) struct SimulatedNode(Arc<Mutex<NodeState>>);
 
 #[derive(Debug)]
 pub(super) struct NodeState {
+    /// The place of the process.
+    slot: usize,
     pub(super) incarnation: Incarnation,
     /// The data, under the number of this incarnation.
     pub(super) data: MemoryStore,
@@ -210,17 +212,33 @@ pub(super) struct NodeState {
 
 impl SimulatedNode {
     /// Registers a process; none in a store that one process at a time has.
-    pub(super) fn register(store: &SimulatedStore) -> Option<Self> {
+    pub(super) fn register(store: &SimulatedStore, slot: usize) -> Option<Self> {
         let renewed = store.0.executor.now();
         let incarnation = store.lock_nodes()?.register(renewed);
         let data = store.data().open_beside();
         let (held, seen) = (BTreeMap::new(), SeenBeats::default());
-        let node = NodeState { incarnation, data, held, seen, renewed, is_ending: false, served: None };
+        let node = NodeState { slot, incarnation, data, held, seen, renewed, is_ending: false, served: None };
         Some(Self(Arc::new(Mutex::new(node))))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self) -> usize {
+        self.lock().slot
+    }
+
+    /// Tells whether the process has a session, by the tables.
+    pub(super) fn has_session(&self, store: &SimulatedStore, key: &SessionKey) -> bool {
+        let owner = store.lock_nodes().and_then(|table| table.sessions.get(key)?.owner);
+        let node = self.lock();
+        node.held.contains_key(key) && owner == Some(node.incarnation)
+    }
+
+    /// Notes that a session is another process's.
+    pub(super) fn lose_session(&self, key: &SessionKey) {
+        self.lock().held.remove(key);
     }
 
     /// Returns the data, if a session is held under this fence.
@@ -252,24 +270,26 @@ impl SimulatedNode {
         let Some(pause) = store.lock_nodes().map(|table| table.lease / BEATS) else { return };
         loop {
             store.0.executor.sleep_for(pause).await;
-            if std::mem::take(&mut self.lock().is_ending) {
+            if !store.is_cut_off(self.slot()) && std::mem::take(&mut self.lock().is_ending) {
                 self.replace(&store);
                 continue;
             }
             if store.0.swarm.is_due(FaultKind::HeartbeatLost) {
                 continue;
             }
-            self.renew(&store).await;
+            // One that fails is left to the next.
+            drop(self.renew(&store).await);
         }
     }
 
     /// Renews the lease; where it has ended, goes on as another owner.
-    async fn renew(&self, store: &SimulatedStore) {
+    async fn renew(&self, store: &SimulatedStore) -> Result<()> {
         let sent = store.0.executor.now();
+        store.reach(self.slot(), "renew the lease").await?;
         store.0.executor.sleep_for(store.draw_micros(50, 20_000)).await;
         let now = store.0.executor.now();
         let is_renewed = {
-            let Some(mut table) = store.lock_nodes() else { return };
+            let Some(mut table) = store.lock_nodes() else { return Ok(()) };
             let mut node = self.lock();
             let is_renewed = table.renew(node.incarnation, now);
             if is_renewed {
@@ -281,6 +301,7 @@ impl SimulatedNode {
         if !is_renewed {
             self.replace(store);
         }
+        Ok(())
     }
 
     /// Checks that a session is held. Close to the end of the lease, or behind it, the lease is renewed first.
@@ -295,7 +316,7 @@ impl SimulatedNode {
         let age = store.0.executor.now().saturating_sub(self.lock().renewed);
         if age >= lease - lease / MARGIN && planted != Some(LeaseFault::OverdueLeaseTrusted) {
             store.0.coverage.note("a lease was renewed before an answer from memory");
-            self.renew(store).await;
+            self.renew(store).await?;
         }
         if self.lock().held.get(key).is_none_or(|(held, _)| *held != fence) {
             return Err(Error::LeaseLost { key: key.clone(), fence });
@@ -312,7 +333,7 @@ impl SimulatedNode {
 
     /// Ends this process among the owners: its sessions are free.
     pub(crate) fn leave(&self, store: &SimulatedStore) {
-        if let Some(mut table) = store.lock_nodes() {
+        if let Some(mut table) = store.lock_nodes().filter(|_| !store.is_cut_off(self.slot())) {
             table.rows.remove(&self.lock().incarnation);
         }
     }
@@ -326,11 +347,16 @@ impl SimulatedNode {
         let reads_first = store.planted_lease_fault() == Some(LeaseFault::ReadBeforeFence);
         let early = reads_first.then(|| self.read_session(key)).transpose()?;
         store.0.executor.sleep_for(store.draw_statement_time()).await;
+        store.reach(self.slot(), "acquire a session").await?;
         let fence = self.raise_fence(store, key)?;
         if store.0.swarm.is_due(FaultKind::LeaseEnds) {
             self.lock().is_ending = true;
         }
         store.0.executor.sleep_for(store.draw_statement_time()).await;
+        if let Err(error) = store.reach(self.slot(), "read a session").await {
+            self.release_sessions(store, vec![key.clone()]);
+            return Err(error);
+        }
         let snapshot = match early {
             Some(early) => early,
             None => self.read_session(key)?,
@@ -381,8 +407,9 @@ impl SimulatedNode {
     }
 
     /// Releases sessions. Those that are not held any more are free behind their writes in flight.
-    pub(super) fn release_sessions(&self, (store, slot): (&SimulatedStore, usize), keys: Vec<SessionKey>) {
+    pub(super) fn release_sessions(&self, store: &SimulatedStore, keys: Vec<SessionKey>) {
         let mut node = self.lock();
+        let slot = node.slot;
         let mut freed = Vec::new();
         for key in keys {
             let Some(held) = node.held.get_mut(&key) else { continue };
@@ -399,7 +426,7 @@ impl SimulatedNode {
             let (node, store, data) = (self.clone(), store.clone(), data.clone());
             let executor = store.0.executor.clone();
             let releasing = async move {
-                while store.has_writes(slot, &key) {
+                while store.has_writes(slot, &key) || store.is_cut_off(slot) {
                     store.0.executor.sleep_for(RELEASE_PAUSE).await;
                 }
                 // The memory store has its answer at once.

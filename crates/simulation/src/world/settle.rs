@@ -9,7 +9,6 @@ use singletree_durable::{
     DocumentStore, Journal, MemoryStore, SessionId, SessionKey, StoredTurnKind, TenantId, TurnRowQuery,
     WaitRowQuery,
 };
-use singletree_env::Clock;
 use singletree_harness::Notice;
 
 use super::SimulatedWorld;
@@ -58,7 +57,7 @@ impl SimulatedWorld {
     /// Tells whether a campaign goes on by itself, or a cycle of one is not over.
     fn has_open_campaigns(&self, data: &MemoryStore) -> bool {
         let Some(campaigns) = &self.campaigns else { return false };
-        let (store, now) = (CampaignStore::new(Arc::new(data.clone())), self.clock.now());
+        let (store, (_, now)) = (CampaignStore::new(Arc::new(data.clone())), self.times_of_day());
         campaigns.names().into_iter().any(|name| {
             // The data itself answers at once.
             let head = store.load_head(&name.tenant, &name.id).now_or_never().and_then(Result::ok).flatten();

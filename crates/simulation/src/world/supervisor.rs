@@ -78,14 +78,17 @@ impl SimulatedWorld {
             if self.swarm.is_due(FaultKind::ClockCorrected) {
                 let millis = i64::try_from(self.random.draw_between(1, 120_000)).unwrap_or(0);
                 let is_back = self.random.draw_percent(50);
-                self.clock.correct_by(if is_back { -millis } else { millis });
+                self.clocks[process.slot].correct_by(if is_back { -millis } else { millis });
             }
             if self.swarm.is_due(FaultKind::StoreClockAhead) {
                 self.store.move_clock_ahead(self.draw_millis(1, 7_200_000));
             }
+            let most = u64::try_from(self.nodes.lease.as_millis()).unwrap_or(0) * 3;
+            if self.swarm.is_due(FaultKind::Partition) {
+                self.store.cut_off(process.slot, self.draw_millis(1, most));
+            }
             if self.swarm.is_due(FaultKind::ProcessFrozen) {
                 self.executor.freeze_group(process.group);
-                let most = u64::try_from(self.nodes.lease.as_millis()).unwrap_or(0) * 3;
                 self.executor.sleep_for(self.draw_millis(1, most)).await;
                 self.executor.thaw_group(process.group);
             }
@@ -134,7 +137,7 @@ impl SimulatedWorld {
             let found = check_session_bounds(&self.settings.limits, data.as_ref(), &key).now_or_never();
             found.into_iter().flatten().for_each(|why| self.note_contradiction(why));
         }
-        let doctor = StoreDoctor::new(data.clone(), data).clock(self.clock.clone());
+        let doctor = StoreDoctor::new(data.clone(), data).clock(self.clocks[0].clone());
         // The data itself answers at once.
         match doctor.examine().now_or_never() {
             Some(Ok(examination)) => {
