@@ -77,8 +77,8 @@ impl ChatInner {
                 state.has_queued_turns()
             };
             drop(adopting);
-            // Also runs turns that an earlier attempt queued before it failed.
-            if is_waiting {
+            // Also runs turns that an earlier attempt queued before it failed, and gives back a session that a stop has left here.
+            if is_waiting || self.is_closing() {
                 self.wake_queue(loaded);
             }
             adopted.inspect_err(|error| self.retry_takeover(loaded, error))?;
@@ -246,8 +246,10 @@ impl ChatInner {
     /// and the one behind it, which becomes the first when that one still ends before the process does. A failed write
     /// counts as a death later.
     pub(crate) async fn leave_open_turns(&self) {
-        let leaving =
-            self.loaded_sessions().into_iter().filter(|loaded| loaded.lock_state().has_unfinished_turns());
+        let may_leave = |loaded: &Arc<LoadedSession>| {
+            loaded.is_taking_over() || loaded.lock_state().has_unfinished_turns()
+        };
+        let leaving = self.loaded_sessions().into_iter().filter(may_leave);
         // Many at once: they share commits, and one that takes long holds up no other.
         let leaving = stream::iter(leaving);
         leaving.for_each_concurrent(LEFT_AT_ONCE, |loaded| self.leave_turns_of_session(loaded)).await;

@@ -269,6 +269,9 @@ impl ChatInner {
 
     /// Ends the lease of a session in which nothing is to be done; returns whether it is to be given back.
     pub(crate) fn end_idle_lease(&self, loaded: &LoadedSession) -> bool {
+        if loaded.is_taking_over() {
+            return false;
+        }
         let mut state = loaded.lock_state();
         !state.has_turns() && !state.has_commits_in_flight() && state.end_lease()
     }

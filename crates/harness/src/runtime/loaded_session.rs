@@ -257,6 +257,11 @@ impl LoadedSession {
         self.lock_state().running_turn().and_then(|running| running.handle.turn_stream())
     }
 
+    /// Checks whether former owners' turns are being taken over: one of them may be this process's, and not be queued yet.
+    pub(crate) fn is_taking_over(&self) -> bool {
+        self.adopting.try_lock().is_err()
+    }
+
     /// Checks whether the session can be released from memory without loss.
     pub(crate) fn is_idle(&self) -> bool {
         !self.lock_state().has_turns() && self.lock_outcome_listeners().all.is_empty()

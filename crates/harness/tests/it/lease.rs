@@ -460,17 +460,17 @@ async fn a_turn_whose_session_is_gone_does_not_stop_the_next_ones() {
     assert_eq!(category(Arc::new(next.unwrap())), "completed");
 }
 
-/// Pauses before each turn, for 1.6 seconds.
+/// Pauses at each point of a name, for 1.6 seconds.
 #[derive(Debug)]
-struct PausedBeforeTurns;
+pub(crate) struct PausedAt(pub(crate) &'static str);
 
-impl FaultInjector for PausedBeforeTurns {
+impl FaultInjector for PausedAt {
     fn is_fault_due(&self, name: &'static str) -> bool {
-        name == "turn_begins"
+        name == self.0
     }
 }
 
-impl RandomSource for PausedBeforeTurns {
+impl RandomSource for PausedAt {
     fn fill_bytes(&self, bytes: &mut [u8]) {
         bytes.fill(u8::MAX);
     }
@@ -480,8 +480,8 @@ impl RandomSource for PausedBeforeTurns {
 /// with three processes).
 async fn check_turn_lost_before_it_runs(store: &TestStore) {
     let (here, there) = (Log::default(), Log::default());
-    let faults = FaultPoints::with_injector(Arc::new(PausedBeforeTurns));
-    let env = Env { faults, rng: Arc::new(PausedBeforeTurns), ..Env::from_system() };
+    let faults = FaultPoints::with_injector(Arc::new(PausedAt("turn_begins")));
+    let env = Env { faults, rng: Arc::new(PausedAt("")), ..Env::from_system() };
     let one = chat_of(&plain(&here)).env(env).open(SharedStore(store.open_beside())).unwrap();
     let lost = one.session("t").submit(user("m"), SendOptions::new()).await.unwrap();
     let two = chat_of(&plain(&there)).open(SharedStore(store.open_beside())).unwrap();

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
-use singletree_env::Env;
+use singletree_env::{Env, FaultPoints};
 use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
 use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
+use crate::lease::{PausedAt, SharedStore};
 use crate::slow_store::SlowStore;
 
 pub(crate) fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
@@ -84,6 +85,33 @@ async fn a_kill_is_a_death_also_between_orderly_stops() {
     let chat = chat_of(&long(&Door::shut(), &log)).open(store.reopen()).unwrap();
     let swept = chat.sweep().await.unwrap();
     assert_eq!(line(swept[0].outcome().await.as_ref()), "errored chat_turn_crashed");
+}
+
+// D24: found by the simulation, seed 802204 with three processes. The turn is this process's already, and is not in its queue yet.
+#[tokio::test(start_paused = true)]
+async fn a_stop_within_a_takeover_is_no_death_of_the_turn() {
+    for grace in [Duration::ZERO, Duration::from_secs(60)] {
+        let (store, log) = (TestStore::new(), Log::default());
+        begun(&store, &Door::shut(), &log).await;
+        let store = store.reopen();
+        let faults = FaultPoints::with_injector(Arc::new(PausedAt("turn_taken_over")));
+        let env = Env { faults, rng: Arc::new(PausedAt("")), ..Env::from_system() };
+        let chat = chat_of(&long(&Door::shut(), &log)).env(env).open(SharedStore(store.clone())).unwrap();
+        let sweeping = tokio::spawn({
+            let chat = chat.clone();
+            async move { drop(chat.sweep().await) }
+        });
+        while deaths(&store).await == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        chat.shutdown(grace).await;
+        sweeping.abort();
+        let (next, door) = (store.reopen(), Door::shut());
+        let chat = chat_of(&long(&door, &log)).open(SharedStore(next.clone())).unwrap();
+        assert_eq!(chat.sweep().await.unwrap().len(), 1, "{grace:?}");
+        door.somebody().await;
+        assert_eq!(deaths(&next).await, 1, "{grace:?}");
+    }
 }
 
 // D24: found by the simulation, seed 2070. The turn that runs ends after the stop has left it; the next one never ran.
