@@ -61,6 +61,7 @@ pub(crate) fn build_agents(
         .retry(ModelRetryPolicy::new())
         .model_time(Duration::from_secs(60))
         .max_model_calls(MODEL_CALLS_MAX)
+        .show_thinking(true)
         .approval_expires_in(settings.approval_expires_in)
         .env(env.clone())
         .build()?;

@@ -23,6 +23,8 @@ pub const CASES: &[&str] = &[
     "a fence was refused",
     "a fork raced a deletion",
     "a listener came in the middle of a reply",
+    "a listener heard of a message that steers",
+    "a listener heard the model think",
     "a listener was told that its session was deleted",
     "a message was refused since the store failed",
     "a message was refused while its session waited",

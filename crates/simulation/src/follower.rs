@@ -193,6 +193,8 @@ impl SimulatedFollower {
             world.note_contradiction(format!("a listener of {name} {why}"));
         }
         world.coverage.note_if(event.is_text_so_far(), "a listener came in the middle of a reply");
+        world.coverage.note_if(event.is_thinking(), "a listener heard the model think");
+        world.coverage.note_if(event.is_message_taken(), "a listener heard of a message that steers");
         let Some(id) = &event.id else { return };
         self.note_position();
         let Some(session) = &self.followed else { return };

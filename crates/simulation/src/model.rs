@@ -91,7 +91,7 @@ impl SimulatedModel {
         Duration::from_micros(self.random.draw_between(low, high))
     }
 
-    /// Cuts a text into two at any place.
+    /// Cuts a text into two at any place, and thinking into its words.
     fn tear_delta(&self, delta: Result<ResponseDelta>) -> Vec<Result<ResponseDelta>> {
         match delta {
             Ok(ResponseDelta::Text { text, signature: None }) if text.len() > 1 => {
@@ -99,6 +99,11 @@ impl SimulatedModel {
                 let at = (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
                 let (first, second) = text.split_at(at);
                 vec![Ok(ResponseDelta::from_text(first)), Ok(ResponseDelta::from_text(second))]
+            }
+            Ok(ResponseDelta::Thinking { text, signature }) => {
+                let thought = Ok(ResponseDelta::Thinking { text: String::new(), signature });
+                let words = text.split_inclusive(' ').map(|word| Ok(ResponseDelta::from_thinking(word)));
+                words.chain([thought]).collect()
             }
             other => vec![other],
         }

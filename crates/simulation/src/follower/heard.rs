@@ -27,13 +27,24 @@ enum HeardKind {
         text: String,
         /// Whether it is the agent's, as the pieces are.
         is_reply: bool,
+        /// The call whose result it is.
+        result_of: Option<String>,
     },
-    /// A piece of a message that is on its way.
+    /// A piece of a message that is on its way, or of the model's thinking before it.
     Piece {
+        is_thinking: bool,
         id: String,
         place: (u32, u64),
         text: String,
         so_far: bool,
+    },
+    /// A call of a tool has begun or ended, and its result is not recorded yet.
+    Tool {
+        call: String,
+    },
+    /// The turn has taken a message that steers it, which is not recorded yet.
+    Taken {
+        id: String,
     },
     /// The turn has ended.
     Ended,
@@ -47,14 +58,21 @@ impl From<&ChatEvent> for HeardEvent {
             ChatEventKind::TurnRestarted => HeardKind::Restarted,
             ChatEventKind::MessageAppended { id, message, .. } => {
                 let is_reply = message.role == Role::Assistant;
-                HeardKind::Message { id: id.to_string(), text: message.text().into_owned(), is_reply }
+                let (id, text) = (id.to_string(), message.text().into_owned());
+                HeardKind::Message { id, text, is_reply, result_of: message.tool_call_id.clone() }
             }
-            ChatEventKind::Delta { id, run, n, text, so_far, .. } => HeardKind::Piece {
+            ChatEventKind::Delta { id, run, n, text, so_far, .. }
+            | ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => HeardKind::Piece {
+                is_thinking: matches!(event.what, ChatEventKind::ThinkingDelta { .. }),
                 id: id.to_string(),
                 place: (*run, *n),
                 text: text.clone(),
                 so_far: *so_far,
             },
+            ChatEventKind::ToolStarted { call, .. } | ChatEventKind::ToolFinished { call, .. } => {
+                HeardKind::Tool { call: call.clone() }
+            }
+            ChatEventKind::MessageTaken { id, .. } => HeardKind::Taken { id: id.to_string() },
             what if what.outcome().is_some() => HeardKind::Ended,
             _ => HeardKind::Other,
         };
@@ -69,14 +87,21 @@ impl From<&native::Event> for HeardEvent {
             native::EventKind::TurnRestarted {} => HeardKind::Restarted,
             native::EventKind::MessageAppended { message_id, message, .. } => {
                 let is_reply = message.role == native::Role::Assistant;
-                HeardKind::Message { id: message_id.clone(), text: message.content.text(), is_reply }
+                let (id, text) = (message_id.clone(), message.content.text());
+                HeardKind::Message { id, text, is_reply, result_of: message.tool_call_id.clone() }
             }
-            native::EventKind::Delta { message_id, run, n, text, so_far, .. } => HeardKind::Piece {
+            native::EventKind::Delta { message_id, run, n, text, so_far, .. }
+            | native::EventKind::ThinkingDelta { message_id, run, n, text, so_far, .. } => HeardKind::Piece {
+                is_thinking: matches!(event.what, native::EventKind::ThinkingDelta { .. }),
                 id: message_id.clone(),
                 place: (*run, *n),
                 text: text.clone(),
                 so_far: *so_far,
             },
+            native::EventKind::ToolStarted { call, .. } | native::EventKind::ToolFinished { call, .. } => {
+                HeardKind::Tool { call: call.clone() }
+            }
+            native::EventKind::MessageTaken { message_id, .. } => HeardKind::Taken { id: message_id.clone() },
             native::EventKind::TurnCompleted { .. }
             | native::EventKind::TurnSuspended { .. }
             | native::EventKind::TurnErrored { .. } => HeardKind::Ended,
@@ -90,7 +115,17 @@ impl From<&native::Event> for HeardEvent {
 impl HeardEvent {
     /// Tells whether it is a text so far, as a listener gets it that comes while a message is on its way.
     pub(super) fn is_text_so_far(&self) -> bool {
-        matches!(self.kind, HeardKind::Piece { so_far: true, .. })
+        matches!(self.kind, HeardKind::Piece { so_far: true, is_thinking: false, .. })
+    }
+
+    /// Tells whether it is a piece of the model's thinking.
+    pub(super) fn is_thinking(&self) -> bool {
+        matches!(self.kind, HeardKind::Piece { is_thinking: true, .. })
+    }
+
+    /// Tells whether it tells of a message that steers and is not recorded yet.
+    pub(super) fn is_message_taken(&self) -> bool {
+        matches!(self.kind, HeardKind::Taken { .. })
     }
 }
 
@@ -103,6 +138,9 @@ struct TextSoFar {
     text: String,
 }
 
+/// What a piece is of: whether it is thinking, and the message.
+type PieceName = (bool, String);
+
 /// What a listener has heard.
 #[derive(Debug, Default)]
 pub(super) struct HeardEvents {
@@ -114,10 +152,12 @@ pub(super) struct HeardEvents {
     ended: BTreeSet<String>,
     /// The messages that were recorded.
     recorded: BTreeSet<String>,
+    /// The calls whose results were recorded, by turn.
+    results: BTreeSet<(String, String)>,
     /// The turns of which something provisional was heard over this connection.
     shown: BTreeSet<String>,
-    /// The texts that are on their way over this connection, by message.
-    texts: BTreeMap<String, TextSoFar>,
+    /// The texts that are on their way over this connection, and the thinking, by message.
+    texts: BTreeMap<PieceName, TextSoFar>,
 }
 
 impl HeardEvents {
@@ -161,9 +201,11 @@ impl HeardEvents {
                 self.ended.insert(turn.clone());
                 self.texts.retain(|_, text| text.turn != *turn);
             }
-            HeardKind::Message { id: message, text, is_reply } => {
+            HeardKind::Message { id: message, text, is_reply, result_of } => {
                 self.recorded.insert(message.clone());
-                let heard = self.texts.remove(message)?.text;
+                self.results.extend(result_of.iter().map(|call| (turn.clone(), call.clone())));
+                self.texts.remove(&(true, message.clone()));
+                let heard = self.texts.remove(&(false, message.clone()))?.text;
                 // The last pieces may be missed by who reads slowly. Where another process goes on with the turn, a message
                 // that steers it may come first, in the place of the reply that the pieces are of.
                 if !self.has_changing_texts && *is_reply && !text.starts_with(&heard) {
@@ -185,9 +227,18 @@ impl HeardEvents {
         self.shown.insert(turn.clone());
         match kind {
             HeardKind::Restarted => self.texts.retain(|_, text| text.turn != *turn),
-            HeardKind::Piece { id, place, text, so_far } => {
+            HeardKind::Piece { is_thinking, id, place, text, so_far } => {
                 let piece = TextSoFar { turn: turn.clone(), place: *place, text: text.clone() };
-                return self.check_piece(id, piece, *so_far);
+                return self.check_piece((*is_thinking, id.clone()), piece, *so_far);
+            }
+            // The names of calls are the model's: only those of the script are never used twice.
+            HeardKind::Tool { call }
+                if !self.has_changing_texts && self.results.contains(&(turn.clone(), call.clone())) =>
+            {
+                return Some(format!("heard of call {call} of turn {turn} after its result"));
+            }
+            HeardKind::Taken { id } if self.recorded.contains(id) => {
+                return Some(format!("heard that message {id} was taken, after the message"));
             }
             _ => {}
         }
@@ -195,18 +246,19 @@ impl HeardEvents {
     }
 
     /// Takes a piece of a text.
-    fn check_piece(&mut self, id: &str, piece: TextSoFar, so_far: bool) -> Option<String> {
+    fn check_piece(&mut self, name: PieceName, piece: TextSoFar, so_far: bool) -> Option<String> {
         let (run, n) = piece.place;
-        if self.recorded.contains(id) {
-            return Some(format!("heard piece {run}.{n} of message {id} after the message"));
+        let what = format!("{} {run}.{n} of message {}", if name.0 { "thought" } else { "piece" }, name.1);
+        if self.recorded.contains(&name.1) {
+            return Some(format!("heard {what} after the message"));
         }
-        let former = self.texts.remove(id);
+        let former = self.texts.remove(&name);
         let place = former.as_ref().map(|former| former.place);
         let begins = so_far || (n == 0 && place.is_none_or(|(of, _)| of < run));
         let continues = !so_far && place.is_some_and(|(of, last)| (run, n) == (of, last + 1));
         let begun = former.filter(|_| continues).map(|former| former.text).unwrap_or_default();
-        self.texts.insert(id.to_owned(), TextSoFar { text: begun + &piece.text, ..piece });
-        (!begins && !continues).then(|| format!("heard piece {run}.{n} of message {id} after {place:?}"))
+        self.texts.insert(name, TextSoFar { text: begun + &piece.text, ..piece });
+        (!begins && !continues).then(|| format!("heard {what} after {place:?}"))
     }
 }
 
@@ -224,11 +276,27 @@ mod tests {
     }
 
     fn piece(place: (u32, u64), text: &str, so_far: bool) -> HeardEvent {
-        provisional(HeardKind::Piece { id: "m".to_owned(), place, text: text.to_owned(), so_far })
+        let (id, text) = ("m".to_owned(), text.to_owned());
+        provisional(HeardKind::Piece { is_thinking: false, id, place, text, so_far })
+    }
+
+    fn thought(place: (u32, u64)) -> HeardEvent {
+        let (id, text) = ("m".to_owned(), "Hm.".to_owned());
+        provisional(HeardKind::Piece { is_thinking: true, id, place, text, so_far: false })
+    }
+
+    fn tool() -> HeardEvent {
+        provisional(HeardKind::Tool { call: "c".to_owned() })
     }
 
     fn message(seq: u64, text: &str) -> HeardEvent {
-        durable(seq, HeardKind::Message { id: "m".to_owned(), text: text.to_owned(), is_reply: true })
+        let (id, text) = ("m".to_owned(), text.to_owned());
+        durable(seq, HeardKind::Message { id, text, is_reply: true, result_of: None })
+    }
+
+    fn result(seq: u64) -> HeardEvent {
+        let (id, result_of) = ("r".to_owned(), Some("c".to_owned()));
+        durable(seq, HeardKind::Message { id, text: String::new(), is_reply: false, result_of })
     }
 
     /// Returns the refusal of the last of these events; none of the others may be refused.
@@ -245,6 +313,10 @@ mod tests {
     fn what_a_listener_may_hear_is_not_refused() {
         let course = [
             durable(0, HeardKind::Accepted),
+            tool(),
+            result(1),
+            thought((1, 0)),
+            thought((1, 1)),
             piece((1, 0), "a", false),
             piece((1, 1), "b", false),
             piece((2, 0), "c", false),
@@ -261,7 +333,8 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        let wrong: [&[HeardEvent]; 8] = [
+        let taken = || provisional(HeardKind::Taken { id: "m".to_owned() });
+        let wrong: [&[HeardEvent]; 12] = [
             &[durable(1, HeardKind::Accepted), durable(1, HeardKind::Other)],
             &[durable(2, HeardKind::Accepted), durable(1, HeardKind::Other)],
             &[provisional(HeardKind::Other), durable(0, HeardKind::Accepted)],
@@ -270,6 +343,10 @@ mod tests {
             &[piece((1, 0), "a", false), piece((1, 2), "c", false)],
             &[piece((2, 0), "a", false), piece((1, 1), "b", false)],
             &[piece((1, 0), "a", false), message(0, "b")],
+            &[thought((1, 0)), thought((1, 2))],
+            &[message(0, "a"), thought((1, 0))],
+            &[tool(), result(0), tool()],
+            &[taken(), message(0, "a"), taken()],
         ];
         for events in wrong {
             assert!(refusal_of_last(events).is_some(), "{events:?}");
