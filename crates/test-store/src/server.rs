@@ -132,6 +132,27 @@ impl PostgresServer {
             .unwrap()
     }
 
+    /// Makes a backup of a database by `pg_dump`, while others may use it.
+    ///
+    /// # Panics
+    /// When the program fails.
+    pub fn dump_database(&self, database: &str) -> PathBuf {
+        let file = self.dir.join(format!("{database}.dump"));
+        let path = file.display().to_string();
+        self.run("pg_dump", &["-F", "c", "-f", &path, "-d", &self.url(database)]).unwrap();
+        file
+    }
+
+    /// Restores a backup into a new database by `pg_restore`, and returns its address.
+    ///
+    /// # Panics
+    /// When there is a database of that name, or the program fails.
+    pub fn restore_database(&self, backup: &Path, name: &str) -> String {
+        let (url, backup) = (self.create_database(name), backup.display().to_string());
+        self.run("pg_restore", &["--exit-on-error", "-d", &url, &backup]).unwrap();
+        url
+    }
+
     /// Runs a program of the server to its end.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
         let mut command = command(&self.programs.join(program), self.user);

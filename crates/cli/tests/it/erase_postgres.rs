@@ -28,10 +28,10 @@ fn a_restored_postgresql_database_loses_what_the_lists_of_its_servers_name() {
     }
     let (code, key) = home.json(&["keys", "create", "--name", "lost", "--store", &url]);
     assert_eq!(code, 0, "{key}");
+    // The server runs while the backup is made.
+    let backup = postgres.dump_database("erased");
     server.stop();
-    // The backup: a copy of the database.
-    postgres.run_sql("postgres", "CREATE DATABASE restored TEMPLATE erased");
-    let restored = url.replace("erased", "restored");
+    let restored = postgres.restore_database(&backup, "restored");
 
     // Through the server, which has a list of its own.
     let server = Serving::start(&home, &["--store", &url, "--list-erased", &lists[0]]);
@@ -59,6 +59,11 @@ fn a_restored_postgresql_database_loses_what_the_lists_of_its_servers_name() {
     assert_eq!(keys[0]["state"], "revoked", "{keys}");
     let ran = home.run(&["doctor", "--store", &restored]);
     assert_eq!(ran.out, "1 sessions, 0 mended, 0 findings\n", "{}", ran.err);
+    let server = Serving::start(&home, &["--store", &restored]);
+    let again = json!({ "content": "and what time is it now?" });
+    let answer = server.ask_for("bob", "/v1/sessions/about-bob/messages", &again);
+    assert_eq!(answer["status"], "completed", "{answer}");
+    server.stop();
 }
 
 #[test]
