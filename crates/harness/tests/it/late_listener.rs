@@ -275,6 +275,27 @@ async fn a_listener_that_comes_back_while_a_message_is_stored_hears_no_text_of_i
     assert_eq!(hear(&mut events, 1).await, ["2 message.appended 2 a:so"]);
 }
 
+// The same where a later event was told in this process already. Found by the simulation, seed 1208529 with three processes.
+#[tokio::test]
+async fn a_listener_that_comes_back_behind_a_later_event_hears_no_text_of_a_message_that_is_stored() {
+    let (store, door) = (HoldingStore::default(), Door::shut());
+    let chat = chat_of(&streaming_before(&door)).open(store.clone()).unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    store.holds_answer.store(true, Ordering::SeqCst);
+    door.open_once();
+    store.written.notified().await;
+    chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    let mut events = listen(&chat, Some(2)).await;
+    assert_eq!(hear(&mut events, 1).await, ["- turn.started "]);
+    assert_eq!(hear_at_once(&mut events), None);
+    store.answered.notify_one();
+    door.somebody().await;
+    door.open_once();
+    turn.outcome().await;
+    assert_eq!(hear(&mut events, 1).await, ["3 message.appended 2 a:so"]);
+}
+
 // A listener takes the state of a turn that ends in the meantime. Found by the simulation (seed 2467 with three processes).
 #[tokio::test]
 async fn a_listener_that_takes_the_state_of_a_turn_while_it_ends_hears_nothing_of_it_behind_the_end() {

@@ -17,10 +17,8 @@ impl EventListener {
         let Some(row) = self.read_open_turn(turn).await? else { return Ok(true) };
         let (chat, loaded) = (self.chat.clone(), self.loaded.clone());
         let next = seq.saturating_add(1);
-        let from = loaded.feed.published_end().max(next.saturating_sub(PAGE));
-        if from >= next {
-            return Ok(false);
-        }
+        // This process may have told of a later event, and not of one before it yet.
+        let from = next.saturating_sub(PAGE);
         let reading = chat.inner.journal.read_events(&loaded.key, from, next - from);
         let rows = chat.inner.await_store_read(reading).await?;
         let mut replay = EventReplay::new(&chat, &loaded.key);
