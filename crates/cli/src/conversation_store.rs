@@ -215,6 +215,10 @@ impl NodeDirectory for ConversationStore {
             store.other_owner(key).await
         })
     }
+
+    fn has_died(&self, address: &str) -> bool {
+        matches!(self, Self::Postgres(store) if store.has_node_died(address))
+    }
 }
 
 /// Describes a process as the API and `singletree nodes` show it.

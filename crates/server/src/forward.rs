@@ -5,6 +5,7 @@
 //! the session yet; the same request is sent to the owner, with the credentials of its caller, which the owner checks
 //! itself. A request that was sent on is never sent on again by the server that it comes to.
 
+mod owner_watch;
 mod owners;
 
 use std::sync::Arc;
@@ -25,10 +26,12 @@ use futures_util::stream::once;
 use singletree_env::{IdGenerator, Timer};
 use singletree_http::{HttpRequest, Method, Transport};
 
+use owner_watch::OwnerWatch;
 pub(crate) use owners::follow_owner;
 pub use owners::{note_session_owners, spawn_for_requests};
 
 use crate::native::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
+use crate::nodes::NodeDirectory;
 use crate::problem::RequestProblem;
 use crate::request_id;
 
@@ -62,6 +65,8 @@ const OF_ONE_CONNECTION: [HeaderName; 10] = [
 /// How the other servers over the same database are reached.
 pub(crate) struct Peers<'a> {
     pub(crate) transport: &'a Arc<dyn Transport>,
+    /// Tells which of them live, where that can be known.
+    pub(crate) nodes: Option<&'a Arc<dyn NodeDirectory>>,
     /// How many bytes the body of a request to them may have.
     pub(crate) body_max: usize,
     pub(crate) timer: &'a Arc<dyn Timer>,
@@ -83,7 +88,7 @@ pub(crate) enum KeyUse {
 /// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
 /// to `body_max` bytes: as many as a request may have. A larger one is that of a blob, which needs no owner.
 ///
-/// Where the owner cannot be reached, or is about to end, the session will soon be another server's, perhaps this one's: the
+/// Where the owner cannot be reached, stands still for longer than its lease, or is about to end, the session will soon be another server's, perhaps this one's: the
 /// request is tried again until then, for [`MOVING_TIME`] at most. A message has the same idempotency key each time.
 pub(crate) async fn run_or_forward(
     peers: Option<Peers<'_>>,
@@ -110,7 +115,7 @@ pub(crate) async fn run_or_forward(
         if kept.key_use == KeyUse::Documented {
             kept.draw_key(peers.ids.as_ref());
         }
-        let sent = send_to_owner(peers.transport.as_ref(), &owner, (kept.copy.clone(), request_id)).await;
+        let sent = send_to_owner(&peers, &owner, (kept.copy.clone(), request_id)).await;
         let refused = match sent {
             // The servers do not know the same callers; the one from here was admitted.
             Ok(told) if told.status() == StatusCode::UNAUTHORIZED => return kept.finish_answer(here),
@@ -284,14 +289,16 @@ fn copy_head(parts: &Parts, body: Bytes) -> Option<HttpRequest> {
 }
 
 async fn send_to_owner(
-    peers: &dyn Transport,
+    peers: &Peers<'_>,
     owner: &str,
     (mut kept, request_id): (HttpRequest, &str),
 ) -> singletree_http::Result<Response> {
     kept.url.insert_str(0, owner.trim_end_matches('/'));
     kept.headers.push((FORWARDED.to_owned(), "1".to_owned()));
     kept.headers.push((request_id::HEADER.to_owned(), request_id.to_owned()));
-    let answer = peers.send(kept).await?;
+    let (nodes, timer) = (peers.nodes.cloned(), peers.timer.clone());
+    let watch = OwnerWatch { nodes, timer, address: owner.to_owned() };
+    let answer = watch.wait_for_answer(peers.transport.send(kept)).await?;
     let mut response = Response::new(Body::from_stream(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for (name, value) in answer.headers {

@@ -35,6 +35,12 @@ pub trait NodeDirectory: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, singletree_durable::Result<Option<String>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// Tells whether no process that has this address lives, as far as this one knows by now; false by default. A request that
+    /// was sent on to it is not awaited any longer, and asked once a second until then.
+    fn has_died(&self, _: &str) -> bool {
+        false
+    }
 }
 
 /// Returns the section of the servers.

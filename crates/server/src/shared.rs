@@ -93,8 +93,8 @@ impl ServerState {
     /// Returns how the other servers over the same database are reached, where there may be some, for a request of a route.
     pub(crate) fn peers(&self, key_use: KeyUse) -> Option<Peers<'_>> {
         let body_max = self.limits.body_bytes;
-        let (timer, ids) = (&self.pace, &self.ids);
-        self.peers.as_ref().map(|transport| Peers { transport, body_max, timer, ids, key_use })
+        let (timer, ids, nodes) = (&self.pace, &self.ids, self.nodes.as_ref());
+        self.peers.as_ref().map(|transport| Peers { transport, nodes, body_max, timer, ids, key_use })
     }
 
     /// Returns the caller's part of the chat (INV-14).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Error, FencingToken, Result, SessionKey};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::database::bind;
@@ -30,15 +31,15 @@ const DOING: &str = "renew its lease";
 pub(crate) struct DeadNodes {
     /// By the number of the owner: the beat, and since when it was seen unchanged, on this process's own clock.
     seen: HashMap<i64, (i64, Duration)>,
+    /// The addresses of the owners that have one.
+    addresses: HashMap<i64, String>,
     last_look: Duration,
 }
 
 impl DeadNodes {
     /// Records what was read of the other nodes.
     fn record_beats(&mut self, beats: impl Iterator<Item = (i64, i64)>, lease: Duration, now: Duration) {
-        // Who could not look for a while does not know who was silent: the database may have been away for all.
-        let is_blind = now.saturating_sub(self.last_look) >= lease / 2;
-        let before = if is_blind { HashMap::new() } else { std::mem::take(&mut self.seen) };
+        let before = if self.is_blind(lease, now) { HashMap::new() } else { std::mem::take(&mut self.seen) };
         self.last_look = now;
         self.seen = beats
             .map(|(owner, beat)| {
@@ -48,11 +49,29 @@ impl DeadNodes {
             .collect();
     }
 
+    /// Tells whether it could not be looked for a while: then nobody knows who was silent, since the database may have been away
+    /// for all.
+    fn is_blind(&self, lease: Duration, now: Duration) -> bool {
+        now.saturating_sub(self.last_look) >= lease / 2
+    }
+
+    /// Tells whether each owner with this address was silent for a whole lease, or there is none.
+    pub(crate) fn has_died(&self, address: &str, (lease, now): (Duration, Duration)) -> bool {
+        let of_address = self.addresses.iter().filter(|(_, it)| *it == address).map(|(owner, _)| owner);
+        let is_silent =
+            |owner: &i64| self.seen.get(owner).is_none_or(|(_, since)| self.is_silent(*since, lease));
+        let has_looked = self.last_look > Duration::ZERO && !self.is_blind(lease, now);
+        has_looked && of_address.into_iter().all(is_silent)
+    }
+
+    fn is_silent(&self, since: Duration, lease: Duration) -> bool {
+        self.last_look.saturating_sub(since) >= lease
+    }
+
     /// Returns the owners that were silent for a whole lease, with their last beats. The time since the last look does not
     /// count: nobody may have been able to beat in it.
     pub(crate) fn find_dead(&self, lease: Duration) -> (Vec<i64>, Vec<i64>) {
-        let is_silent = |since: Duration| self.last_look.saturating_sub(since) >= lease;
-        let silent = self.seen.iter().filter(|(_, (_, since))| is_silent(*since));
+        let silent = self.seen.iter().filter(|(_, (_, since))| self.is_silent(*since, lease));
         silent.map(|(owner, (beat, _))| (*owner, *beat)).unzip()
     }
 }
@@ -174,11 +193,14 @@ impl PostgresStoreInner {
 
     /// Reads the heartbeats of the other nodes.
     pub(crate) async fn watch_others(&self) -> Result<()> {
-        let sql = "SELECT incarnation, beat FROM singletree.node WHERE incarnation <> $1";
+        let sql = "SELECT incarnation, beat, address FROM singletree.node WHERE incarnation <> $1";
         let rows = self.heartbeat.read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
         let now = self.env.monotonic.elapsed_since_origin();
         let beats = rows.iter().map(|row| (row.get(0), row.get(1)));
-        self.lock_others().record_beats(beats, self.lease, now);
+        let address = |row: &Row| Some((row.get(0), row.get::<_, Option<String>>(2)?));
+        let mut others = self.lock_others();
+        others.record_beats(beats, self.lease, now);
+        others.addresses = rows.iter().filter_map(address).collect();
         Ok(())
     }
 }
@@ -204,6 +226,21 @@ mod tests {
         }
         assert_eq!(look(&mut nodes, &[(1, 5), (2, 9)], 110), [1]);
         assert!(look(&mut nodes, &[(1, 6), (2, 9)], 114).is_empty(), "it beats again");
+    }
+
+    #[test]
+    fn an_address_has_died_when_nobody_who_has_it_beats() {
+        let at = |seconds: u64| (LEASE, Duration::from_secs(seconds));
+        let mut nodes = DeadNodes::default();
+        assert!(!nodes.has_died("one", at(1)), "nobody has looked yet");
+        for seconds in [100, 104, 108, 112] {
+            look(&mut nodes, &[(1, 5), (2, seconds as i64), (3, 5), (4, seconds as i64)], seconds);
+            let address = |(owner, it): (i64, &str)| (owner, it.to_owned());
+            nodes.addresses = [(1, "one"), (2, "two"), (3, "three"), (4, "three")].map(address).into();
+        }
+        let dead = ["one", "two", "three", "gone"].map(|address| nodes.has_died(address, at(113)));
+        assert_eq!(dead, [true, false, false, true], "the third has started again");
+        assert!(!nodes.has_died("one", at(117)), "the database could not be looked at");
     }
 
     #[test]

@@ -45,6 +45,16 @@ impl PostgresStore {
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
+    /// Tells whether no other process that has this address lives: each was silent for a whole lease by this one's own clock, or is
+    /// not registered any more. It is what the last look into the database has shown, a few times in a lease; false while it
+    /// cannot be looked at. Whoever has died may register again at any time.
+    #[must_use]
+    pub fn has_node_died(&self, address: &str) -> bool {
+        let inner = self.inner();
+        let now = inner.env.monotonic.elapsed_since_origin();
+        inner.lock_others().has_died(address, (inner.lease, now))
+    }
+
     /// Lists the processes that are registered as owners of sessions, the oldest first, at most 1,000. One that was stopped
     /// in an orderly way is not among them; one that died is, until a process that starts a day later removes it.
     ///

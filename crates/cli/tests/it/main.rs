@@ -45,6 +45,7 @@ mod show;
 mod signals;
 mod simulated_agents;
 mod slash;
+mod standing_still;
 mod story;
 mod sync_trace;
 mod tenants;

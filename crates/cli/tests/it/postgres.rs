@@ -16,17 +16,17 @@ use singletree_test_store::{PostgresServer, url_at};
 const REFUSALS_MAX: u32 = 100_000;
 
 /// A part of the reply of the slow agent.
-const REPLY: &str = "Word. ";
+pub(crate) const REPLY: &str = "Word. ";
 
 /// Returns the texts of a session, each with its author.
-fn read_texts(server: &Serving, session: &str) -> Vec<(String, String)> {
+pub(crate) fn read_texts(server: &Serving, session: &str) -> Vec<(String, String)> {
     let answer = server.ask("GET", &format!("/v1/sessions/{session}/messages"), &Value::Null);
     let items = answer["items"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let text = |message: &Value, key: &str| message[key].as_str().unwrap_or_default().to_owned();
     items.iter().map(|message| (text(message, "role"), text(message, "content"))).collect()
 }
 
-fn say(server: &Serving, text: &str) -> Value {
+pub(crate) fn say(server: &Serving, text: &str) -> Value {
     server.ask("POST", "/v1/sessions/s/messages", &json!({ "content": text }))
 }
 
@@ -94,7 +94,7 @@ fn a_conversation_in_postgresql_is_whole_after_a_kill() {
 }
 
 /// Serves an agent that takes two seconds for its reply.
-fn serve_slow_agent(home: &Home, url: &str) -> Serving {
+pub(crate) fn serve_slow_agent(home: &Home, url: &str) -> Serving {
     let script = json!({ "model": "x", "rules": [{ "when": { "user": ["*"] },
         "then": { "reply": REPLY.repeat(20), "delay_ms": 100 } }] });
     fs::write(home.path().join("script.json"), script.to_string()).unwrap();

@@ -70,6 +70,12 @@ impl Serving {
 }
 
 impl Serving {
+    /// Lets the process stand still, or go on.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        let signal = if is_paused { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
+    }
+
     /// Asks the server to end, and waits until it has.
     pub(crate) fn terminate(mut self) {
         let Some(mut child) = self.child.take() else { return };

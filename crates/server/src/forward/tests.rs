@@ -12,7 +12,7 @@ use singletree_durable::{
     AcquiredSession, BoxFuture, Error, Journal, JournalLayer, MaintenanceLayer, MemoryStore, Result,
     SessionId, SessionKey, TenantId,
 };
-use singletree_env::{InstantTimer, RandomIds, TokioSpawner};
+use singletree_env::{RandomIds, TokioSpawner};
 use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_http::HttpResponse;
 use singletree_llm::ChatMessage;
@@ -22,6 +22,16 @@ use super::*;
 
 /// How many bytes of a body are kept.
 const BODY_MAX: usize = 1000;
+
+/// Waits for no time, and lets other work go on.
+#[derive(Debug)]
+struct YieldingTimer;
+
+impl Timer for YieldingTimer {
+    fn sleep_for(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::task::yield_now())
+    }
+}
 
 /// A store of which the session `s` is another server's, and `moves` for so long.
 #[derive(Debug)]
@@ -76,6 +86,25 @@ enum Failure {
     Unauthorized,
     /// It is about to end.
     Moving,
+    /// It stands still before it answers.
+    Silent,
+    /// It stands still within its answer.
+    SilentWithin,
+}
+
+/// Knows whether the other server stands still now.
+#[derive(Debug)]
+struct StandingStill(Arc<Owner>);
+
+impl NodeDirectory for StandingStill {
+    fn list_nodes(&self) -> BoxFuture<'_, Result<Vec<singletree_protocol::native::Node>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn has_died(&self, address: &str) -> bool {
+        let fails = matches!(self.0.fails, Some(Failure::Silent | Failure::SilentWithin));
+        fails && self.0.asked.lock().unwrap().len() <= self.0.times && address == "http://owner:8787/"
+    }
 }
 
 impl Transport for Owner {
@@ -97,6 +126,8 @@ impl Transport for Owner {
                     return Err(singletree_http::Error::Unreachable { host, source });
                 }
                 Some(Failure::Broken) => return Err(singletree_http::Error::Broken { host, source }),
+                Some(Failure::Silent) => std::future::pending().await,
+                Some(Failure::SilentWithin) => 200,
                 Some(Failure::Unauthorized) => 401,
                 Some(Failure::Moving) => {
                     headers.push(header(MOVING, "1"));
@@ -105,7 +136,8 @@ impl Transport for Owner {
                 None => 201,
             };
             let body: Vec<_> = body.chunks(4).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-            Ok(HttpResponse { status, headers, body: Box::pin(stream::iter(body)) })
+            let silence = stream::pending().take(usize::from(status == 200));
+            Ok(HttpResponse { status, headers, body: Box::pin(stream::iter(body).chain(silence)) })
         })
     }
 }
@@ -114,6 +146,7 @@ impl Transport for Owner {
 /// `/moves` come to one that is its own after a while.
 fn router(owner: &Arc<Owner>, key_use: KeyUse) -> Router {
     let peers: Arc<dyn Transport> = owner.clone();
+    let nodes: Arc<dyn NodeDirectory> = Arc::new(StandingStill(owner.clone()));
     let earlier = MemoryStore::new();
     let store = Arc::new(note_session_owners(AwayStore(earlier.clone(), AtomicUsize::new(MOVES))));
     let spawner = spawn_for_requests(Arc::new(TokioSpawner));
@@ -160,11 +193,12 @@ fn router(owner: &Arc<Owner>, key_use: KeyUse) -> Router {
         answer
     };
     Router::new().fallback(here).layer(from_fn(move |request: Request, next: Next| {
-        let peers = peers.clone();
+        let (peers, nodes) = (peers.clone(), nodes.clone());
         async move {
             let (timer, ids): (Arc<dyn Timer>, Arc<dyn IdGenerator>) =
-                (Arc::new(InstantTimer), Arc::new(RandomIds));
-            let peers = Peers { transport: &peers, body_max: BODY_MAX, timer: &timer, ids: &ids, key_use };
+                (Arc::new(YieldingTimer), Arc::new(RandomIds));
+            let (transport, nodes) = (&peers, Some(&nodes));
+            let peers = Peers { transport, nodes, body_max: BODY_MAX, timer: &timer, ids: &ids, key_use };
             run_or_forward(Some(peers), request, (next, "request-1")).await
         }
     }))
@@ -291,29 +325,36 @@ async fn where_the_owner_cannot_be_reached_or_refuses_the_caller_the_refusal_fro
 // INV-2: the refusal from here would say that it may be sent again.
 #[tokio::test]
 async fn a_message_that_its_owner_may_have_accepted_is_not_told_as_refused() {
-    let owner = owner(Some(Failure::Broken));
-    let told = ask(&owner, "/away", "what is said", &[]).await;
-    assert_eq!((told.status, told.text.as_str()), (503, ""), "the problem is rendered by the request layer");
-    assert_eq!(owner.asked.lock().unwrap().len(), 1, "it is not sent again");
-    let keyed = ask(&owner, "/away", "what is said", &[("idempotency-key", "k")]).await;
-    assert_eq!((keyed.status, keyed.text.as_str()), (409, "here: 12 bytes"));
-    // A route that knows nothing of keys would do it twice.
-    let asked = owner.asked.lock().unwrap().len();
-    let keyed = ask_route((&owner, KeyUse::None), "/away", "what is said", &[("idempotency-key", "k")]).await;
-    assert_eq!((keyed.status, keyed.text.as_str()), (503, ""));
-    assert_eq!(owner.asked.lock().unwrap().len(), asked + 1, "it is not sent again");
-    // With the server's own key it is sent again, and its caller knows no key.
-    for path in ["/away", "/moves/refused"] {
-        let told = ask_route((&owner, KeyUse::Documented), path, "what is said", &[]).await;
-        assert_eq!((told.status, told.text.as_str()), (503, ""), "{path}");
-        let problem = told.problem.map(|problem| problem.category);
-        assert_eq!(problem.as_deref(), Some("chat_accept_unknown"), "{path}");
+    for fails in [Failure::Broken, Failure::Silent] {
+        let owner = owner(Some(fails));
+        let told = ask(&owner, "/away", "what is said", &[]).await;
+        assert_eq!(
+            (told.status, told.text.as_str()),
+            (503, ""),
+            "the problem is rendered by the request layer"
+        );
+        assert_eq!(owner.asked.lock().unwrap().len(), 1, "it is not sent again");
+        let keyed = ask(&owner, "/away", "what is said", &[("idempotency-key", "k")]).await;
+        assert_eq!((keyed.status, keyed.text.as_str()), (409, "here: 12 bytes"));
+        // A route that knows nothing of keys would do it twice.
+        let asked = owner.asked.lock().unwrap().len();
+        let keyed =
+            ask_route((&owner, KeyUse::None), "/away", "what is said", &[("idempotency-key", "k")]).await;
+        assert_eq!((keyed.status, keyed.text.as_str()), (503, ""));
+        assert_eq!(owner.asked.lock().unwrap().len(), asked + 1, "it is not sent again");
+        // With the server's own key it is sent again, and its caller knows no key.
+        for path in ["/away", "/moves/refused"] {
+            let told = ask_route((&owner, KeyUse::Documented), path, "what is said", &[]).await;
+            assert_eq!((told.status, told.text.as_str()), (503, ""), "{path}");
+            let problem = told.problem.map(|problem| problem.category);
+            assert_eq!(problem.as_deref(), Some("chat_accept_unknown"), "{path}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_request_is_tried_again_until_its_session_has_an_owner_that_stays() {
-    for fails in [Failure::Unreachable, Failure::Broken, Failure::Moving] {
+    for fails in [Failure::Unreachable, Failure::Broken, Failure::Moving, Failure::Silent] {
         let owner = fails_for(3, Some(fails));
         let told = ask_route((&owner, KeyUse::Documented), "/away", "what is said", &[]).await;
         assert_eq!((told.status, told.text.as_str()), (201, "what is said"), "{fails:?}");
@@ -402,4 +443,19 @@ fn only_a_refusal_that_may_be_tried_elsewhere_is_marked() {
         mark_refusal(&RequestProblem::from_errored_turn(&accepted), &asked, &mut answer);
         assert_eq!(answer.headers().contains_key(MOVING), is_marked);
     }
+}
+
+// Whoever reads a stream comes back, as behind a server that was killed.
+#[tokio::test]
+async fn an_answer_of_a_server_that_stands_still_is_broken_off() {
+    let owner = owner(Some(Failure::SilentWithin));
+    let mut request = Request::new(Body::from("what is said"));
+    (*request.method_mut(), *request.uri_mut()) = (HttpMethod::POST, "/away".parse().unwrap());
+    let answer = router(&owner, KeyUse::OfProtocol).oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    let pieces: Vec<_> = answer.into_body().into_data_stream().collect().await;
+    let (last, before) = pieces.split_last().unwrap();
+    assert!(last.is_err(), "{last:?}");
+    // The pieces that have come, as far as they came before.
+    assert!(before.iter().all(std::result::Result::is_ok), "{before:?}");
 }
