@@ -37,7 +37,7 @@ pub(super) struct NodeTable {
     pub(super) lease: Duration,
     pub(super) planted: Option<LeaseFault>,
     rows: BTreeMap<Incarnation, NodeRow>,
-    sessions: BTreeMap<SessionKey, SessionLease>,
+    pub(super) sessions: BTreeMap<SessionKey, SessionLease>,
     next: Incarnation,
     /// By how much the store's clock is ahead of the simulated time. Nothing depends on it, but for a planted fault.
     pub(super) clock_ahead: Duration,
@@ -55,9 +55,9 @@ struct NodeRow {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct SessionLease {
+pub(super) struct SessionLease {
     /// None when nobody holds it.
-    owner: Option<Incarnation>,
+    pub(super) owner: Option<Incarnation>,
     fence: FencingToken,
 }
 
@@ -200,7 +200,7 @@ pub(super) struct NodeState {
     /// The data, under the number of this incarnation.
     pub(super) data: MemoryStore,
     /// The sessions that are held, with their fences, and how often each was acquired and not released.
-    held: BTreeMap<SessionKey, (FencingToken, u64)>,
+    pub(super) held: BTreeMap<SessionKey, (FencingToken, u64)>,
     seen: SeenBeats,
     /// When the last renewal that succeeded was sent.
     renewed: Duration,
@@ -227,18 +227,6 @@ impl SimulatedNode {
 
     fn slot(&self) -> usize {
         self.lock().slot
-    }
-
-    /// Tells whether the process has a session, by the tables.
-    pub(super) fn has_session(&self, store: &SimulatedStore, key: &SessionKey) -> bool {
-        let owner = store.lock_nodes().and_then(|table| table.sessions.get(key)?.owner);
-        let node = self.lock();
-        node.held.contains_key(key) && owner == Some(node.incarnation)
-    }
-
-    /// Notes that a session is another process's.
-    pub(super) fn lose_session(&self, key: &SessionKey) {
-        self.lock().held.remove(key);
     }
 
     /// Returns the data, if a session is held under this fence.

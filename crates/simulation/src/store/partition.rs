@@ -6,6 +6,7 @@ use std::time::Duration;
 use singletree_durable::{Error, Result, SessionKey};
 
 use super::SimulatedStore;
+use super::node::SimulatedNode;
 use super::weather::CommitFate;
 
 /// How long a statement may take.
@@ -119,5 +120,19 @@ impl SimulatedStore {
             let after = self.draw_answer_delay(&mut self.lock_state(), write.session());
             self.answer_later(after, answer);
         }
+    }
+}
+
+impl SimulatedNode {
+    /// Tells whether the process has a session, by the tables.
+    fn has_session(&self, store: &SimulatedStore, key: &SessionKey) -> bool {
+        let owner = store.lock_nodes().and_then(|table| table.sessions.get(key)?.owner);
+        let node = self.lock();
+        node.held.contains_key(key) && owner == Some(node.incarnation)
+    }
+
+    /// Notes that a session is another process's.
+    fn lose_session(&self, key: &SessionKey) {
+        self.lock().held.remove(key);
     }
 }
