@@ -46,7 +46,7 @@ impl PostgresStore {
     }
 
     /// Tells whether no other process that has this address lives: each was silent for a whole lease by this one's own clock, or is
-    /// not registered any more. It is what the last look into the database has shown, a few times in a lease; false while it
+    /// not registered any more. It tells of the last look into the database, a few times in a lease; false while it
     /// cannot be looked at. Whoever has died may register again at any time.
     #[must_use]
     pub fn has_node_died(&self, address: &str) -> bool {

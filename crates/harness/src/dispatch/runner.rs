@@ -434,7 +434,7 @@ impl ChatInner {
     }
 
     /// A turn has ended: tells who waits, and lets the next one begin. Where other processes write the store, whoever waits for a
-    /// turn that was lost with its session is told what becomes of it there.
+    /// turn that was lost with its session is told the outcome that another process records.
     pub(crate) fn finish_turn(
         &self,
         loaded: &LoadedSession,

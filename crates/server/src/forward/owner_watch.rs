@@ -30,7 +30,7 @@ pub(super) struct OwnerWatch {
 }
 
 impl OwnerWatch {
-    /// Waits for an answer, as long as the server lives; what its body has is passed on as long as it does.
+    /// Waits for an answer, as long as the server lives, and passes its body on as long as it does.
     ///
     /// # Errors
     /// Those of `answer`, and `http_broken_off` when the server counts as dead.
@@ -74,7 +74,7 @@ impl OwnerWatch {
     }
 }
 
-/// Passes on what two streams have, until one of them ends.
+/// Passes on the items of two streams, until one of them ends.
 fn end_with_first<T: Send>(
     first: impl Stream<Item = Result<T>> + Send,
     second: impl Stream<Item = Result<T>> + Send,

@@ -138,7 +138,7 @@ struct TextSoFar {
     text: String,
 }
 
-/// What a piece is of: whether it is thinking, and the message.
+/// The name of a text in pieces: whether it is thinking, and the message.
 type PieceName = (bool, String);
 
 /// What a listener has heard.

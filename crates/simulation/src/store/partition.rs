@@ -1,5 +1,5 @@
-//! A process that cannot reach the store for a while, as its network is parted: what it sends fails or hangs, and its lease
-//! may end meanwhile.
+//! A process that cannot reach the store for a while, as its network is parted: its statements fail or hang, and its lease may
+//! end meanwhile.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl SimulatedStore {
         is_alive()
     }
 
-    /// Settles the group under way when the store can be reached again. What has not landed lands now, if the process still has
+    /// Settles the group under way when the store can be reached again. A write that has not landed lands now, if the process still has
     /// its session; else it never will, and whether it landed is not known.
     fn settle_group(&self, slot: usize) {
         let (group, node) = {

@@ -1,4 +1,4 @@
-//! What came before the event after which listening begins: a process whose turn was lost tells of it although it has ended
+//! The events before the one after which listening begins: a process whose turn was lost tells of it although it has ended
 //! elsewhere, and the listener has heard that end.
 
 use singletree_durable::TurnRow;
