@@ -38,6 +38,8 @@ struct HoldingStore {
     holds_answer: Arc<AtomicBool>,
     written: Arc<Notify>,
     answered: Arc<Notify>,
+    /// Whether other processes write the store, too.
+    is_shared: bool,
 }
 
 impl HoldingStore {
@@ -51,6 +53,10 @@ impl JournalLayer for HoldingStore {
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, singletree_durable::Result<()>> {
@@ -321,17 +327,24 @@ fn calling_behind(door: &Door) -> Graph<Talk> {
 // when the turn is over before the log is read. Found by the simulation, seed 502747 with three processes.
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_has_heard_an_end_elsewhere_hears_of_no_tool_behind_it() {
-    let (store, door, there) = (TestStore::new(), Door::shut(), Door::shut());
-    let one = chat_of(&calling_behind(&door)).open(SharedStore(store.clone())).unwrap();
+    let (store, door, there) = (HoldingStore::default(), Door::shut(), Door::shut());
+    let store = HoldingStore { is_shared: true, ..store };
+    let one = chat_of(&calling_behind(&door)).open(store.clone()).unwrap();
     let lost = one.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
     door.somebody().await;
     there.open();
-    let two = chat_of(&calling_behind(&there)).open(SharedStore(store.open_beside())).unwrap();
+    let two = chat_of(&calling_behind(&there)).open(SharedStore(store.store.open_beside())).unwrap();
     let elsewhere = two.session("s");
     assert_eq!(line(&elsewhere.send(user("n")).await), "completed 3.2 [a:so]");
-    let mut events = listen(&one, Some(5)).await;
+    store.hold_next(JournalRead::Events);
+    let mut listening = Box::pin(listen(&one, Some(5)));
+    assert!((&mut listening).now_or_never().is_none(), "it reads the log");
     door.open();
     assert_eq!(line(lost.outcome().await.as_ref()), "completed 3.1 [a:so]");
     assert_eq!(line(&elsewhere.send(user("o")).await), "completed 3.2 [a:so]");
-    assert_eq!(hear(&mut events, 1).await, ["6 turn.accepted u:o"]);
+    store.released.notify_one();
+    let mut events = listening.await;
+    let heard = hear(&mut events, 3).await;
+    assert_eq!(heard.last().unwrap(), "8 turn.completed completed 3.2 [a:so]");
+    assert_eq!(hear_at_once(&mut events), None);
 }
