@@ -88,8 +88,8 @@ pub(crate) enum KeyUse {
 /// Runs a request; one for a session of another server is sent there, where that is possible. Its body is kept for that, up
 /// to `body_max` bytes: as many as a request may have. A larger one is that of a blob, which needs no owner.
 ///
-/// Where the owner cannot be reached, stands still for longer than its lease, or is about to end, the session will soon be another server's, perhaps this one's: the
-/// request is tried again until then, for [`MOVING_TIME`] at most. A message has the same idempotency key each time.
+/// Where the owner cannot be reached, stands still for longer than its lease, or is about to end, the session will soon be
+/// another server's, perhaps this one's: the request is tried again until then, for [`MOVING_TIME`] at most. A message has the same idempotency key each time.
 pub(crate) async fn run_or_forward(
     peers: Option<Peers<'_>>,
     request: Request,

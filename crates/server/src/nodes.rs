@@ -36,8 +36,9 @@ pub trait NodeDirectory: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Tells whether no process that has this address lives, as far as this one knows by now; false by default. A request that
-    /// was sent on to it is not awaited any longer, and asked once a second until then.
+    /// Tells whether no process that has this address lives, as far as this one knows by now; false by default. It is called
+    /// once a second while a request is sent on to that process, and must return at once. When it has told so twice in a row,
+    /// the answer is not awaited any longer.
     fn has_died(&self, _: &str) -> bool {
         false
     }

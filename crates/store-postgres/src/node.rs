@@ -57,11 +57,11 @@ impl DeadNodes {
 
     /// Tells whether each owner with this address was silent for a whole lease, or there is none.
     pub(crate) fn has_died(&self, address: &str, (lease, now): (Duration, Duration)) -> bool {
-        let of_address = self.addresses.iter().filter(|(_, it)| *it == address).map(|(owner, _)| owner);
+        let mut of_address = self.addresses.iter().filter(|(_, it)| *it == address).map(|(owner, _)| owner);
         let is_silent =
             |owner: &i64| self.seen.get(owner).is_none_or(|(_, since)| self.is_silent(*since, lease));
         let has_looked = self.last_look > Duration::ZERO && !self.is_blind(lease, now);
-        has_looked && of_address.into_iter().all(is_silent)
+        has_looked && of_address.all(is_silent)
     }
 
     fn is_silent(&self, since: Duration, lease: Duration) -> bool {

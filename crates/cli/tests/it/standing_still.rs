@@ -16,10 +16,15 @@ fn whoever_waits_at_a_server_that_stood_still_is_told_how_the_turn_ended_elsewhe
     let Some(postgres) = PostgresServer::start(test) else { return };
     let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("still"));
     let (one, two) = (&serve_slow_agent(&home, &url), &serve_slow_agent(&other, &url));
-    // The answers come once: one as a whole, one in pieces.
+    let is_accepted = || {
+        let (_, listed) = home.json(&["sessions", "list", "--store", &url]);
+        listed["sessions"].as_array().unwrap().iter().any(|session| session["session"] == "s")
+    };
+    // One caller waits for a whole answer, the other one reads the pieces of another.
     let (answer, streamed, follows) = thread::scope(|threads| {
         let (sender, begun) = mpsc::channel();
         let waiting = threads.spawn(move || say(one, "Hello."));
+        assert!((0..1_000).any(|_| is_accepted()), "the message is accepted");
         let streaming = threads.spawn(move || {
             let mut lines = Vec::new();
             for line in stream_lines(one, "/v1/sessions/t/messages", &json!({ "content": "Hello." })) {

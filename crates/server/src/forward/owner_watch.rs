@@ -69,7 +69,7 @@ impl OwnerWatch {
     fn dead_error(&self) -> Error {
         Error::Broken {
             host: self.address.clone(),
-            source: "the server has stopped to renew its lease".into(),
+            source: "the server does not renew its lease any more".into(),
         }
     }
 }

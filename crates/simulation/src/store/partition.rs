@@ -1,5 +1,4 @@
-//! A process that cannot reach the store for a while, as its network is parted: its statements fail or hang, and its lease may
-//! end meanwhile.
+//! A process that cannot reach the store for a while: its statements fail or hang, and its lease may end meanwhile.
 
 use std::time::Duration;
 
