@@ -34,12 +34,16 @@ use crate::native::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
 use crate::nodes::NodeDirectory;
 use crate::problem::RequestProblem;
 use crate::request_id;
+use crate::sse::StreamShutdownMode;
 
 /// Marks a request that another server has sent on.
 const FORWARDED: &str = "singletree-forwarded";
 
 /// Marks an answer for the server that has sent the request on: it may try again, since the session goes to another server.
 const MOVING: &str = "singletree-moving";
+
+/// Marks a stream for the server that has sent the request on: whoever reads it comes back by itself.
+const RESUMABLE: &str = "singletree-resumable";
 
 /// How long a session is awaited that goes to another server: longer than the usual lease of one that has died.
 const MOVING_TIME: Duration = Duration::from_secs(10);
@@ -251,6 +255,13 @@ pub(crate) fn mark_refusal(problem: &RequestProblem, asked: &ForwardedRequest, a
     }
 }
 
+/// Marks a stream that answers a request that another server has sent on.
+pub(crate) fn mark_stream(answer: &mut Response) {
+    if answer.extensions().get() == Some(&StreamShutdownMode::Retry) {
+        answer.headers_mut().insert(RESUMABLE, HeaderValue::from_static("1"));
+    }
+}
+
 /// A request that another server has sent on.
 pub(crate) struct ForwardedRequest {
     has_key: bool,
@@ -301,7 +312,13 @@ async fn send_to_owner(
     let answer = watch.wait_for_answer(peers.transport.send(kept)).await?;
     let mut response = Response::new(Body::from_stream(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    for (name, value) in answer.headers {
+    let mut headers = answer.headers;
+    let count = headers.len();
+    headers.retain(|(name, _)| name != RESUMABLE);
+    if headers.len() < count {
+        response.extensions_mut().insert(StreamShutdownMode::Retry);
+    }
+    for (name, value) in headers {
         let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) else {
             continue;
         };

@@ -22,7 +22,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
-use crate::forward::{ForwardedRequest, KeyUse, mark_refusal, run_or_forward};
+use crate::forward::{ForwardedRequest, KeyUse, mark_refusal, mark_stream, run_or_forward};
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -245,6 +245,10 @@ pub(crate) async fn handle_request(
                         Err((frame.add_quota_details(problem, caller.as_ref()), allow))
                     }
                     (None, Some(caller)) => {
+                        let mut answer = answer;
+                        if noted.sent_on.is_some() {
+                            mark_stream(&mut answer);
+                        }
                         let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
                         StreamGuard { shared, caller, credentials, permit, stream_failure, asked, trace }
                             .guard_response(answer)

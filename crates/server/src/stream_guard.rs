@@ -4,7 +4,6 @@
 //! process, at the end of the caller's credentials, and otherwise at each heartbeat, for changes by other processes
 //! or in files.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +65,12 @@ fn is_event_stream(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
+/// The end of each frame.
+const END_OF_FRAME: [u8; 2] = *b"\n\n";
+
+/// The next bytes of a stream, with what comes behind them.
+type NextBytes = Option<(Result<Bytes, axum::Error>, Option<GuardedStream>)>;
+
 /// Checks the credentials of one stream.
 pub(crate) struct StreamGuard {
     pub(crate) shared: Arc<ServerState>,
@@ -91,6 +96,8 @@ struct GuardedStream {
     /// The end of the stream's time, once the server stops.
     leave_by: Option<Instant>,
     end_at_stop: StreamShutdownMode,
+    /// The end of the bytes that were passed on.
+    passed: [u8; 2],
 }
 
 impl StreamGuard {
@@ -111,13 +118,21 @@ impl StreamGuard {
             parts.extensions.remove::<StreamShutdownMode>().unwrap_or(StreamShutdownMode::Failure);
         let changes = self.shared.access.keyring().subscribe_changes();
         let (check_at, closing) = (self.next_check_time(), self.shared.closing.subscribe());
-        let (frames, leave_by, trace) = (body.into_data_stream(), None, self.trace.clone());
-        let begin =
-            Some(GuardedStream { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
+        let (frames, trace) = (body.into_data_stream(), self.trace.clone());
+        let begin = Some(GuardedStream {
+            frames,
+            guard: self,
+            changes,
+            check_at,
+            closing,
+            leave_by: None,
+            end_at_stop,
+            passed: END_OF_FRAME,
+        });
         let frames = futures_util::stream::unfold(begin, move |guarded| {
             TraceHeaders::scope(trace.clone(), async move { guarded?.next_bytes().await })
         });
-        Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
+        Ok(Response::from_parts(parts, Body::from_stream(frames)))
     }
 
     #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
@@ -139,9 +154,9 @@ impl StreamGuard {
 }
 
 impl GuardedStream {
-    /// Returns the next bytes of the stream; none after a failure.
+    /// Returns the next bytes of the stream; none after a failure. An error closes the connection.
     #[expect(clippy::disallowed_methods, reason = "time limits of connections are those of the runtime")]
-    async fn next_bytes(mut self) -> Option<(Bytes, Option<Self>)> {
+    async fn next_bytes(mut self) -> NextBytes {
         loop {
             let leave_by = self.leave_by;
             tokio::select! {
@@ -154,9 +169,13 @@ impl GuardedStream {
                 () = sleep_until(self.check_at) => {}
                 // Frames that are ready go before the end.
                 frame = self.frames.next() => {
-                    // Streams of this server do not fail.
-                    let frame = frame?.ok()?;
-                    return Some((frame, Some(self)));
+                    return match frame? {
+                        Ok(frame) => {
+                            self.note_passed(&frame);
+                            Some((Ok(frame), Some(self)))
+                        }
+                        Err(error) => self.end_at_break(error),
+                    };
                 }
                 () = wait_for_stop(&mut self.closing, leave_by) => match (self.end_at_stop, leave_by) {
                     (StreamShutdownMode::Failure, None) => {
@@ -167,24 +186,44 @@ impl GuardedStream {
                 },
             }
             if let Some(problem) = self.guard.check_credentials().await {
-                return self.guard.encode_failure(&problem).map(|last| (last, None));
+                return self.guard.encode_failure(&problem).map(|last| (Ok(last), None));
             }
             self.check_at = self.guard.next_check_time();
         }
     }
 
     /// Ends the stream of a turn that goes on after the next start of the server (D33).
-    fn end_at_shutdown(self) -> Option<(Bytes, Option<Self>)> {
-        let last = match self.end_at_stop.reconnect_hint() {
-            Some(hint) => Some(hint.encode_frame()),
-            None => {
-                let problem = RequestProblem::from_chat_error(&singletree_harness::Error::ShuttingDown);
-                let message =
-                    "the server has stopped; what it was asked for goes on after its next start".to_owned();
-                self.guard.encode_failure(&RequestProblem { message, ..problem })
-            }
-        };
-        last.map(|last| (last, None))
+    fn end_at_shutdown(self) -> NextBytes {
+        let last =
+            self.encode_end("the server has stopped; what it was asked for goes on after its next start");
+        last.map(|last| (Ok(last), None))
+    }
+
+    /// Ends a stream whose server broke off. A clean end would look like a complete answer: where nothing can be said in the
+    /// stream's own protocol, the connection is closed within the answer.
+    fn end_at_break(self, error: axum::Error) -> NextBytes {
+        let is_between_frames = self.passed == END_OF_FRAME;
+        let last = is_between_frames.then(|| {
+            self.encode_end(
+                "the server that owns the session broke off; what it was asked for goes on at another one",
+            )
+        });
+        Some((last.flatten().ok_or(error), None))
+    }
+
+    /// Writes the last frames of a stream whose turn goes on elsewhere or later; none if its protocol has none.
+    fn encode_end(&self, message: &str) -> Option<Bytes> {
+        if let Some(hint) = self.end_at_stop.reconnect_hint() {
+            return Some(hint.encode_frame());
+        }
+        let problem = RequestProblem::from_chat_error(&singletree_harness::Error::ShuttingDown);
+        self.guard.encode_failure(&RequestProblem { message: message.to_owned(), ..problem })
+    }
+
+    fn note_passed(&mut self, bytes: &[u8]) {
+        for byte in &bytes[bytes.len().saturating_sub(END_OF_FRAME.len())..] {
+            self.passed = [self.passed[1], *byte];
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use singletree_durable::{BoxFuture, Result, SessionKey};
 use singletree_env::RuntimeTimer;
@@ -133,6 +134,73 @@ async fn who_follows_a_session_comes_back_when_another_server_has_it() {
         elsewhere.asked.lock().unwrap().clear();
     }
     rig.stop().await;
+}
+
+/// Another server, which has every session, and breaks off within each stream.
+#[derive(Debug)]
+struct BreakingOff {
+    /// What it sends before.
+    sends: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+impl NodeDirectory for BreakingOff {
+    fn list_nodes(&self) -> BoxFuture<'_, Result<Vec<Node>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn find_owner<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(Some("http://one".to_owned()))))
+    }
+}
+
+impl Transport for BreakingOff {
+    fn send(&self, _: HttpRequest) -> BoxFuture<'_, singletree_http::Result<HttpResponse>> {
+        let broken =
+            singletree_http::Error::Broken { host: "one".to_owned(), source: "it was killed".into() };
+        let sent = stream::once(std::future::ready(Ok(self.sends.into())));
+        // What was sent before has gone on.
+        let then_broken = stream::once(async {
+            tokio::task::yield_now().await;
+            Err(broken)
+        });
+        let kind = [("content-type", "text/event-stream")];
+        let named = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let answer = HttpResponse {
+            status: 200,
+            headers: kind.into_iter().chain(self.headers.clone()).map(named).collect(),
+            body: Box::pin(sent.chain(then_broken)),
+        };
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+// A clean end would look like a complete answer.
+#[tokio::test]
+async fn a_stream_of_a_server_that_breaks_off_ends_by_its_own_protocol_or_is_cut_off() {
+    let resumable = vec![("singletree-resumable", "1")];
+    let cases = [
+        ("data: {}\n\n", resumable.clone(), "data: {}\n\nretry: 1000\n\n", false),
+        ("data: {}\n\n", Vec::new(), "\"type\":\"stream.failed\"", false),
+        ("data: {}\n\ndata: {\"te", resumable, "data: {}\n\n", true),
+        ("data: {}\n\ndata: {\"te", Vec::new(), "data: {}\n\n", true),
+    ];
+    for (sends, headers, expected, is_cut_off) in cases {
+        let other = Arc::new(BreakingOff { sends, headers });
+        let rig = Rig::builder().server(move |it| {
+            let it = it.shared_store(true).node_directory(other.clone()).peer_transport(other);
+            it.delivery_timer(Arc::new(RuntimeTimer))
+        });
+        let rig = rig.start().await;
+        assert_eq!(rig.client().post("/v1/sessions", &json!({ "id": "s" })).await.status, 201);
+        let mut events = rig.client().events("/v1/sessions/s/events", None).await;
+        assert_eq!(events.headers.get("singletree-resumable"), None);
+        within(events.rest()).await;
+        assert!(events.raw.contains(expected), "{}", events.raw);
+        assert_eq!((events.is_cut_off, events.raw.ends_with("\n\n")), (is_cut_off, true), "{}", events.raw);
+        assert!(!events.raw.contains("\"te"), "{}", events.raw);
+        rig.stop().await;
+    }
 }
 
 // A run of AG-UI is refused before its stream begins where its server ends, as every request is: the server that has sent it on

@@ -199,19 +199,31 @@ pub(crate) struct Events {
     ready: VecDeque<Event>,
     /// All that came, as it came.
     pub(crate) raw: String,
+    /// Whether the connection was closed before the end of the stream.
+    pub(crate) is_cut_off: bool,
 }
 
 impl Events {
     pub(crate) fn of(response: Response<Incoming>) -> Self {
         let (parts, body) = response.into_parts();
         let (unread, ready, raw) = (Vec::new(), VecDeque::new(), String::new());
-        Self { status: parts.status.as_u16(), headers: parts.headers, body, unread, ready, raw }
+        Self {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            unread,
+            ready,
+            raw,
+            is_cut_off: false,
+        }
     }
 
     /// Waits for the next block, be it an event, a comment or a time to come again; none when the stream has ended.
     pub(crate) async fn block(&mut self) -> Option<Event> {
         while self.ready.is_empty() {
-            let piece = self.body.frame().await?.ok()?.into_data().ok()?;
+            let piece = self.body.frame().await?;
+            self.is_cut_off |= piece.is_err();
+            let piece = piece.ok()?.into_data().ok()?;
             self.unread.extend_from_slice(&piece);
             while let Some(end) = self.unread.windows(2).position(|it| it == b"\n\n") {
                 let block: Vec<u8> = self.unread.drain(..end + 2).collect();
