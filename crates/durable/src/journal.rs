@@ -7,9 +7,9 @@ use singletree_env::BoxFuture;
 
 use crate::dossier;
 use crate::{
-    AcquiredSession, Batch, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId, ListItemRow,
-    PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey, SessionRow, SessionSnapshot,
-    TenantId, Timestamp, TurnRow, UsageRow, WaitRow,
+    AcquiredSession, Batch, ChangeFollower, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
+    ListItemRow, PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey, SessionRow,
+    SessionSnapshot, TenantId, Timestamp, TurnRow, UsageRow, WaitRow,
 };
 
 /// Which items of a session to read.
@@ -196,6 +196,12 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// logs grow, without a call of this handle.
     fn has_other_writers(&self) -> bool {
         false
+    }
+
+    /// Returns a reader of what all processes commit; none where no other process writes the same data, or where the store
+    /// cannot tell.
+    fn follow_changes(&self) -> Option<Box<dyn ChangeFollower>> {
+        None
     }
 
     /// Checks that this handle still holds a session that it acquired under a fence, so that what it remembers of the

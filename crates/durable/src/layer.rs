@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::{
-    AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, JournalMaintenance, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow,
-    Result, ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId,
-    Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    AcquiredSession, Batch, BoxFuture, ChangeFollower, Counters, EarlySignalRow, EventRow, FencingToken,
+    InvocationId, ItemRange, Journal, JournalMaintenance, ListItemRow, LoggedTurn, LoggedTurnQuery,
+    PositionRow, RecordRow, Result, ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow,
+    SessionSnapshot, TenantId, Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow,
+    WaitRowQuery,
 };
 
 /// Which read of a store is made.
@@ -95,6 +96,11 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
         self.inner_journal().has_other_writers()
     }
 
+    /// Returns a reader of what all processes commit; that of the journal below, unless this is overridden.
+    fn make_change_follower(&self) -> Option<Box<dyn ChangeFollower>> {
+        self.inner_journal().follow_changes()
+    }
+
     /// Announces which work this process can go on with; to the journal below, unless this is overridden.
     fn announce_served_graphs(&self, served: ServedGraphs) {
         self.inner_journal().announce_graphs(served);
@@ -159,6 +165,10 @@ impl<L: JournalLayer> Journal for L {
 
     fn has_other_writers(&self) -> bool {
         self.is_shared()
+    }
+
+    fn follow_changes(&self) -> Option<Box<dyn ChangeFollower>> {
+        self.make_change_follower()
     }
 
     fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {

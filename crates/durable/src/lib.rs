@@ -20,6 +20,7 @@
 pub mod archive;
 mod batch;
 mod batched;
+mod changes;
 mod checkpoint;
 pub mod checksum;
 mod documents;
@@ -42,6 +43,7 @@ mod session;
 
 pub use batch::{Batch, BatchPrecondition, RowMutation};
 pub use batched::BatchedCheckpointer;
+pub use changes::{ChangeFollower, CommittedChange, CommittedChanges};
 pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,

@@ -255,11 +255,12 @@ pub(crate) fn mark_refusal(problem: &RequestProblem, asked: &ForwardedRequest, a
     }
 }
 
-/// Marks a stream that answers a request that another server has sent on.
-pub(crate) fn mark_stream(answer: &mut Response) {
-    if answer.extensions().get() == Some(&StreamShutdownMode::Retry) {
+/// Marks a stream that answers a request which another server has sent on.
+pub(crate) fn mark_stream(asked: Option<&ForwardedRequest>, mut answer: Response) -> Response {
+    if asked.is_some() && answer.extensions().get() == Some(&StreamShutdownMode::Retry) {
         answer.headers_mut().insert(RESUMABLE, HeaderValue::from_static("1"));
     }
+    answer
 }
 
 /// A request that another server has sent on.

@@ -245,13 +245,9 @@ pub(crate) async fn handle_request(
                         Err((frame.add_quota_details(problem, caller.as_ref()), allow))
                     }
                     (None, Some(caller)) => {
-                        let mut answer = answer;
-                        if noted.sent_on.is_some() {
-                            mark_stream(&mut answer);
-                        }
                         let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
                         StreamGuard { shared, caller, credentials, permit, stream_failure, asked, trace }
-                            .guard_response(answer)
+                            .guard_response(mark_stream(noted.sent_on.as_ref(), answer))
                             .map_err(|problem| (problem, None))
                     }
                     (None, None) => Ok(answer),

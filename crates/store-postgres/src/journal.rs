@@ -1,13 +1,14 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    AcquiredSession, Batch, BoxFuture, Counters, EarlySignalRow, EventRow, FencingToken, InvocationId,
-    ItemRange, Journal, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow, Result,
-    ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId, Timestamp,
-    TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
+    AcquiredSession, Batch, BoxFuture, ChangeFollower, Counters, EarlySignalRow, EventRow, FencingToken,
+    InvocationId, ItemRange, Journal, ListItemRow, LoggedTurn, LoggedTurnQuery, PositionRow, RecordRow,
+    Result, ServedGraphs, SessionId, SessionKey, SessionPage, SessionRow, SessionSnapshot, TenantId,
+    Timestamp, TurnRow, TurnRowQuery, UsageRow, UsageRowQuery, WaitRow, WaitRowQuery,
 };
 
 use crate::PostgresStore;
+use crate::changes::PostgresChangeFollower;
 
 impl Journal for PostgresStore {
     fn acquire<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<AcquiredSession>> {
@@ -24,6 +25,10 @@ impl Journal for PostgresStore {
 
     fn has_other_writers(&self) -> bool {
         true
+    }
+
+    fn follow_changes(&self) -> Option<Box<dyn ChangeFollower>> {
+        Some(Box::new(PostgresChangeFollower::new(self.inner().clone())))
     }
 
     fn check_lease<'a>(&'a self, key: &'a SessionKey, fence: FencingToken) -> BoxFuture<'a, Result<()>> {

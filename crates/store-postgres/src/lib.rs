@@ -21,6 +21,7 @@
 //! INV-1 (one owner), INV-3 (a batch is one transaction), INV-13 (the schema has a version), INV-14 (every query begins
 //! at the tenant).
 
+mod changes;
 mod checkpoint;
 mod commit;
 mod connection;

@@ -18,11 +18,12 @@ const LOCK: i64 = 0x7369_6e67_6c65_7472;
 
 /// The steps from one version to the next. A step adds, or takes away what no version relies on, so that the version before can work
 /// beside it.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema/v1.sql"),
     include_str!("schema/v2.sql"),
     include_str!("schema/v3.sql"),
     include_str!("schema/v4.sql"),
+    include_str!("schema/v5.sql"),
 ];
 
 /// The functions of the newest version; each migration makes them anew. The version before calls them, too: one that takes other

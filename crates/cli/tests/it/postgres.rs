@@ -42,8 +42,12 @@ fn follow_turn(server: &Serving, turn: &str, last: &str) -> impl Iterator<Item =
 
 /// Follows a part of the session, after the last event that was seen.
 fn follow(server: &Serving, part: &str, last: &str) -> impl Iterator<Item = String> + use<> {
+    follow_path(server, &format!("/v1/sessions/s/{part}"), last)
+}
+
+fn follow_path(server: &Serving, path: &str, last: &str) -> impl Iterator<Item = String> + use<> {
     let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
-    let head = format!("GET /v1/sessions/s/{part} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
     let request = format!("{head}\r\naccept: text/event-stream\r\nlast-event-id: {last}\r\n\r\n");
     (&stream).write_all(request.as_bytes()).unwrap();
     BufReader::new(stream).lines().map(Result::unwrap)
@@ -102,6 +106,33 @@ pub(crate) fn serve_slow_agent(home: &Home, url: &str) -> Serving {
         "[models.m]\nwire = \"script\"\nfile = \"script.json\"\n\n[agents.a]\ninstructions = \"Answer.\"\n";
     fs::write(home.path().join("singletree.toml"), agents).unwrap();
     Serving::start_in(home, &["--store", url])
+}
+
+// A list of conversations is up to date, whichever server shows it.
+#[test]
+fn what_happens_at_one_server_is_told_to_those_who_follow_all_sessions_at_the_other_one() {
+    let test = "what_happens_at_one_server_is_told_to_those_who_follow_all_sessions_at_the_other_one";
+    let Some(postgres) = PostgresServer::start(test) else { return };
+    let (home, other, url) = (Home::new(), Home::new(), postgres.create_database("told"));
+    let (one, two) = (Serving::start(&home, &["--store", &url]), Serving::start(&other, &["--store", &url]));
+    let mut readers = [&one, &two].map(|server| {
+        let mut lines = follow_path(server, "/v1/events", "");
+        assert!(lines.any(|line| line == ": open"));
+        lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+    });
+    let mut expect_told = |expected: &[&str]| {
+        for told in &mut readers {
+            let told: Vec<Value> = told.take(expected.len()).collect();
+            assert_eq!(told.iter().map(|event| &event["type"]).collect::<Vec<_>>(), expected, "{told:?}");
+            assert!(told.iter().all(|event| event["session"] == "s"), "{told:?}");
+        }
+    };
+    assert_eq!(say(&one, "send hello to Bob")["status"], "suspended");
+    expect_told(&["session.created", "wait.began", "turn.ended"]);
+    assert_eq!(two.ask("DELETE", "/v1/sessions/s", &Value::Null), Value::Null);
+    expect_told(&["session.deleted"]);
+    one.stop();
+    two.stop();
 }
 
 // INV-1, INV-2: one of two servers dies in the middle of a turn.

@@ -326,8 +326,11 @@ impl Chat {
     /// If the chat was bound to one tenant, every call for another tenant fails with `chat_tenant_foreign`.
     #[must_use]
     pub fn of(&self, tenant: TenantId) -> Self {
-        let (inner, changes_reserved) = (self.inner.clone(), false);
-        Self { inner, tenant, admission: None, subject: None, changes_reserved }
+        Self::for_tenant(self.inner.clone(), tenant)
+    }
+
+    pub(crate) fn for_tenant(inner: Arc<ChatInner>, tenant: TenantId) -> Self {
+        Self { inner, tenant, admission: None, subject: None, changes_reserved: false }
     }
 
     /// Returns a chat whose calls begin turns and sessions only where `admission` admits them; servers implement quotas

@@ -33,6 +33,7 @@ pub(crate) mod steer;
 pub(crate) mod submit;
 pub(crate) mod subscribe;
 pub(crate) mod tenant_events;
+mod tenant_log;
 pub(crate) mod timeline;
 pub(crate) mod tool_message;
 pub(crate) mod transcript;

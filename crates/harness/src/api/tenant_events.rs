@@ -17,13 +17,22 @@ impl Chat {
     /// The last 512 events are kept in memory from the first reader of a tenant on. Where the events after `after` are
     /// not kept, the first event is [`LiveTenantEventKind::Missed`](crate::LiveTenantEventKind::Missed).
     ///
+    /// Where several processes write the store, the events of all of them are told: those of this one at once, those of others
+    /// within a second. A tenant that has had no reader for a minute is not followed any more: who comes later is told
+    /// `Missed`, and so is everybody behind an outage of the store.
+    ///
     /// # Errors
-    /// `chat_tenant_foreign`.
-    pub fn tenant_events(&self, after: Option<&TenantEventId>) -> Result<TenantEvents> {
+    /// `chat_tenant_foreign`; where several processes write the store, also the errors of the store.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn tenant_events(&self, after: Option<&TenantEventId>) -> Result<TenantEvents> {
         let (tenant, inner) = (self.served_tenant()?, &self.inner);
         let start = inner.start_id.get_or_init(|| make_start_id(inner.env.ids.as_ref()));
         let prefix = format!("{}.{start}", inner.epoch);
-        Ok(inner.tenant_events.open_reader(tenant, &prefix, after, inner.current_time()))
+        let events = inner.tenant_events.open_reader(tenant, &prefix, after, inner.current_time());
+        inner.follow_tenant_log().await?;
+        Ok(events)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::runtime::noticing::{NoticePublisher, NoticeSettings};
 use crate::runtime::retention::{Retention, RetentionWorker};
 use crate::runtime::tasks::BackgroundTasks;
 use crate::runtime::tenant_events::TenantEventHub;
+use crate::runtime::tenant_log::TenantLog;
 use crate::runtime::unsent_turns::UnsentTurns;
 use crate::runtime::watcher::TurnWatcher;
 
@@ -52,6 +53,7 @@ pub(crate) struct ChatInner {
     pub(crate) blobs: Option<Blobs>,
     pub(crate) noticing: NoticePublisher,
     pub(crate) tenant_events: TenantEventHub,
+    pub(crate) tenant_log: TenantLog,
     /// The name of this start of the chat, drawn when it is needed.
     pub(crate) start_id: OnceLock<String>,
     pub(crate) auditing: AuditSettings,
@@ -138,6 +140,7 @@ impl ChatInner {
         }
         Ok(Self {
             epoch: parts.journal.log_epoch().into(),
+            tenant_log: TenantLog::new(parts.journal.follow_changes()),
             journal: parts.journal,
             upkeep: parts.upkeep,
             bound: parts.bound,
@@ -292,6 +295,7 @@ impl ChatInner {
     pub(crate) fn wake_watchers(&self) {
         self.deadlines.notify_one();
         self.retaining.bell.notify_one();
+        self.tenant_log.wake_reader();
         self.blobs.iter().for_each(|blobs| blobs.bell.notify_one());
     }
 
@@ -446,7 +450,7 @@ impl ChatInner {
     }
 }
 
-/// The tasks that watch deadlines, retention and unclaimed blobs hold the chat while they work only, so that a chat
+/// The tasks that watch deadlines, retention, unclaimed blobs and the events of tenants hold the chat while they work only, so that a chat
 /// which is dropped lets its store go; those that sleep end now.
 impl Drop for ChatInner {
     fn drop(&mut self) {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use singletree_durable::{
-    Batch, BoxFuture, EarlySignalRow, FencingToken, RowMutation, Timestamp, TurnRowQuery,
+    Batch, BoxFuture, EarlySignalRow, FencingToken, RowMutation, SessionKey, Timestamp, TurnRowQuery,
 };
 use singletree_narration::NarrationMessage;
 use singletree_session::{
@@ -158,12 +158,12 @@ impl ChatInner {
         self.pause_if_due("commit_landed").await;
         let ended = self.apply_landed_change(loaded, commit.change);
         drop(commit.in_flight);
-        self.tenant_events.publish_commit(
-            &loaded.key.tenant,
-            &loaded.key.session,
-            commit.session_change,
-            &commit.events,
-        );
+        if self.tenant_log.is_used() {
+            self.tenant_log.wake_reader();
+        } else {
+            let SessionKey { tenant, session } = &loaded.key;
+            self.tenant_events.publish_commit(tenant, session, commit.session_change, &commit.events);
+        }
         for event in commit.events {
             self.report_ended_turn(loaded, &commit.ended, &event);
             self.narrate_event(loaded, &event);

@@ -19,5 +19,6 @@ pub(crate) mod readers;
 pub(crate) mod retention;
 pub(crate) mod tasks;
 pub(crate) mod tenant_events;
+pub(crate) mod tenant_log;
 pub(crate) mod unsent_turns;
 pub(crate) mod watcher;

@@ -4,7 +4,7 @@
 //! stored: a reader that was away for long, or whose server was started again, is told that it missed events and reads
 //! the lists anew.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,10 @@ const BACKLOG: usize = 512;
 
 /// For how many tenants events are kept at once. Beyond it, those of a tenant without readers go first.
 const TENANTS: usize = 256;
+
+/// How often a tenant is found without a reader before its events are not read any more, where they are read from what all
+/// processes commit, once a second: a reader that comes again within that time goes on.
+const UNREAD_MAX: u32 = 60;
 
 /// How many characters of an action's arguments a preview has.
 const PREVIEW_CHARS: usize = 200;
@@ -155,19 +159,24 @@ struct TenantChannel {
     /// The last events, the newest last.
     kept: VecDeque<Arc<LiveTenantEvent>>,
     readers: broadcast::Sender<Arc<LiveTenantEvent>>,
+    /// Whether what all processes commit is read for it; of no meaning where one process writes the store.
+    is_followed: bool,
+    /// How often it was found without a reader.
+    unread: u32,
 }
 
 impl TenantChannel {
     fn new(series: String) -> Self {
-        Self { series, next: 0, kept: VecDeque::new(), readers: broadcast::Sender::new(BACKLOG) }
+        let readers = broadcast::Sender::new(BACKLOG);
+        Self { series, next: 0, kept: VecDeque::new(), readers, is_followed: false, unread: 0 }
     }
 
     fn event_id(&self, seq: u64) -> TenantEventId {
         TenantEventId { series: self.series.clone(), seq }
     }
 
-    fn publish_event(&mut self, at: Timestamp, session: &SessionId, kind: LiveTenantEventKind) {
-        let (id, session) = (self.event_id(self.next), Some(session.clone()));
+    fn publish_event(&mut self, at: Timestamp, session: Option<&SessionId>, kind: LiveTenantEventKind) {
+        let (id, session) = (self.event_id(self.next), session.cloned());
         let event = Arc::new(LiveTenantEvent { id, at, session, kind });
         self.next += 1;
         if self.kept.len() == BACKLOG {
@@ -204,6 +213,7 @@ impl TenantEventHub {
         }
         let mut state = self.lock_state();
         let Some(channel) = state.tenants.get_mut(tenant) else { return };
+        let session = Some(session);
         let forked = events.iter().find_map(|event| match &event.what {
             ChatEventKind::SessionForked { parent, offset } => {
                 Some(LiveTenantEventKind::SessionForked { parent: parent.clone(), offset: *offset })
@@ -225,6 +235,38 @@ impl TenantEventHub {
                 channel.publish_event(event.at, session, kind);
             }
         }
+    }
+
+    /// Returns the tenants that have readers, or had them a short time ago.
+    pub(crate) fn followed_tenants(&self) -> BTreeSet<TenantId> {
+        self.lock_state().tenants.keys().cloned().collect()
+    }
+
+    /// Notes that from now on what is committed for a tenant is read. Where it was read before, something may have been
+    /// missed: its readers are told.
+    pub(crate) fn note_followed(&self, tenant: &TenantId, at: Timestamp) {
+        let mut state = self.lock_state();
+        let Some(channel) = state.tenants.get_mut(tenant) else { return };
+        if std::mem::replace(&mut channel.is_followed, true) {
+            channel.publish_event(at, None, LiveTenantEventKind::Missed);
+        }
+    }
+
+    /// Tells the readers of a tenant that something was missed.
+    pub(crate) fn publish_gap(&self, tenant: &TenantId, at: Timestamp) {
+        if let Some(channel) = self.lock_state().tenants.get_mut(tenant) {
+            channel.publish_event(at, None, LiveTenantEventKind::Missed);
+        }
+    }
+
+    /// Forgets the tenants that were found without a reader [`UNREAD_MAX`] times in a row. Returns whether any are left.
+    pub(crate) fn drop_unread_tenants(&self) -> bool {
+        let mut state = self.lock_state();
+        state.tenants.retain(|_, channel| {
+            channel.unread = if channel.readers.receiver_count() > 0 { 0 } else { channel.unread + 1 };
+            channel.unread < UNREAD_MAX
+        });
+        !state.tenants.is_empty()
     }
 
     pub(crate) fn open_reader(

@@ -236,6 +236,7 @@ const CALLS: &[(&str, Call)] = calls! {
         let retention = Retention { turns: Some(1), events: Some(1), ..Retention::default() };
         it.chat.retain(&retention).await
     };
+    "tenant_events": |it| it.chat.tenant_events(None);
     "tenants": |it| it.chat.tenants(None, 9);
     "turn_trace": |it| it.chat.turn_trace(it.newest());
     "unsent_traces": |it| it.chat.unsent_traces(&[]);

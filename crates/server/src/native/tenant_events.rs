@@ -47,6 +47,7 @@ async fn follow_tenant_events(
     let events = telling
         .caller_chat()
         .tenant_events(after.as_ref())
+        .await
         .map_err(|error| RequestProblem::from_chat_error(&error))?;
     Ok(sse::resumable_stream_response(&telling.shared, frame_tenant_events(events)))
 }

@@ -375,6 +375,50 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- Notes for those that follow the tenant what a batch changes. Who begins to follow it waits for the lock: it is told of every
+-- batch that has not ended by then.
+CREATE OR REPLACE FUNCTION singletree.note_change(of_tenant text, of_session text, requirements jsonb, puts jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended(of_tenant, 5));
+  IF EXISTS (SELECT 1 FROM singletree.follower f WHERE f.tenant = of_tenant AND f.follows_until > clock_timestamp()) THEN
+    INSERT INTO singletree.change (tenant, session, created, deleted_at, first_event, last_event)
+    SELECT of_tenant, of_session,
+      requirements @> '[{"is": "session_absent"}]' AND puts @> '[{"put": "head"}]',
+      CASE WHEN puts @> '[{"put": "delete"}]' THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END,
+      min((r->>'seq')::bigint), max((r->>'seq')::bigint)
+    FROM jsonb_array_elements(puts) p LEFT JOIN LATERAL jsonb_array_elements(p->'rows') r ON p->>'put' = 'events';
+  END IF;
+END $$;
+
+-- Follows tenants for ten seconds more, and no others. Returns those that were not followed any more or not yet: those whose
+-- time was nearly over, too, since a batch may have looked at that.
+CREATE OR REPLACE FUNCTION singletree.follow_tenants(by_reader text, names text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+  followed text;
+  validity CONSTANT interval := '10 seconds';
+BEGIN
+  DELETE FROM singletree.follower f WHERE f.reader = by_reader AND f.tenant <> ALL (names);
+  DELETE FROM singletree.follower f WHERE (f.tenant, f.reader) IN (
+    SELECT o.tenant, o.reader FROM singletree.follower o WHERE o.follows_until < clock_timestamp() - validity
+    AND o.reader <> by_reader FOR UPDATE SKIP LOCKED);
+  FOR followed IN SELECT DISTINCT name FROM unnest(names) name ORDER BY name LOOP
+    UPDATE singletree.follower f SET follows_until = clock_timestamp() + validity
+    WHERE f.tenant = followed AND f.reader = by_reader AND f.follows_until > clock_timestamp() + validity / 2;
+    IF NOT FOUND THEN
+      PERFORM pg_advisory_xact_lock(hashtextextended(followed, 5));
+      INSERT INTO singletree.follower AS f (tenant, reader, follows_until)
+      VALUES (followed, by_reader, clock_timestamp() + validity)
+      ON CONFLICT (tenant, reader) DO UPDATE SET follows_until = excluded.follows_until;
+      RETURN NEXT followed;
+    END IF;
+  END LOOP;
+  DELETE FROM singletree.change c WHERE c.no IN (
+    SELECT o.no FROM singletree.change o WHERE o.at < clock_timestamp() - interval '1 minute'
+    OR NOT EXISTS (SELECT 1 FROM singletree.follower f WHERE f.follows_until > clock_timestamp())
+    FOR UPDATE SKIP LOCKED);
+END $$;
+
 -- Applies a batch: checks the lease, then the requirements, then makes the puts in order. `items` and `events` are lists of rows,
 -- and a `head` may have counters with it: so the writer puts together what may be written at once (encode/merge.rs). The kinds
 -- that every turn has come first: they are looked through one after the other.
@@ -391,6 +435,7 @@ DECLARE
   other text;
   other_id bigint;
   touched bigint;
+  is_told boolean := false;
 BEGIN
   -- The rows of other sessions are locked first, in order.
   IF requirements @> '[{"is": "source"}]' OR puts @> '[{"put": "inherit"}]' THEN
@@ -432,6 +477,7 @@ BEGIN
         SELECT sid, (r->>'seq')::bigint, (r->>'turn')::bigint, r->>'kind', (r->>'item')::bigint, (r->>'at')::bigint,
           r->>'body'
         FROM jsonb_array_elements(p->'rows') r;
+        is_told := true;
       WHEN 'turn' THEN
         -- One that has ended was accepted by a batch before.
         touched := 0;
@@ -527,6 +573,7 @@ BEGIN
       WHEN 'delete' THEN
         PERFORM singletree.delete_session(of_tenant, of_session, sid);
         sid := NULL;
+        is_told := true;
       WHEN 'document' THEN
         PERFORM singletree.write_document(of_tenant, p->>'kind', p->>'id',
           CASE WHEN (p->>'outlives')::boolean THEN NULL ELSE of_session END, (p->>'expires_at')::bigint, p->>'body');
@@ -540,6 +587,10 @@ BEGIN
   FOREACH other IN ARRAY sources LOOP
     PERFORM singletree.inherit_blobs(of_tenant, of_session, sid, other);
   END LOOP;
+  -- Last: nothing is waited for behind the lock that this takes.
+  IF is_told OR own.id IS NULL THEN
+    PERFORM singletree.note_change(of_tenant, of_session, requirements, puts);
+  END IF;
 END $$;
 
 -- Changes documents: checks all expectations, then makes all changes. The documents are locked in order, present or not.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 #![expect(clippy::disallowed_methods, reason = "a test starts tasks of its own runtime")]
 
+mod changes;
 mod contract;
 mod cut;
 mod erasures;

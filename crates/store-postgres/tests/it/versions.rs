@@ -9,12 +9,12 @@ use singletree_store_postgres::PostgresOptions;
 use crate::ownership::{fence, head_batch, key};
 use crate::server::{Server, open};
 
-/// Undoes the changes of version 4. Functions stay, but for one that this version calls.
-const BACK_TO_3: &str = "
-    ALTER TABLE singletree.node DROP COLUMN serves;
-    CREATE FUNCTION singletree.check_requirements(text, text, bigint, jsonb) RETURNS void LANGUAGE sql AS '';
-    DROP FUNCTION singletree.acquire_served(text, text, bigint, bigint[], bigint[], bigint);
-    UPDATE singletree.meta SET version = 3, works_with = 2";
+/// Undoes the changes of version 5. The functions of the versions before stay.
+const BACK_TO_4: &str = "
+    DROP TABLE singletree.follower, singletree.change;
+    DROP SEQUENCE singletree.change_no;
+    DROP FUNCTION singletree.follow_tenants(text, text[]);
+    UPDATE singletree.meta SET version = 4, works_with = 3";
 
 async fn open_error(server: &Server, database: &str) -> Error {
     PostgresOptions::new(server.url(database), Env::from_system()).open().await.unwrap_err()
@@ -29,7 +29,7 @@ async fn a_database_of_the_version_before_is_migrated_with_its_sessions() {
     let held = fence(&before, "s").await;
     before.apply(head_batch("s", held, 1)).await.unwrap();
     before.release(vec![key("s")]).await.unwrap();
-    admin.batch_execute(BACK_TO_3).await.unwrap();
+    admin.batch_execute(BACK_TO_4).await.unwrap();
     // Who only reads makes no schema.
     let options = || PostgresOptions::new(server.url("former"), Env::from_system());
     assert!(matches!(options().open_read_only().await, Err(Error::Format { .. })));
@@ -37,8 +37,8 @@ async fn a_database_of_the_version_before_is_migrated_with_its_sessions() {
     let after = open(&server.url("former")).await;
     let taken = after.acquire(&key("s")).await.unwrap();
     assert_eq!(taken.snapshot.session.unwrap().head.version, 1);
-    let former = "SELECT to_regprocedure('singletree.check_requirements(text, text, bigint, jsonb)') IS NULL";
-    assert!(admin.query_one(former, &[]).await.unwrap().get::<_, bool>(0));
+    let newer = "SELECT to_regclass('singletree.change') IS NOT NULL";
+    assert!(admin.query_one(newer, &[]).await.unwrap().get::<_, bool>(0));
     // The server that was there before goes on beside it.
     let other = fence(&before, "t").await;
     before.apply(head_batch("t", other, 1)).await.unwrap();
@@ -76,17 +76,17 @@ async fn nothing_is_migrated_while_a_server_of_two_versions_before_runs() {
     };
     let admin = server.database("oldest").await;
     drop(open(&server.url("oldest")).await);
-    admin.batch_execute(BACK_TO_3).await.unwrap();
+    admin.batch_execute(BACK_TO_4).await.unwrap();
     let old = "INSERT INTO singletree.node (incarnation, name, schema_version, alive_until) \
-        VALUES (-1, 'old', 2, now() + interval '1 hour')";
+        VALUES (-1, 'old', 3, now() + interval '1 hour')";
     admin.batch_execute(old).await.unwrap();
     let error = open_error(&server, "oldest").await;
     assert_eq!(error.category(), "store_format_unsupported", "{error}");
     let version = "SELECT version FROM singletree.meta";
-    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 3);
+    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 4);
     admin.batch_execute("UPDATE singletree.node SET alive_until = now() WHERE name = 'old'").await.unwrap();
     drop(open(&server.url("oldest")).await);
-    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 4);
+    assert_eq!(admin.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 5);
 }
 
 /// A server of version 3: its row, how it acquires a session, and a batch as it sends it.

@@ -1,0 +1,136 @@
+//! Reads the events of tenants from what all processes commit, where several write the store.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use singletree_durable::{CommittedChange, CommittedChanges};
+use singletree_session::event_kinds;
+
+use crate::Error;
+use crate::api::chat::Chat;
+use crate::api::replay::EventReplay;
+use crate::runtime::chat_inner::ChatInner;
+use crate::runtime::tenant_events::SessionChange;
+
+/// How often it is read what others have committed.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a commit of this process waits for others, so that they are read together.
+const GATHERING: Duration = Duration::from_millis(20);
+
+impl ChatInner {
+    /// Reads what was committed, for all tenants that have readers, and goes on with that in the background. Nothing that is
+    /// committed after this call is missed.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn follow_tenant_log(self: &Arc<Self>) -> Result<(), Error> {
+        if !self.tenant_log.is_used() {
+            return Ok(());
+        }
+        let inner = self.clone();
+        // A caller that goes away meanwhile leaves no other reader without its events.
+        let read = self.tasks.run_to_completion(async move { inner.read_tenant_log().await }).await;
+        self.read_tenant_log_on();
+        read.unwrap_or(Err(Error::ShuttingDown))
+    }
+
+    /// Reads the log in the background, as long as a tenant is followed.
+    fn read_tenant_log_on(self: &Arc<Self>) {
+        if self.tenant_log.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
+        let bell = self.tenant_log.bell.clone();
+        self.tasks.spawn_task(async move {
+            loop {
+                let has_rung = timer.run_with_timeout(READ_EVERY, bell.notified()).await.is_ok();
+                if has_rung {
+                    timer.sleep_for(GATHERING).await;
+                }
+                let Some(inner) = watched.upgrade() else { return };
+                if inner.is_closing() {
+                    return inner.end_tenant_log().await;
+                }
+                if !has_rung && !inner.tenant_events.drop_unread_tenants() {
+                    inner.tenant_log.is_running.store(false, Ordering::Release);
+                    inner.end_tenant_log().await;
+                    // A reader may have come meanwhile, and have seen this task.
+                    if !inner.tenant_events.followed_tenants().is_empty() {
+                        inner.read_tenant_log_on();
+                    }
+                    return;
+                }
+                // A failure is made up for the next time.
+                drop(inner.read_tenant_log().await);
+            }
+        });
+    }
+
+    /// Reads what was committed since the last time, and publishes the events.
+    async fn read_tenant_log(self: &Arc<Self>) -> Result<(), Error> {
+        let Some(follower) = &self.tenant_log.follower else { return Ok(()) };
+        let mut follower = follower.lock().await;
+        loop {
+            let tenants = self.tenant_events.followed_tenants();
+            let read = self.await_store_read(follower.read_changes(&tenants)).await;
+            let has_failed = &self.tenant_log.has_failed;
+            let CommittedChanges { changes, anew, has_more } =
+                read.inspect_err(|_| has_failed.store(true, Ordering::Release))?;
+            // Where an answer was lost, it is not known what it said.
+            let is_doubtful = has_failed.swap(false, Ordering::AcqRel);
+            let anew = if is_doubtful { tenants.into_iter().collect() } else { anew };
+            let now = self.current_time();
+            for tenant in &anew {
+                self.tenant_events.note_followed(tenant, now);
+            }
+            for change in changes {
+                let tenant = change.key.tenant.clone();
+                if self.publish_change(change).await.is_err() {
+                    self.tenant_events.publish_gap(&tenant, now);
+                }
+            }
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Publishes what follows from a commit, as its own process did where it had the store alone.
+    async fn publish_change(self: &Arc<Self>, change: CommittedChange) -> Result<(), Error> {
+        let CommittedChange { key, is_created, deleted_at, events } = change;
+        let (chat, mut told) = (Chat::for_tenant(self.clone(), key.tenant.clone()), Vec::new());
+        let mut replay = EventReplay::new(&chat, &key);
+        if let Some((first, last)) = events {
+            let rows = self.await_store_read(self.journal.read_events(&key, first, last - first + 1)).await?;
+            // Events of the next session of this name are not meant, nor those that were dropped.
+            for row in rows.into_iter().filter(|row| row.seq <= last && is_of_tenant(&row.kind)) {
+                told.push(replay.replay_event(row).await?);
+            }
+        }
+        let mut made = deleted_at.map(|at| SessionChange::Deleted { at });
+        if is_created && let Some(row) = self.await_store_read(self.journal.read_session(&key)).await? {
+            made = Some(SessionChange::Created { agent: row.head.agent, at: row.head.created_at });
+        }
+        self.tenant_events.publish_commit(&key.tenant, &key.session, made, &told);
+        Ok(())
+    }
+
+    /// Tells the store that no tenant is followed any more, unless a reader has come.
+    async fn end_tenant_log(&self) {
+        let Some(follower) = &self.tenant_log.follower else { return };
+        let mut follower = follower.lock().await;
+        if self.is_closing() || self.tenant_events.followed_tenants().is_empty() {
+            // The store forgets by itself who does not come again.
+            drop(self.await_store_read(follower.read_changes(&BTreeSet::new())).await);
+        }
+    }
+}
+
+/// Tells whether an event of a session makes one of its tenant.
+fn is_of_tenant(kind: &str) -> bool {
+    use event_kinds::{COMPLETED, ERRORED, FORKED, SIGNAL, SUSPENDED};
+    [COMPLETED, ERRORED, FORKED, SIGNAL, SUSPENDED].contains(&kind)
+}

@@ -1,0 +1,144 @@
+//! Reading what all processes commit, for tenants that are followed.
+//!
+//! Commits draw numbers, and land in another order than that. So a follower asks again for numbers that it has not seen below
+//! the highest one, until no commit that has drawn them can be under way any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{
+    BoxFuture, ChangeFollower, CommittedChange, CommittedChanges, Result, SessionId, SessionKey, TenantId,
+    Timestamp,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::database::bind;
+use crate::error::corrupt_error;
+use crate::store::PostgresStoreInner;
+
+const DOING: &str = "follow changes";
+
+/// How many changes are read at once.
+const PAGE: i64 = 1_000;
+
+/// How long a commit may take that has drawn a number: longer than a statement may. The database removes changes then, too.
+const COMMIT_TIME: Duration = Duration::from_secs(60);
+
+/// How many numbers are asked for again at most; the highest ones.
+const MISSING_MAX: usize = 10_000;
+
+const FOLLOW: &str = "SELECT singletree.follow_tenants($1, $2)";
+
+const POSITION: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM singletree.change_no";
+
+const READ: &str = "SELECT no, tenant, session, created, deleted_at, first_event, last_event \
+    FROM singletree.change WHERE no > $1 OR no = ANY($2) ORDER BY no LIMIT $3";
+
+/// A follower of one process.
+pub(crate) struct PostgresChangeFollower {
+    inner: Arc<PostgresStoreInner>,
+    /// Its name in the database; drawn by its first call.
+    reader: Option<String>,
+    position: ChangePosition,
+}
+
+/// Up to where changes were read.
+#[derive(Debug, Default)]
+struct ChangePosition {
+    /// The highest number that was read; none before the first one is known.
+    highest: Option<i64>,
+    /// Numbers below it that were not seen, each with the time at which that was noticed.
+    missing: BTreeMap<i64, Duration>,
+}
+
+impl PostgresChangeFollower {
+    pub(crate) fn new(inner: Arc<PostgresStoreInner>) -> Self {
+        Self { inner, reader: None, position: ChangePosition::default() }
+    }
+
+    async fn read_next(&mut self, tenants: &BTreeSet<TenantId>) -> Result<CommittedChanges> {
+        let database = &self.inner.database;
+        let reader = self.reader.get_or_insert_with(|| self.inner.env.ids.generate_uuid());
+        let names: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
+        let parameters = [bind(reader, Type::TEXT), bind(&names, Type::TEXT_ARRAY)];
+        let followed = database.run_statement(FOLLOW, &parameters, DOING).await;
+        let followed = followed.map_err(|failure| failure.into_error(DOING))?;
+        let anew = followed.iter().map(|row| parse_tenant(row.get(0))).collect::<Result<Vec<_>>>()?;
+        // Nothing that is read could be told to anybody; the numbers of a database that has crashed may be lower.
+        if anew.len() == tenants.len() || self.position.highest.is_none() {
+            let rows = database.read_rows(POSITION, &[]).await?;
+            let highest = rows.first().map(|row| row.get(0));
+            self.position = ChangePosition { highest, missing: BTreeMap::new() };
+            return Ok(CommittedChanges { changes: Vec::new(), anew, has_more: false });
+        }
+        let now = self.inner.env.monotonic.elapsed_since_origin();
+        let (highest, missing) = self.position.next_query(now);
+        let parameters =
+            [bind(&highest, Type::INT8), bind(&missing, Type::INT8_ARRAY), bind(&PAGE, Type::INT8)];
+        let rows = database.read_rows(READ, &parameters).await?;
+        let mut changes = Vec::new();
+        for row in &rows {
+            let change = parse_change(row)?;
+            changes.extend(tenants.contains(&change.key.tenant).then_some(change));
+        }
+        rows.iter().for_each(|row| self.position.note_read(row.get(0), now));
+        Ok(CommittedChanges { changes, anew, has_more: rows.len() as i64 == PAGE })
+    }
+}
+
+impl ChangeFollower for PostgresChangeFollower {
+    fn read_changes<'a>(
+        &'a mut self,
+        tenants: &'a BTreeSet<TenantId>,
+    ) -> BoxFuture<'a, Result<CommittedChanges>> {
+        Box::pin(self.read_next(tenants))
+    }
+}
+
+impl fmt::Debug for PostgresChangeFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresChangeFollower").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl ChangePosition {
+    /// Returns the numbers to ask for: those above the first, and the others one by one.
+    fn next_query(&mut self, now: Duration) -> (i64, Vec<i64>) {
+        self.missing.retain(|_, since| now.saturating_sub(*since) < COMMIT_TIME);
+        (self.highest.unwrap_or(0), self.missing.keys().copied().collect())
+    }
+
+    fn note_read(&mut self, no: i64, now: Duration) {
+        let highest = self.highest.unwrap_or(0);
+        if no <= highest {
+            self.missing.remove(&no);
+            return;
+        }
+        let first = (highest + 1).max(no.saturating_sub(MISSING_MAX as i64));
+        self.missing.extend((first..no).map(|missing| (missing, now)));
+        while self.missing.len() > MISSING_MAX {
+            self.missing.pop_first();
+        }
+        self.highest = Some(no);
+    }
+}
+
+fn parse_tenant(name: &str) -> Result<TenantId> {
+    TenantId::parse(name).map_err(|error| corrupt_error(format!("tenant {name}"), Some(error.into())))
+}
+
+fn parse_change(row: &Row) -> Result<CommittedChange> {
+    let session: &str = row.get(2);
+    let session = SessionId::parse(session)
+        .map_err(|error| corrupt_error(format!("session {session}"), Some(error.into())))?;
+    let number = |at: usize| row.get::<_, Option<i64>>(at).and_then(|number| u64::try_from(number).ok());
+    Ok(CommittedChange {
+        key: SessionKey::new(parse_tenant(row.get(1))?, session),
+        is_created: row.get(3),
+        deleted_at: row.get::<_, Option<i64>>(4).map(Timestamp::from_millis),
+        events: number(5).zip(number(6)),
+    })
+}
