@@ -67,6 +67,7 @@ mod steer;
 mod steer_dying;
 mod stopping;
 mod tampering;
+mod tenant_log;
 mod tenants;
 mod timeline;
 mod transcript;
