@@ -142,3 +142,31 @@ fn parse_change(row: &Row) -> Result<CommittedChange> {
         events: number(5).zip(number(6)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(position: &mut ChangePosition, numbers: &[i64], at: u64) -> (i64, Vec<i64>) {
+        let now = Duration::from_secs(at);
+        numbers.iter().for_each(|no| position.note_read(*no, now));
+        position.next_query(now)
+    }
+
+    #[test]
+    fn numbers_that_were_not_seen_are_asked_for_until_no_commit_can_have_them() {
+        let mut position = ChangePosition { highest: Some(7), ..ChangePosition::default() };
+        assert_eq!(read(&mut position, &[8, 11], 0), (11, vec![9, 10]));
+        assert_eq!(read(&mut position, &[10, 13], 30), (13, vec![9, 12]));
+        assert_eq!(read(&mut position, &[], 60), (13, vec![12]));
+        assert_eq!(read(&mut position, &[12], 61), (13, vec![]));
+    }
+
+    #[test]
+    fn the_numbers_that_are_asked_for_have_a_limit() {
+        let mut position = ChangePosition { highest: Some(0), ..ChangePosition::default() };
+        let last = 2 * MISSING_MAX as i64;
+        let (highest, missing) = read(&mut position, &[3, last], 0);
+        assert_eq!((highest, missing.len(), missing[0]), (last, MISSING_MAX, last - MISSING_MAX as i64));
+    }
+}
