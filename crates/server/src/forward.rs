@@ -27,7 +27,8 @@ use singletree_env::{IdGenerator, Timer};
 use singletree_http::{HttpRequest, Method, Transport};
 
 use owner_watch::OwnerWatch;
-pub(crate) use owners::follow_owner;
+use owners::Substitute;
+pub(crate) use owners::{defer_to_owner, follow_owner};
 pub use owners::{note_session_owners, spawn_for_requests};
 
 use crate::native::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
@@ -109,11 +110,12 @@ pub(crate) async fn run_or_forward(
     let (mut pause, mut left) = (FIRST_PAUSE, MOVING_TIME);
     loop {
         let (here, owner) = run_here(next.clone(), kept.to_request()).await;
+        let is_substitute = here.extensions().get::<Substitute>().is_some();
         // The request may have been done, and the session was that of other work. A stream that has begun has done nothing.
-        let owner = owner.filter(|_| !here.status().is_success() || is_event_stream(&here));
+        let owner = owner.filter(|_| !here.status().is_success() || is_event_stream(&here) || is_substitute);
         let Some(owner) = owner else { return kept.finish_answer(here) };
         // A stream that only reads shows the log meanwhile.
-        if is_event_stream(&here) && kept.copy.method == Method::Get {
+        if is_substitute || is_event_stream(&here) && kept.copy.method == Method::Get {
             left = Duration::ZERO;
         }
         if kept.key_use == KeyUse::Documented {

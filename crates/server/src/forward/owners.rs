@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::response::Response;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use futures_util::stream::once;
@@ -74,6 +75,29 @@ pub(crate) async fn follow_owner(
     };
     let come_back = once(ready(ServerSentEvent::from_retry_millis(RECONNECT_MILLIS)));
     frames.take_until(Box::pin(owner_appears)).chain(come_back).right_stream()
+}
+
+/// Marks an answer that counts only where no other server owns the session, or where that one cannot be reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Substitute;
+
+/// Has a request answered by another server that owns the session, if there is one: what is asked for is in the memory of the
+/// owner.
+pub(crate) async fn defer_to_owner(
+    shared: &ServerState,
+    (tenant, session): (&TenantId, &str),
+    mut answer: Response,
+) -> Response {
+    let nodes = shared.nodes.as_ref().filter(|_| shared.peers.is_some() && shared.is_store_shared);
+    if let (Some(nodes), Ok(session)) = (nodes, SessionId::parse(session)) {
+        // Without an answer of the database this server's counts.
+        let owner = nodes.find_owner(&SessionKey::new(tenant.clone(), session)).await;
+        if let Some(address) = owner.unwrap_or_default() {
+            note_owner(SessionOwner::Other(address));
+            answer.extensions_mut().insert(Substitute);
+        }
+    }
+    answer
 }
 
 /// How often a stream looks whether another server owns its session.

@@ -12,7 +12,7 @@ use singletree_protocol::native;
 
 use super::view::DisplayedNarration;
 use crate::caller::{RequestCaller, Scope};
-use crate::forward::follow_owner;
+use crate::forward::{defer_to_owner, follow_owner};
 use crate::native::{StrictQuery, check_session_id, convert_time, render_problem, wants_events};
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute, ProtocolSection};
@@ -68,17 +68,18 @@ async fn read_narration(
         return Ok(sse::resumable_stream_response(&shared, frames));
     }
     let items = view.entries_after(after.as_deref()).iter().map(convert_narration).collect();
-    Ok(Json(native::NarrationList { items, enabled: shared.narration.is_enabled() }).into_response())
+    let held = Json(native::NarrationList { items, enabled: shared.narration.is_enabled() }).into_response();
+    Ok(defer_to_owner(&shared, (&caller.tenant, &session), held).await)
 }
 
 async fn delete_narration(
     State(shared): State<Arc<ServerState>>,
     RequestCaller(caller): RequestCaller,
     Path(session): Path<String>,
-) -> Result<StatusCode, RequestProblem> {
+) -> Result<Response, RequestProblem> {
     check_session_id(&session)?;
     shared.narration.forget_session(NarrationOwner { tenant: caller.tenant.as_str(), session: &session });
-    Ok(StatusCode::NO_CONTENT)
+    Ok(defer_to_owner(&shared, (&caller.tenant, &session), StatusCode::NO_CONTENT.into_response()).await)
 }
 
 fn build_narration_frame(told: &DisplayedNarration) -> ServerSentEvent {

@@ -203,6 +203,62 @@ async fn a_stream_of_a_server_that_breaks_off_ends_by_its_own_protocol_or_is_cut
     }
 }
 
+/// Another server, which has every session, and answers every request in the same way.
+#[derive(Debug)]
+struct Answering(Mutex<Vec<HttpRequest>>);
+
+impl NodeDirectory for Answering {
+    fn list_nodes(&self) -> BoxFuture<'_, Result<Vec<Node>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn find_owner<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(Some("http://one".to_owned()))))
+    }
+}
+
+impl Transport for Answering {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, singletree_http::Result<HttpResponse>> {
+        self.0.lock().unwrap().push(request);
+        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let body = Box::pin(stream::iter([Ok("\"of the owner\"".into())]));
+        Box::pin(std::future::ready(Ok(HttpResponse { status: 200, headers, body })))
+    }
+}
+
+// What was narrated is in the memory of the server that owns the session.
+#[tokio::test]
+async fn what_was_narrated_is_read_and_deleted_at_the_server_that_owns_the_session() {
+    let path = "/v1/sessions/s/narration";
+    let unreached = Arc::new(Elsewhere::default());
+    unreached.own_all("http://one");
+    let answering = Arc::new(Answering(Mutex::default()));
+    let directories: [Arc<dyn NodeDirectory>; 2] = [unreached.clone(), answering.clone()];
+    let transports: [Arc<dyn Transport>; 2] = [unreached.clone(), answering.clone()];
+    for (directory, transport) in directories.into_iter().zip(transports) {
+        let rig = Rig::builder().server(move |it| {
+            let it =
+                it.shared_store(true).node_directory(directory.clone()).peer_transport(transport.clone());
+            it.delivery_timer(Arc::new(RuntimeTimer))
+        });
+        let rig = rig.start().await;
+        let read = rig.client().get(path).await;
+        let deleted = rig.client().delete(path).await;
+        if unreached.asked.lock().unwrap().drain(..).count() == 2 {
+            assert_eq!(
+                (&read.json()["items"], deleted.status),
+                (&json!([]), 204),
+                "its own, without the owner"
+            );
+        } else {
+            assert_eq!((read.json(), deleted.status), (json!("of the owner"), 200));
+        }
+        rig.stop().await;
+    }
+    let methods: Vec<_> = answering.0.lock().unwrap().iter().map(|request| request.method).collect();
+    assert_eq!(methods, [singletree_http::Method::Get, singletree_http::Method::Delete]);
+}
+
 // A run of AG-UI is refused before its stream begins where its server ends, as every request is: the server that has sent it on
 // tries again, elsewhere.
 #[tokio::test]
