@@ -32,6 +32,14 @@ const MISSING_MAX: usize = 10_000;
 
 const FOLLOW: &str = "SELECT singletree.follow_tenants($1, $2)";
 
+/// The batches that have begun and not ended: each holds a lock on this table from its first statement to its end.
+const UNDER_WAY: &str = "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE locktype = 'relation' \
+    AND relation = 'singletree.lease'::regclass AND mode = 'RowExclusiveLock' \
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+/// How long to wait until it is looked again whether a batch has ended.
+const PAUSE: Duration = Duration::from_millis(10);
+
 const POSITION: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM singletree.change_no";
 
 const READ: &str = "SELECT no, tenant, session, created, deleted_at, first_event, last_event \
@@ -43,6 +51,8 @@ pub(crate) struct PostgresChangeFollower {
     /// Its name in the database; drawn by its first call.
     reader: Option<String>,
     position: ChangePosition,
+    /// Batches that may have looked for followers before this one was there.
+    awaited: BTreeSet<String>,
 }
 
 /// Up to where changes were read.
@@ -56,7 +66,7 @@ struct ChangePosition {
 
 impl PostgresChangeFollower {
     pub(crate) fn new(inner: Arc<PostgresStoreInner>) -> Self {
-        Self { inner, reader: None, position: ChangePosition::default() }
+        Self { inner, reader: None, position: ChangePosition::default(), awaited: BTreeSet::new() }
     }
 
     async fn read_next(&mut self, tenants: &BTreeSet<TenantId>) -> Result<CommittedChanges> {
@@ -67,6 +77,14 @@ impl PostgresChangeFollower {
         let followed = database.run_statement(FOLLOW, &parameters, DOING).await;
         let followed = followed.map_err(|failure| failure.into_error(DOING))?;
         let anew = followed.iter().map(|row| parse_tenant(row.get(0))).collect::<Result<Vec<_>>>()?;
+        if !anew.is_empty() {
+            self.awaited.extend(self.read_under_way().await?);
+        }
+        while !self.awaited.is_empty() {
+            self.inner.env.timer.sleep_for(PAUSE).await;
+            let under_way = self.read_under_way().await?;
+            self.awaited.retain(|batch| under_way.contains(batch));
+        }
         // Nothing that is read could be told to anybody; the numbers of a database that has crashed may be lower.
         if anew.len() == tenants.len() || self.position.highest.is_none() {
             let rows = database.read_rows(POSITION, &[]).await?;
@@ -86,6 +104,11 @@ impl PostgresChangeFollower {
         }
         rows.iter().for_each(|row| self.position.note_read(row.get(0), now));
         Ok(CommittedChanges { changes, anew, has_more: rows.len() as i64 == PAGE })
+    }
+
+    async fn read_under_way(&self) -> Result<BTreeSet<String>> {
+        let rows = self.inner.database.read_rows(UNDER_WAY, &[]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 }
 

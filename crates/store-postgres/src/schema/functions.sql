@@ -375,24 +375,20 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Notes for those that follow the tenant what a batch changes. Who begins to follow it waits for the lock: it is told of every
--- batch that has not ended by then.
+-- Notes for those that follow the tenant what a batch changes.
 CREATE OR REPLACE FUNCTION singletree.note_change(of_tenant text, of_session text, requirements jsonb, puts jsonb)
-RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock_shared(hashtextextended(of_tenant, 5));
-  IF EXISTS (SELECT 1 FROM singletree.follower f WHERE f.tenant = of_tenant AND f.follows_until > clock_timestamp()) THEN
-    INSERT INTO singletree.change (tenant, session, created, deleted_at, first_event, last_event)
-    SELECT of_tenant, of_session,
-      requirements @> '[{"is": "session_absent"}]' AND puts @> '[{"put": "head"}]',
-      CASE WHEN puts @> '[{"put": "delete"}]' THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END,
-      min((r->>'seq')::bigint), max((r->>'seq')::bigint)
-    FROM jsonb_array_elements(puts) p LEFT JOIN LATERAL jsonb_array_elements(p->'rows') r ON p->>'put' = 'events';
-  END IF;
-END $$;
+RETURNS void LANGUAGE sql AS $$
+  INSERT INTO singletree.change (tenant, session, created, deleted_at, first_event, last_event)
+  SELECT of_tenant, of_session,
+    requirements @> '[{"is": "session_absent"}]' AND puts @> '[{"put": "head"}]',
+    CASE WHEN puts @> '[{"put": "delete"}]' THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END,
+    min((r->>'seq')::bigint), max((r->>'seq')::bigint)
+  FROM jsonb_array_elements(puts) p LEFT JOIN LATERAL jsonb_array_elements(p->'rows') r ON p->>'put' = 'events'
+$$;
 
 -- Follows tenants for ten seconds more, and no others. Returns those that were not followed any more or not yet: those whose
--- time was nearly over, too, since a batch may have looked at that.
+-- time was nearly over, too, since a batch may have looked at that. Batches that are under way may have looked before: who
+-- asked waits for them (`under_way`).
 CREATE OR REPLACE FUNCTION singletree.follow_tenants(by_reader text, names text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   followed text;
@@ -406,7 +402,6 @@ BEGIN
     UPDATE singletree.follower f SET follows_until = clock_timestamp() + validity
     WHERE f.tenant = followed AND f.reader = by_reader AND f.follows_until > clock_timestamp() + validity / 2;
     IF NOT FOUND THEN
-      PERFORM pg_advisory_xact_lock(hashtextextended(followed, 5));
       INSERT INTO singletree.follower AS f (tenant, reader, follows_until)
       VALUES (followed, by_reader, clock_timestamp() + validity)
       ON CONFLICT (tenant, reader) DO UPDATE SET follows_until = excluded.follows_until;
@@ -587,8 +582,8 @@ BEGIN
   FOREACH other IN ARRAY sources LOOP
     PERFORM singletree.inherit_blobs(of_tenant, of_session, sid, other);
   END LOOP;
-  -- Last: nothing is waited for behind the lock that this takes.
-  IF is_told OR own.id IS NULL THEN
+  IF (is_told OR own.id IS NULL) AND EXISTS (
+      SELECT 1 FROM singletree.follower f WHERE f.tenant = of_tenant AND f.follows_until > clock_timestamp()) THEN
     PERFORM singletree.note_change(of_tenant, of_session, requirements, puts);
   END IF;
 END $$;

@@ -126,20 +126,25 @@ async fn a_commit_under_way_ends_before_its_tenant_is_followed() {
     };
     let mut client = server.database("under_way").await;
     let store = open(&server.url("under_way")).await;
+    store.apply(head_batch("s", fence(&store, "s").await, 1)).await.unwrap();
     let under_way = client.transaction().await.unwrap();
-    under_way.execute("SELECT singletree.note_change('default', 's', '[]', '[]')", &[]).await.unwrap();
+    under_way.execute("UPDATE singletree.lease SET commit_id = NULL", &[]).await.unwrap();
     let mut follower = follow(&store);
     let tenants = own_tenant();
     let mut following = std::pin::pin!(follower.read_changes(&tenants));
-    let waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-    let is_waiting = async {
-        while under_way.query(waiting, &[]).await.unwrap().is_empty() {
+    let is_followed = async {
+        let followed = "SELECT 1 FROM singletree.follower";
+        while under_way.query(followed, &[]).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
+        }
+        // It has looked for batches, and waits.
+        for _ in 0..100 {
+            under_way.query("SELECT 1", &[]).await.unwrap();
         }
     };
     tokio::select! {
         read = &mut following => panic!("{read:?}"),
-        () = is_waiting => {}
+        () = is_followed => {}
     }
     under_way.commit().await.unwrap();
     assert_eq!(following.await.unwrap().anew.len(), 1);
