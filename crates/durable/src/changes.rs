@@ -5,7 +5,7 @@ use std::fmt;
 
 use singletree_env::BoxFuture;
 
-use crate::{Result, SessionKey, TenantId, Timestamp};
+use crate::{EventRow, Result, SessionKey, TenantId, Timestamp};
 
 /// Reads what all processes that write the same data commit, for the tenants that it follows. It holds the position up to
 /// which it has read; several of one process are independent of each other.
@@ -46,10 +46,19 @@ pub struct CommittedChanges {
 pub struct CommittedChange {
     /// The session.
     pub key: SessionKey,
-    /// Whether the commit made the session.
-    pub is_created: bool,
+    /// The session, if the commit made it and it is there.
+    pub created: Option<CreatedSession>,
     /// When the session was deleted, if the commit did that.
     pub deleted_at: Option<Timestamp>,
-    /// The sequence numbers of the first and of the last event of the commit, if it has any.
-    pub events: Option<(u64, u64)>,
+    /// The events of the commit, in their order, as far as they are there.
+    pub events: Vec<EventRow>,
+}
+
+/// A session that a commit made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedSession {
+    /// The agent that answers in it.
+    pub agent: String,
+    /// When it was made.
+    pub at: Timestamp,
 }

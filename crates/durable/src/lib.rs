@@ -43,7 +43,7 @@ mod session;
 
 pub use batch::{Batch, BatchPrecondition, RowMutation};
 pub use batched::BatchedCheckpointer;
-pub use changes::{ChangeFollower, CommittedChange, CommittedChanges};
+pub use changes::{ChangeFollower, CommittedChange, CommittedChanges, CreatedSession};
 pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,

@@ -3,26 +3,31 @@
 //! Commits draw numbers, and land in another order than that. So a follower asks again for numbers that it has not seen below
 //! the highest one, until no commit that has drawn them can be under way any more.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{
-    BoxFuture, ChangeFollower, CommittedChange, CommittedChanges, Result, SessionId, SessionKey, TenantId,
-    Timestamp,
+    BoxFuture, ChangeFollower, CommittedChange, CommittedChanges, CreatedSession, Result, SessionId,
+    SessionKey, TenantId, Timestamp,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::database::bind;
 use crate::error::corrupt_error;
+use crate::read::event_from_row;
 use crate::store::PostgresStoreInner;
 
 const DOING: &str = "follow changes";
 
 /// How many changes are read at once.
-const PAGE: i64 = 1_000;
+const PAGE: usize = 256;
+
+/// The first column of an event.
+const FIRST_OF_EVENT: usize = 7;
 
 /// How long a commit may take that has drawn a number: longer than a statement may. The database removes changes then, too.
 const COMMIT_TIME: Duration = Duration::from_secs(60);
@@ -42,8 +47,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 const POSITION: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM singletree.change_no";
 
-const READ: &str = "SELECT no, tenant, session, created, deleted_at, first_event, last_event \
-    FROM singletree.change WHERE no > $1 OR no = ANY($2) ORDER BY no LIMIT $3";
+/// The rows of the tenants' sessions and events stand beside the changes: one read for all of them.
+const READ: &str = "SELECT c.no, c.tenant, c.session, c.created, c.deleted_at, s.agent, s.created_at, \
+        e.seq, e.turn, e.kind, e.item, e.at, e.body \
+    FROM (SELECT * FROM singletree.change WHERE no > $1 OR no = ANY($2) ORDER BY no LIMIT $3) c \
+    LEFT JOIN singletree.session s ON s.tenant = c.tenant AND s.session = c.session AND c.tenant = ANY($4) \
+    LEFT JOIN singletree.event e ON e.session = s.id AND e.seq BETWEEN c.first_event AND c.last_event \
+    ORDER BY c.no, e.seq";
 
 /// A follower of one process.
 pub(crate) struct PostgresChangeFollower {
@@ -94,16 +104,17 @@ impl PostgresChangeFollower {
         }
         let now = self.inner.env.monotonic.elapsed_since_origin();
         let (highest, missing) = self.position.next_query(now);
-        let parameters =
-            [bind(&highest, Type::INT8), bind(&missing, Type::INT8_ARRAY), bind(&PAGE, Type::INT8)];
-        let rows = database.read_rows(READ, &parameters).await?;
-        let mut changes = Vec::new();
-        for row in &rows {
-            let change = parse_change(row)?;
-            changes.extend(tenants.contains(&change.key.tenant).then_some(change));
-        }
-        rows.iter().for_each(|row| self.position.note_read(row.get(0), now));
-        Ok(CommittedChanges { changes, anew, has_more: rows.len() as i64 == PAGE })
+        let parameters = [
+            bind(&highest, Type::INT8),
+            bind(&missing, Type::INT8_ARRAY),
+            bind(&(PAGE as i64), Type::INT8),
+            bind(&names, Type::TEXT_ARRAY),
+        ];
+        let read = parse_changes(&database.read_rows(READ, &parameters).await?)?;
+        let has_more = read.len() == PAGE;
+        read.keys().for_each(|no| self.position.note_read(*no, now));
+        let changes = read.into_values().filter(|change| tenants.contains(&change.key.tenant)).collect();
+        Ok(CommittedChanges { changes, anew, has_more })
     }
 
     async fn read_under_way(&self) -> Result<BTreeSet<String>> {
@@ -153,16 +164,32 @@ fn parse_tenant(name: &str) -> Result<TenantId> {
     TenantId::parse(name).map_err(|error| corrupt_error(format!("tenant {name}"), Some(error.into())))
 }
 
+/// Reads the changes, each under its number.
+fn parse_changes(rows: &[Row]) -> Result<BTreeMap<i64, CommittedChange>> {
+    let mut changes = BTreeMap::new();
+    for row in rows {
+        let change = match changes.entry(row.get(0)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(parse_change(row)?),
+        };
+        if row.get::<_, Option<i64>>(FIRST_OF_EVENT).is_some() {
+            change.events.push(event_from_row(row, FIRST_OF_EVENT)?);
+        }
+    }
+    Ok(changes)
+}
+
 fn parse_change(row: &Row) -> Result<CommittedChange> {
     let session: &str = row.get(2);
     let session = SessionId::parse(session)
         .map_err(|error| corrupt_error(format!("session {session}"), Some(error.into())))?;
-    let number = |at: usize| row.get::<_, Option<i64>>(at).and_then(|number| u64::try_from(number).ok());
+    let time = |at: usize| row.get::<_, Option<i64>>(at).map(Timestamp::from_millis);
+    let created = row.get::<_, Option<String>>(5).zip(time(6)).filter(|_| row.get(3));
     Ok(CommittedChange {
         key: SessionKey::new(parse_tenant(row.get(1))?, session),
-        is_created: row.get(3),
-        deleted_at: row.get::<_, Option<i64>>(4).map(Timestamp::from_millis),
-        events: number(5).zip(number(6)),
+        created: created.map(|(agent, at)| CreatedSession { agent, at }),
+        deleted_at: time(4),
+        events: Vec::new(),
     })
 }
 

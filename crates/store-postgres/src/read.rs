@@ -5,6 +5,8 @@ mod session;
 mod turn;
 mod wait;
 
+pub(crate) use item::event_from_row;
+
 use singletree_durable::{JsonDocument, Result};
 use tokio_postgres::Row;
 

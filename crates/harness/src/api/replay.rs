@@ -63,7 +63,8 @@ impl<'a> EventReplay<'a> {
         Ok(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what })
     }
 
-    async fn read_turn_row(&mut self, no: u64) -> Result<TurnRow> {
+    /// Reads the row of a turn of the session.
+    pub(crate) async fn read_turn_row(&mut self, no: u64) -> Result<TurnRow> {
         // A row is read again until it has an outcome, which the event of the turn's end needs.
         if let Some(turn) = self.turn.as_ref().filter(|turn| turn.no == no && turn.outcome.is_some()) {
             return Ok(turn.clone());

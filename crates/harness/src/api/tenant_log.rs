@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use singletree_durable::{CommittedChange, CommittedChanges};
-use singletree_session::event_kinds;
+use singletree_session::{TurnRowExt, event_kinds};
 
 use crate::Error;
 use crate::api::chat::Chat;
 use crate::api::replay::EventReplay;
 use crate::runtime::chat_inner::ChatInner;
-use crate::runtime::tenant_events::SessionChange;
+use crate::runtime::tenant_events::{LiveTenantEventKind, SessionChange};
 
 /// How often it is read what others have committed.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -98,23 +98,29 @@ impl ChatInner {
         }
     }
 
-    /// Publishes what follows from a commit, as its own process did where it had the store alone.
+    /// Publishes what follows from a commit, as its own process does where it has the store alone.
     async fn publish_change(self: &Arc<Self>, change: CommittedChange) -> Result<(), Error> {
-        let CommittedChange { key, is_created, deleted_at, events } = change;
+        let CommittedChange { key, created, deleted_at, events } = change;
         let (chat, mut told) = (Chat::for_tenant(self.clone(), key.tenant.clone()), Vec::new());
         let mut replay = EventReplay::new(&chat, &key);
-        if let Some((first, last)) = events {
-            let rows = self.await_store_read(self.journal.read_events(&key, first, last - first + 1)).await?;
-            // Events of the next session of this name are not meant, nor those that were dropped.
-            for row in rows.into_iter().filter(|row| row.seq <= last && is_of_tenant(&row.kind)) {
-                told.push(replay.replay_event(row).await?);
+        for row in events {
+            match row.kind.as_str() {
+                // Most turns end so, and nothing is told of their answers.
+                event_kinds::COMPLETED => {
+                    let turn = replay.read_turn_row(row.turn).await?.turn_id();
+                    told.push((row.at, LiveTenantEventKind::completed_turn(turn)));
+                }
+                event_kinds::SUSPENDED | event_kinds::ERRORED | event_kinds::SIGNAL | event_kinds::FORKED => {
+                    let event = replay.replay_event(row).await?;
+                    let kinds = LiveTenantEventKind::from_chat_event(&event);
+                    told.extend(kinds.into_iter().map(|kind| (event.at, kind)));
+                }
+                _ => {}
             }
         }
-        let mut made = deleted_at.map(|at| SessionChange::Deleted { at });
-        if is_created && let Some(row) = self.await_store_read(self.journal.read_session(&key)).await? {
-            made = Some(SessionChange::Created { agent: row.head.agent, at: row.head.created_at });
-        }
-        self.tenant_events.publish_commit(&key.tenant, &key.session, made, &told);
+        let created = created.map(|made| SessionChange::Created { agent: made.agent, at: made.at });
+        let made = created.or(deleted_at.map(|at| SessionChange::Deleted { at }));
+        self.tenant_events.publish_events(&key.tenant, &key.session, made, told);
         Ok(())
     }
 
@@ -127,10 +133,4 @@ impl ChatInner {
             drop(self.await_store_read(follower.read_changes(&BTreeSet::new())).await);
         }
     }
-}
-
-/// Tells whether an event of a session makes one of its tenant.
-fn is_of_tenant(kind: &str) -> bool {
-    use event_kinds::{COMPLETED, ERRORED, FORKED, SIGNAL, SUSPENDED};
-    [COMPLETED, ERRORED, FORKED, SIGNAL, SUSPENDED].contains(&kind)
 }

@@ -208,32 +208,36 @@ impl TenantEventHub {
         change: Option<SessionChange>,
         events: &[ChatEvent],
     ) {
-        if change.is_none() && events.is_empty() {
+        if !self.lock_state().tenants.contains_key(tenant) {
             return;
         }
+        let told = events.iter().flat_map(|event| {
+            LiveTenantEventKind::from_chat_event(event).into_iter().map(|kind| (event.at, kind))
+        });
+        self.publish_events(tenant, session, change, told.collect());
+    }
+
+    /// As [`TenantEventHub::publish_commit`], with what follows from the commit's events.
+    pub(crate) fn publish_events(
+        &self,
+        tenant: &TenantId,
+        session: &SessionId,
+        change: Option<SessionChange>,
+        mut told: Vec<(Timestamp, LiveTenantEventKind)>,
+    ) {
         let mut state = self.lock_state();
         let Some(channel) = state.tenants.get_mut(tenant) else { return };
-        let session = Some(session);
-        let forked = events.iter().find_map(|event| match &event.what {
-            ChatEventKind::SessionForked { parent, offset } => {
-                Some(LiveTenantEventKind::SessionForked { parent: parent.clone(), offset: *offset })
-            }
-            _ => None,
-        });
-        match change {
+        let is_forked = |(_, kind): &(_, _)| matches!(kind, LiveTenantEventKind::SessionForked { .. });
+        let forked = told.iter().position(is_forked).map(|at| told.remove(at).1);
+        let made = match change {
             Some(SessionChange::Created { agent, at }) => {
-                let created = LiveTenantEventKind::SessionCreated { agent };
-                channel.publish_event(at, session, forked.unwrap_or(created));
+                Some((at, forked.unwrap_or(LiveTenantEventKind::SessionCreated { agent })))
             }
-            Some(SessionChange::Deleted { at }) => {
-                channel.publish_event(at, session, LiveTenantEventKind::SessionDeleted);
-            }
-            None => {}
-        }
-        for event in events {
-            for kind in LiveTenantEventKind::from_chat_event(event) {
-                channel.publish_event(event.at, session, kind);
-            }
+            Some(SessionChange::Deleted { at }) => Some((at, LiveTenantEventKind::SessionDeleted)),
+            None => None,
+        };
+        for (at, kind) in made.into_iter().chain(told) {
+            channel.publish_event(at, Some(session), kind);
         }
     }
 
@@ -317,15 +321,18 @@ impl LiveTenantEventKind {
     }
 
     /// Returns the events of the tenant that follow from an event of a session.
-    fn from_chat_event(event: &ChatEvent) -> Vec<Self> {
+    pub(crate) fn from_chat_event(event: &ChatEvent) -> Vec<Self> {
         let turn = event.turn.clone();
+        if let ChatEventKind::SessionForked { parent, offset } = &event.what {
+            return vec![Self::SessionForked { parent: parent.clone(), offset: *offset }];
+        }
         if let ChatEventKind::SignalReceived { wait, signal, how, .. } = &event.what {
             let ended = Self::WaitEnded { turn, wait: *wait, signal: signal.clone(), how };
             return if *how == "refused" { Vec::new() } else { vec![ended] };
         }
         let Some(outcome) = event.what.outcome() else { return Vec::new() };
         let (word, category, began) = match outcome.as_ref() {
-            ChatTurnOutcome::Completed(_) => ("completed", None, None),
+            ChatTurnOutcome::Completed(_) => return vec![Self::completed_turn(turn)],
             ChatTurnOutcome::Suspended(suspended) => {
                 let awaited =
                     PendingWaitSummary::from_descriptor(&suspended.signal_descriptor, &suspended.wait);
@@ -335,6 +342,13 @@ impl LiveTenantEventKind {
             ChatTurnOutcome::Errored(errored) => ("errored", Some(errored.error_category.clone()), None),
         };
         began.into_iter().chain([Self::TurnEnded { turn, outcome: word, category }]).collect()
+    }
+}
+
+impl LiveTenantEventKind {
+    /// Returns the event of a turn that has completed.
+    pub(crate) fn completed_turn(turn: TurnId) -> Self {
+        Self::TurnEnded { turn, outcome: "completed", category: None }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use singletree_durable::{
-    BoxFuture, ChangeFollower, CommittedChange, CommittedChanges, Error, JournalLayer, MaintenanceLayer,
-    Result, TenantId, Timestamp,
+    BoxFuture, ChangeFollower, CommittedChange, CommittedChanges, CreatedSession, Error, Journal,
+    JournalLayer, MaintenanceLayer, Result, TenantId, Timestamp,
 };
 use singletree_harness::{Chat, TenantEvents};
 use singletree_test_store::TestStore;
@@ -77,7 +77,7 @@ impl MaintenanceLayer for ToldStore {
 }
 
 fn change(session: &str) -> CommittedChange {
-    CommittedChange { key: name(session), is_created: false, deleted_at: None, events: None }
+    CommittedChange { key: name(session), created: None, deleted_at: None, events: Vec::new() }
 }
 
 fn anew() -> CommittedChanges {
@@ -103,14 +103,17 @@ async fn the_events_of_a_tenant_come_from_what_all_processes_commit() {
     let (store, told) = (TestStore::new(), Told::default());
     let other = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
     send(&other, "s").await;
-    let store = ToldStore(store.open_beside(), told.clone());
+    let other_store = store;
+    let store = ToldStore(other_store.open_beside(), told.clone());
     let chat = chat_of(&plain(&Log::default())).open(store).unwrap();
     // A reader that begins misses nothing, and its tenant is followed for the first time.
     told.say(Ok(anew()));
     let mut events = chat.tenant_events(None).await.unwrap();
     // Another process's commits: a session that is made, its turn that ends, another one that is deleted.
-    let made = CommittedChange { is_created: true, events: Some((0, 0)), ..change("s") };
-    let ended = CommittedChange { events: Some((1, 2)), ..change("s") };
+    let logged = other_store.read_events(&name("s"), 0, 9).await.unwrap();
+    let created = Some(CreatedSession { agent: "a".to_owned(), at: Timestamp::from_millis(1) });
+    let made = CommittedChange { created, events: logged[..1].to_vec(), ..change("s") };
+    let ended = CommittedChange { events: logged[1..].to_vec(), ..change("s") };
     let deleted = CommittedChange { deleted_at: Some(Timestamp::from_millis(1)), ..change("t") };
     let changes = vec![made, ended.clone(), deleted];
     told.say(Ok(CommittedChanges { changes, has_more: true, ..CommittedChanges::default() }));

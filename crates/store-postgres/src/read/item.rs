@@ -134,7 +134,7 @@ fn item_from_row(row: &Row) -> Result<ListItemRow> {
 }
 
 /// Reads an event whose columns begin with this one.
-pub(super) fn event_from_row(row: &Row, first: usize) -> Result<EventRow> {
+pub(crate) fn event_from_row(row: &Row, first: usize) -> Result<EventRow> {
     Ok(EventRow {
         seq: read_number(row, first)?,
         turn: read_number(row, first + 1)?,

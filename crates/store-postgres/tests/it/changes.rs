@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use singletree_durable::{
-    BatchPrecondition, ChangeFollower, CommittedChange, EventRow, Journal, RowMutation, TenantId, Timestamp,
+    BatchPrecondition, ChangeFollower, CommittedChange, CreatedSession, EventRow, Journal, RowMutation,
+    TenantId, Timestamp,
 };
 
 use crate::ownership::{fence, head_batch, key};
 use crate::server::{Server, open};
 
-fn event(seq: u64) -> RowMutation {
+fn event(seq: u64) -> EventRow {
     let at = Timestamp::from_millis(1);
-    RowMutation::Event(EventRow { seq, turn: 1, kind: "turn.accepted".into(), item: None, at, body: None })
+    EventRow { seq, turn: 1, kind: "turn.accepted".into(), item: None, at, body: None }
 }
 
 fn own_tenant() -> BTreeSet<TenantId> {
@@ -29,8 +30,14 @@ async fn read(follower: &mut dyn ChangeFollower) -> Vec<CommittedChange> {
     read.changes
 }
 
-fn change(session: &str, events: Option<(u64, u64)>) -> CommittedChange {
-    CommittedChange { key: key(session), is_created: false, deleted_at: None, events }
+fn change(session: &str, events: &[u64]) -> CommittedChange {
+    let events = events.iter().map(|seq| event(*seq)).collect();
+    CommittedChange { key: key(session), created: None, deleted_at: None, events }
+}
+
+fn created(session: &str) -> CommittedChange {
+    let created = Some(CreatedSession { agent: "agent".to_owned(), at: Timestamp::from_millis(1) });
+    CommittedChange { created, ..change(session, &[]) }
 }
 
 #[tokio::test]
@@ -49,30 +56,30 @@ async fn a_follower_reads_what_all_processes_commit() {
     assert_eq!((first.changes.len(), &first.anew[..]), (0, &[TenantId::single()][..]));
     // An event and more, a session that is made, what is no change, and one that is deleted.
     let mut events = head_batch("s", held[0], 2);
-    events.put(event(4));
-    events.put(event(5));
+    events.put(RowMutation::Event(event(4)));
+    events.put(RowMutation::Event(event(5)));
     let mut made = head_batch("t", held[1], 1);
     made.requires.push(BatchPrecondition::SessionAbsent);
-    let mut deleted = head_batch("s", held[0], 3);
+    let mut deleted = head_batch("s", held[0], 4);
     deleted.puts = vec![RowMutation::Delete];
     one.apply(events).await.unwrap();
     two.apply(made).await.unwrap();
     one.apply(head_batch("s", held[0], 3)).await.unwrap();
+    assert_eq!(read(follower.as_mut()).await, [change("s", &[4, 5]), created("t")]);
     one.apply(deleted).await.unwrap();
-    let mut changes = read(follower.as_mut()).await;
-    assert!(changes[2].deleted_at.take().is_some(), "{changes:?}");
-    let made = CommittedChange { is_created: true, ..change("t", None) };
-    assert_eq!(changes, [change("s", Some((4, 5))), made, change("s", None)]);
+    let deleted = read(follower.as_mut()).await.pop().unwrap();
+    assert!(deleted.deleted_at.is_some(), "{deleted:?}");
+    assert_eq!(CommittedChange { deleted_at: None, ..deleted }, change("s", &[]));
     assert_eq!(read(follower.as_mut()).await, []);
     // Another tenant's are not read, and nothing is kept when the last one goes.
     let others = BTreeSet::from([TenantId::parse("other").unwrap()]);
     let mut other = follow(&one);
     assert_eq!(other.read_changes(&others).await.unwrap().anew.len(), 1);
     let mut more = head_batch("t", held[1], 2);
-    more.put(event(0));
+    more.put(RowMutation::Event(event(0)));
     two.apply(more).await.unwrap();
     assert_eq!(other.read_changes(&others).await.unwrap().changes, []);
-    assert_eq!(read(follower.as_mut()).await, [change("t", Some((0, 0)))]);
+    assert_eq!(read(follower.as_mut()).await, [change("t", &[0])]);
     for follower in [&mut follower, &mut other] {
         follower.read_changes(&BTreeSet::new()).await.unwrap();
     }
@@ -91,12 +98,12 @@ async fn a_commit_that_lands_behind_later_ones_is_read() {
     let insert = "INSERT INTO singletree.change (tenant, session, created) VALUES ('default', 'late', true)";
     late.execute(insert, &[]).await.unwrap();
     let mut batch = head_batch("s", fence(&store, "s").await, 1);
-    batch.put(event(0));
+    batch.put(RowMutation::Event(event(0)));
     store.apply(batch).await.unwrap();
-    assert_eq!(read(follower.as_mut()).await, [change("s", Some((0, 0)))]);
+    assert_eq!(read(follower.as_mut()).await, [change("s", &[0])]);
     late.commit().await.unwrap();
-    let made = CommittedChange { is_created: true, ..change("late", None) };
-    assert_eq!(read(follower.as_mut()).await, [made]);
+    // Its session is not there any more.
+    assert_eq!(read(follower.as_mut()).await, [change("late", &[])]);
     assert_eq!(read(follower.as_mut()).await, []);
 }
 
