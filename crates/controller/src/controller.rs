@@ -202,8 +202,8 @@ impl Controller {
 
     /// Follows the log of a campaign: the entries after the given one (0: from the beginning), then each new one as it
     /// is committed. The number of an entry is its id: a client that was cut off continues after the last one it saw.
-    /// The stream ends with an error only, such as `campaign_unknown` when the campaign is deleted. Entries that another
-    /// process commits are seen with the next one of this process.
+    /// The stream ends with an error only, such as `campaign_unknown` when the campaign is deleted. Where several
+    /// processes share the store, entries that another one commits are seen within two seconds.
     ///
     /// # Errors
     /// `chat_subscriptions_full` when too many streams follow campaigns; in the stream those of [`Controller::log`].
@@ -216,7 +216,8 @@ impl Controller {
         id: &str,
         after: u64,
     ) -> Result<impl Stream<Item = Result<CampaignLogEntry>> + Send + use<>> {
-        self.core.follow_log(&CampaignKey::new(tenant, id), after)
+        let is_store_shared = self.chat.has_other_writers();
+        self.core.follow_log(&CampaignKey::new(tenant, id), after, is_store_shared)
     }
 
     /// Carries out the command of a person. It is decided over the campaign as it is; where somebody else changes it at

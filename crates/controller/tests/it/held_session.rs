@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use singletree_campaign::CampaignEvent;
+use futures_util::StreamExt;
+use singletree_campaign::{CampaignEvent, PersonCommand};
 use singletree_controller::NewCampaign;
 use singletree_durable::{
     Batch, BoxFuture, DocumentStore, Error, Journal, JournalLayer, JournalRead, MaintenanceLayer,
@@ -80,6 +81,44 @@ async fn a_campaign_whose_session_another_process_holds_is_not_failed_and_goes_o
     journal.is_held.store(false, Ordering::Relaxed);
     two.run(tokio::time::sleep(Duration::from_secs(60))).await;
     assert!(two.get(&tenant(), &id).await.unwrap().plan.is_some());
+}
+
+// Found with two servers over PostgreSQL: each told of its own changes only.
+#[tokio::test(start_paused = true)]
+async fn whoever_follows_a_campaign_hears_what_another_process_changes() {
+    let (store, world) = (MemoryStore::new(), World::default());
+    let documents: Arc<dyn DocumentStore> = Arc::new(store.clone());
+    let open = |first| {
+        let journal = SharedJournal { inner: store.clone(), is_held: Arc::default() };
+        let agent = agent(story_model(), &world, Recovery::Rerun);
+        open_with(agent, (documents.clone(), journal), env_from(first), |builder| builder)
+    };
+    let ((one, _chat), (two, _other)) = (open(0), open(1_000));
+    let id = one.create(&tenant(), NewCampaign::with_goal("Tell Ann."), &ann()).await.unwrap().campaign.id;
+    let followers = [(); 2].map(|()| Box::pin(two.follow(&tenant(), &id, 0).unwrap()));
+    let hears = futures_util::future::join_all(followers.into_iter().map(|mut entries| async move {
+        let mut heard = Vec::new();
+        let ended = loop {
+            match tokio::time::timeout(Duration::from_secs(10), entries.next()).await.unwrap().unwrap() {
+                Ok(entry) => heard.push(entry.seq),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(ended.category(), "campaign_unknown");
+        heard
+    }));
+    let said = PersonCommand::Free { text: "Write to Bob, too.".to_owned() };
+    let changes = async {
+        for goes_on in [true, false] {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            match goes_on {
+                true => drop(one.command(&tenant(), &id, said.clone(), &ann()).await.unwrap()),
+                false => one.delete(&tenant(), &id, &ann()).await.unwrap(),
+            }
+        }
+    };
+    let (heard, ()) = futures_util::future::join(hears, changes).await;
+    assert_eq!(heard, [[1, 2], [1, 2]]);
 }
 
 // Found by killing one of two servers over PostgreSQL.

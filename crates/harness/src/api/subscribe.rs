@@ -104,7 +104,8 @@ impl Session {
     /// until the subscription is dropped (harness-chat §8.2, D5). A turn that suspends is not told, nor is one that
     /// resumes and suspends again.
     ///
-    /// The callback runs in the task of the session and delays its next turn; let it hand over and return.
+    /// The callback runs in the task of the session and delays its next turn; let it hand over and return. Where several
+    /// processes write the store, it is told of turns that this process ends; [`Session::resumed`] has those of all.
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `chat_subscriptions_full`, `chat_sessions_full`.
