@@ -349,7 +349,7 @@ async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_sto
         let chat = chat.clone();
         async move { chat.session("s").fork(ForkOptions::new().session("f")).await.unwrap() }
     });
-    settle().await;
+    sky.lingers().await;
     assert_eq!(category(&chat.session("s").send(user("two")).await), "completed");
     sky.arrive();
     forking.await.unwrap();
@@ -392,7 +392,7 @@ async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
         let chat = chat.clone();
         async move { chat.session("s").send(user("two")).await }
     });
-    settle().await;
+    sky.lingers().await;
     door.open();
     assert_eq!(category(one.outcome().await), "completed");
     settle().await;
@@ -419,7 +419,7 @@ async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
         let (chat, id) = (chat.clone(), three.id().clone());
         async move { chat.cancel(&id).await.unwrap() }
     });
-    settle().await;
+    sky.lingers().await;
     door.open();
     assert_eq!(category(two.outcome().await), "completed");
     settle().await;

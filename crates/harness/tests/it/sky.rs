@@ -35,6 +35,8 @@ struct Control {
     /// The read whose next answer is on its way for a while.
     lingers: std::sync::Mutex<Option<JournalRead>>,
     arrived: watch::Sender<bool>,
+    /// Whether an answer is held back until it arrives.
+    is_lingering: watch::Sender<bool>,
 }
 
 impl Sky {
@@ -51,6 +53,7 @@ impl Sky {
             late: AtomicBool::new(false),
             lingers: std::sync::Mutex::default(),
             arrived: watch::Sender::new(true),
+            is_lingering: watch::Sender::new(false),
         };
         Self { store, control: Arc::new(control) }
     }
@@ -109,6 +112,12 @@ impl Sky {
     pub(crate) fn linger(&self, read: JournalRead) {
         *self.control.lingers.lock().unwrap() = Some(read);
         self.control.arrived.send_replace(false);
+        self.control.is_lingering.send_replace(false);
+    }
+
+    /// Waits until the answer is read and held back.
+    pub(crate) async fn lingers(&self) {
+        self.control.is_lingering.subscribe().wait_for(|it| *it).await.unwrap();
     }
 
     pub(crate) fn arrive(&self) {
@@ -197,6 +206,7 @@ impl JournalLayer for Sky {
         *lingers = None;
         Box::pin(async move {
             let answer = answer.await;
+            self.control.is_lingering.send_replace(true);
             self.control.arrived.subscribe().wait_for(|it| *it).await.unwrap();
             answer
         })
