@@ -102,7 +102,7 @@ struct FollowerState {
 impl FollowerState {
     /// Returns the next entry, when there is one.
     async fn next_entry(&mut self) -> Result<CampaignLogEntry> {
-        // Whether it looks for what another process has changed.
+        // Whether it looks for changes of another process.
         let mut is_look = false;
         loop {
             if let Some(entry) = self.read.pop_front() {

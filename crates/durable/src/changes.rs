@@ -1,4 +1,4 @@
-//! What commits change, told to processes that did not make them.
+//! Changes by commits, told to processes that did not make them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,20 +7,20 @@ use singletree_env::BoxFuture;
 
 use crate::{EventRow, Result, SessionKey, TenantId, Timestamp};
 
-/// Reads what all processes that write the same data commit, for the tenants that it follows. It holds the position up to
+/// Reads the commits of all processes that write the same data, for the tenants that it follows. It holds the position up to
 /// which it has read; several of one process are independent of each other.
 ///
 /// # Contract
-/// A change is read after its commit, at the earliest; those of one session are read in the order of their commits. What is
-/// not named in a batch's events, neither makes nor deletes a session, is no change.
+/// A change is read after its commit, at the earliest; those of one session are read in the order of their commits. A commit
+/// without events that neither makes nor deletes a session is no change.
 pub trait ChangeFollower: fmt::Debug + Send {
-    /// Reads what was committed since the last call, and follows these tenants from now on: a tenant that was not named
+    /// Reads the changes since the last call, and follows these tenants from now on: a tenant that was not named
     /// before is followed from within this call. None are followed any more when none are named.
     ///
     /// A follower that is not called for some seconds may lose changes; then the next call says so.
     ///
     /// # Errors
-    /// Those of the store. The next call reads what this one would have.
+    /// Those of the store. The next call reads the changes that this one would have read.
     ///
     /// # Cancellation
     /// Changes may be lost, and the next call does not say so.
@@ -30,7 +30,7 @@ pub trait ChangeFollower: fmt::Debug + Send {
     ) -> BoxFuture<'a, Result<CommittedChanges>>;
 }
 
-/// What was committed since the last call.
+/// The changes since the last call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommittedChanges {
     /// The changes, in an order in which each session's are.

@@ -198,7 +198,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns a reader of what all processes commit; none where no other process writes the same data, or where the store
+    /// Returns a reader of the commits of all processes; none where no other process writes the same data, or where the store
     /// cannot tell.
     fn follow_changes(&self) -> Option<Box<dyn ChangeFollower>> {
         None

@@ -96,7 +96,7 @@ pub trait JournalLayer: fmt::Debug + Send + Sync {
         self.inner_journal().has_other_writers()
     }
 
-    /// Returns a reader of what all processes commit; that of the journal below, unless this is overridden.
+    /// Returns a reader of the commits of all processes; that of the journal below, unless this is overridden.
     fn make_change_follower(&self) -> Option<Box<dyn ChangeFollower>> {
         self.inner_journal().follow_changes()
     }

@@ -68,7 +68,7 @@ fn is_event_stream(response: &Response) -> bool {
 /// The end of each frame.
 const END_OF_FRAME: [u8; 2] = *b"\n\n";
 
-/// The next bytes of a stream, with what comes behind them.
+/// The next bytes of a stream, with the rest of it.
 type NextBytes = Option<(Result<Bytes, axum::Error>, Option<GuardedStream>)>;
 
 /// Checks the credentials of one stream.

@@ -1,4 +1,4 @@
-//! Reading what all processes commit, for tenants that are followed.
+//! Reading the commits of all processes, for tenants that are followed.
 //!
 //! Commits draw numbers, and land in another order than that. So a follower asks again for numbers that it has not seen below
 //! the highest one, until no commit that has drawn them can be under way any more.

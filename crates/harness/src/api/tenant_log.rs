@@ -1,4 +1,4 @@
-//! Reads the events of tenants from what all processes commit, where several write the store.
+//! Reads the events of tenants from the commits of all processes, where several write the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::api::replay::EventReplay;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::tenant_events::{LiveTenantEventKind, SessionChange};
 
-/// How often it is read what others have committed.
+/// How often the commits of others are read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a commit of this process waits for others, so that they are read together.
 const GATHERING: Duration = Duration::from_millis(20);
 
 impl ChatInner {
-    /// Reads what was committed, for all tenants that have readers, and goes on with that in the background. Nothing that is
-    /// committed after this call is missed.
+    /// Reads the changes for all tenants that have readers, and goes on with that in the background. No commit after this call
+    /// is missed.
     ///
     /// # Errors
     /// Those of the store.
@@ -69,7 +69,7 @@ impl ChatInner {
         });
     }
 
-    /// Reads what was committed since the last time, and publishes the events.
+    /// Reads the changes since the last time, and publishes their events.
     async fn read_tenant_log(self: &Arc<Self>) -> Result<(), Error> {
         let Some(follower) = &self.tenant_log.follower else { return Ok(()) };
         let mut follower = follower.lock().await;
@@ -79,7 +79,7 @@ impl ChatInner {
             let has_failed = &self.tenant_log.has_failed;
             let CommittedChanges { changes, anew, has_more } =
                 read.inspect_err(|_| has_failed.store(true, Ordering::Release))?;
-            // Where an answer was lost, it is not known what it said.
+            // An answer that was lost may have told of a gap.
             let is_doubtful = has_failed.swap(false, Ordering::AcqRel);
             let anew = if is_doubtful { tenants.into_iter().collect() } else { anew };
             let now = self.current_time();
@@ -98,7 +98,7 @@ impl ChatInner {
         }
     }
 
-    /// Publishes what follows from a commit, as its own process does where it has the store alone.
+    /// Publishes the events of a change, as the process that commits it does where it has the store alone.
     async fn publish_change(self: &Arc<Self>, change: CommittedChange) -> Result<(), Error> {
         let CommittedChange { key, created, deleted_at, events } = change;
         let (chat, mut told) = (Chat::for_tenant(self.clone(), key.tenant.clone()), Vec::new());

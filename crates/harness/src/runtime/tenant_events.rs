@@ -24,8 +24,8 @@ const BACKLOG: usize = 512;
 /// For how many tenants events are kept at once. Beyond it, those of a tenant without readers go first.
 const TENANTS: usize = 256;
 
-/// How often a tenant is found without a reader before its events are not read any more, where they are read from what all
-/// processes commit, once a second: a reader that comes again within that time goes on.
+/// How often a tenant is found without a reader, once a second, before it is not followed any more, where several processes
+/// write the store: a reader that comes again within that time goes on.
 const UNREAD_MAX: u32 = 60;
 
 /// How many characters of an action's arguments a preview has.
@@ -159,7 +159,7 @@ struct TenantChannel {
     /// The last events, the newest last.
     kept: VecDeque<Arc<LiveTenantEvent>>,
     readers: broadcast::Sender<Arc<LiveTenantEvent>>,
-    /// Whether what all processes commit is read for it; of no meaning where one process writes the store.
+    /// Whether the commits of all processes are read for it; of no meaning where one process writes the store.
     is_followed: bool,
     /// How often it was found without a reader.
     unread: u32,
@@ -217,7 +217,7 @@ impl TenantEventHub {
         self.publish_events(tenant, session, change, told.collect());
     }
 
-    /// As [`TenantEventHub::publish_commit`], with what follows from the commit's events.
+    /// As [`TenantEventHub::publish_commit`], with the tenant's events instead of the session's.
     pub(crate) fn publish_events(
         &self,
         tenant: &TenantId,
@@ -246,8 +246,8 @@ impl TenantEventHub {
         self.lock_state().tenants.keys().cloned().collect()
     }
 
-    /// Notes that from now on what is committed for a tenant is read. Where it was read before, something may have been
-    /// missed: its readers are told.
+    /// Notes that the commits for a tenant are read from now on. Where they were read before, some may have been missed: its
+    /// readers are told.
     pub(crate) fn note_followed(&self, tenant: &TenantId, at: Timestamp) {
         let mut state = self.lock_state();
         let Some(channel) = state.tenants.get_mut(tenant) else { return };

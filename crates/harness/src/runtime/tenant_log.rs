@@ -1,4 +1,4 @@
-//! The events of tenants where several processes write the store: they are read from what all of them commit.
+//! The events of tenants where several processes write the store: they are read from the commits of all of them.
 //!
 //! A commit of this process wakes the reader, so that its events come at once; those of others come within a second. All
 //! pass through the same log, so that the events of a session are in order when it moves from one process to another.
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use singletree_durable::ChangeFollower;
 use tokio::sync::{Mutex, Notify};
 
-/// The reader of what all processes commit.
+/// The reader of the commits of all processes.
 #[derive(Debug)]
 pub(crate) struct TenantLog {
     /// None where this process writes the store alone: then its events are published as they are committed.
@@ -37,7 +37,7 @@ impl TenantLog {
         self.follower.is_some()
     }
 
-    /// Has what this process committed read soon.
+    /// Has a commit of this process read soon.
     pub(crate) fn wake_reader(&self) {
         self.bell.notify_one();
     }

@@ -1,4 +1,4 @@
-//! The events of a tenant where several processes write the store: they are read from what all of them commit.
+//! The events of a tenant where several processes write the store: they are read from the commits of all of them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use singletree_test_store::TestStore;
 
 use crate::bench::{Log, chat_of, name, plain, user};
 
-/// What the store tells of commits, and whom it is asked for.
+/// The answers of the store, and the tenants that it is asked for.
 #[derive(Debug, Clone, Default)]
 struct Told(Arc<Mutex<ToldState>>);
 
@@ -120,14 +120,14 @@ async fn the_events_of_a_tenant_come_from_what_all_processes_commit() {
     told.say(Ok(CommittedChanges { changes: vec![ended], ..CommittedChanges::default() }));
     let heard = hear(&mut events, 4).await;
     assert_eq!(heard, ["session.created", "turn.ended", "session.deleted", "turn.ended"]);
-    // What this process commits is not told twice, and has the log read at once.
+    // A commit of this process is not told twice, and has the log read at once.
     let begun = tokio::time::Instant::now();
     told.say(Ok(CommittedChanges { changes: vec![change("u")], ..CommittedChanges::default() }));
     told.say(Ok(anew()));
     send(&chat, "u").await;
     assert_eq!(hear(&mut events, 1).await, ["events.missed"]);
     assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
-    // Behind a failure it is not known what was missed.
+    // Behind a failure something may be missing.
     told.say(Err(Error::Closed));
     assert_eq!(hear(&mut events, 1).await, ["events.missed"]);
     // Who comes again within a minute goes on; later its tenant is not followed any more.

@@ -81,8 +81,8 @@ pub(crate) async fn follow_owner(
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Substitute;
 
-/// Has a request answered by another server that owns the session, if there is one: what is asked for is in the memory of the
-/// owner.
+/// Has a request answered by another server that owns the session, if there is one, since only its memory has the
+/// answer.
 pub(crate) async fn defer_to_owner(
     shared: &ServerState,
     (tenant, session): (&TenantId, &str),

@@ -139,7 +139,7 @@ async fn who_follows_a_session_comes_back_when_another_server_has_it() {
 /// Another server, which has every session, and breaks off within each stream.
 #[derive(Debug)]
 struct BreakingOff {
-    /// What it sends before.
+    /// Sent before that.
     sends: &'static str,
     headers: Vec<(&'static str, &'static str)>,
 }
@@ -159,7 +159,7 @@ impl Transport for BreakingOff {
         let broken =
             singletree_http::Error::Broken { host: "one".to_owned(), source: "it was killed".into() };
         let sent = stream::once(std::future::ready(Ok(self.sends.into())));
-        // What was sent before has gone on.
+        // The bytes before have gone on.
         let then_broken = stream::once(async {
             tokio::task::yield_now().await;
             Err(broken)
@@ -226,7 +226,7 @@ impl Transport for Answering {
     }
 }
 
-// What was narrated is in the memory of the server that owns the session.
+// The narration is in the memory of the server that owns the session.
 #[tokio::test]
 async fn what_was_narrated_is_read_and_deleted_at_the_server_that_owns_the_session() {
     let path = "/v1/sessions/s/narration";

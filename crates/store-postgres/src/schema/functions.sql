@@ -375,7 +375,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Notes for those that follow the tenant what a batch changes.
+-- Notes the changes of a batch for those that follow the tenant.
 CREATE OR REPLACE FUNCTION singletree.note_change(of_tenant text, of_session text, requirements jsonb, puts jsonb)
 RETURNS void LANGUAGE sql AS $$
   INSERT INTO singletree.change (tenant, session, created, deleted_at, first_event, last_event)

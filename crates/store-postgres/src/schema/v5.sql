@@ -1,4 +1,4 @@
--- Schema version 5. What commits change is logged for processes that tell readers of it, as long as there are any
+-- Schema version 5. Changes are logged for processes that tell readers of them, as long as there are any
 -- (`follow_tenants`). None of it is needed behind a crash of the server: then who follows is told that something may be missing.
 
 -- Which process follows which tenant, until when.

@@ -1,4 +1,4 @@
-//! What processes read of each other's commits.
+//! Processes read each other's commits.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn follow(store: &dyn Journal) -> Box<dyn ChangeFollower> {
     store.follow_changes().unwrap()
 }
 
-/// Reads what was committed; the tenant was followed before.
+/// Reads the changes; the tenant was followed before.
 async fn read(follower: &mut dyn ChangeFollower) -> Vec<CommittedChange> {
     let read = follower.read_changes(&own_tenant()).await.unwrap();
     assert_eq!((&read.anew[..], read.has_more), (&[][..], false));
@@ -54,7 +54,7 @@ async fn a_follower_reads_what_all_processes_commit() {
     let mut follower = follow(&two);
     let first = follower.read_changes(&own_tenant()).await.unwrap();
     assert_eq!((first.changes.len(), &first.anew[..]), (0, &[TenantId::single()][..]));
-    // An event and more, a session that is made, what is no change, and one that is deleted.
+    // An event and more, a session that is made, a commit that is no change, and a session that is deleted.
     let mut events = head_batch("s", held[0], 2);
     events.put(RowMutation::Event(event(4)));
     events.put(RowMutation::Event(event(5)));
