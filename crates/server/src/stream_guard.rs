@@ -4,6 +4,7 @@
 //! process, at the end of the caller's credentials, and otherwise at each heartbeat, for changes by other processes
 //! or in files.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, 
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::StreamExt;
-use singletree_durable::Timestamp;
+use singletree_durable::{BoxError, Timestamp};
 use singletree_env::TraceHeaders;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -64,6 +65,18 @@ fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
+
+/// A stream ends within a frame.
+#[derive(Debug)]
+struct CutOff;
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stream ends within a frame")
+    }
+}
+
+impl std::error::Error for CutOff {}
 
 /// The end of each frame.
 const END_OF_FRAME: [u8; 2] = *b"\n\n";
@@ -186,7 +199,8 @@ impl GuardedStream {
                 },
             }
             if let Some(problem) = self.guard.check_credentials().await {
-                return self.guard.encode_failure(&problem).map(|last| (Ok(last), None));
+                let last = self.guard.encode_failure(&problem);
+                return self.end_with(last, CutOff);
             }
             self.check_at = self.guard.next_check_time();
         }
@@ -194,21 +208,27 @@ impl GuardedStream {
 
     /// Ends the stream of a turn that goes on after the next start of the server (D33).
     fn end_at_shutdown(self) -> NextBytes {
-        let last =
-            self.encode_end("the server has stopped; what it was asked for goes on after its next start");
-        last.map(|last| (Ok(last), None))
+        let why = "the server has stopped; what it was asked for goes on after its next start";
+        self.end_with(self.encode_end(why), CutOff)
     }
 
     /// Ends a stream whose server broke off. A clean end would look like a complete answer: where nothing can be said in the
     /// stream's own protocol, the connection is closed within the answer.
     fn end_at_break(self, error: axum::Error) -> NextBytes {
-        let is_between_frames = self.passed == END_OF_FRAME;
-        let last = is_between_frames.then(|| {
-            self.encode_end(
-                "the server that owns the session broke off; what it was asked for goes on at another one",
-            )
-        });
-        Some((last.flatten().ok_or(error), None))
+        let why = "the server that owns the session broke off; what it was asked for goes on at another one";
+        match self.encode_end(why) {
+            Some(last) => self.end_with(Some(last), error),
+            None => Some((Err(error), None)),
+        }
+    }
+
+    /// Ends a stream with these frames. Within a frame that another server has sent in part nobody would understand them: then
+    /// the connection is closed.
+    fn end_with(&self, last: Option<Bytes>, error: impl Into<BoxError>) -> NextBytes {
+        if self.passed == END_OF_FRAME {
+            return last.map(|last| (Ok(last), None));
+        }
+        Some((Err(axum::Error::new(error)), None))
     }
 
     /// Writes the last frames of a stream whose turn goes on elsewhere or later; none if its protocol has none.
