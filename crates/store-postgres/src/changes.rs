@@ -24,7 +24,7 @@ use crate::store::PostgresStoreInner;
 const DOING: &str = "follow changes";
 
 /// How many changes are read at once.
-const PAGE: usize = 256;
+const PAGE: usize = 64;
 
 /// The first column of an event.
 const FIRST_OF_EVENT: usize = 7;
@@ -65,13 +65,23 @@ pub(crate) struct PostgresChangeFollower {
     awaited: BTreeSet<String>,
 }
 
-/// Up to where changes were read.
+/// The position up to which changes were read.
 #[derive(Debug, Default)]
 struct ChangePosition {
     /// The highest number that was read; none before the first one is known.
     highest: Option<i64>,
     /// Numbers below it that were not seen, each with the time at which that was noticed.
     missing: BTreeMap<i64, Duration>,
+}
+
+impl PostgresStoreInner {
+    /// Removes changes that a process left which was killed, unless somebody follows a tenant.
+    pub(crate) async fn remove_unread_changes(&self) -> Result<()> {
+        let nobody: Vec<&str> = Vec::new();
+        let parameters = [bind(&"", Type::TEXT), bind(&nobody, Type::TEXT_ARRAY)];
+        let removed = self.database.run_statement(FOLLOW, &parameters, DOING).await;
+        removed.map(drop).map_err(|failure| failure.into_error(DOING))
+    }
 }
 
 impl PostgresChangeFollower {
@@ -95,7 +105,7 @@ impl PostgresChangeFollower {
             let under_way = self.read_under_way().await?;
             self.awaited.retain(|batch| under_way.contains(batch));
         }
-        // Nothing that is read could be told to anybody; the numbers of a database that has crashed may be lower.
+        // No earlier change concerns these tenants; a standby that took over may count from lower numbers.
         if anew.len() == tenants.len() || self.position.highest.is_none() {
             let rows = database.read_rows(POSITION, &[]).await?;
             let highest = rows.first().map(|row| row.get(0));

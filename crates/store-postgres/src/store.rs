@@ -105,6 +105,7 @@ impl PostgresStore {
             renewing: tokio::sync::Mutex::default(),
         };
         inner.register_node().await?;
+        inner.remove_unread_changes().await?;
         let inner = Arc::new(inner);
         node::start_heartbeat(&inner);
         Ok(Self { inner })

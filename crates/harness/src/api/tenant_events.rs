@@ -19,7 +19,7 @@ impl Chat {
     ///
     /// Where several processes write the store, the events of all of them are told: those of this one at once, those of others
     /// within a second. A tenant that has had no reader for a minute is not followed any more: who comes later is told
-    /// `Missed`, and so is everybody behind an outage of the store.
+    /// `Missed`, and so is everybody after an outage of the store.
     ///
     /// # Errors
     /// `chat_tenant_foreign`; where several processes write the store, also the errors of the store.

@@ -45,16 +45,24 @@ impl ChatInner {
         let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
         let bell = self.tenant_log.bell.clone();
         self.tasks.spawn_task(async move {
+            let mut tick = timer.sleep_for(READ_EVERY);
             loop {
-                let has_rung = timer.run_with_timeout(READ_EVERY, bell.notified()).await.is_ok();
-                if has_rung {
+                // Commits that never stop keep no tenant followed.
+                let is_tick = tokio::select! {
+                    biased;
+                    () = &mut tick => true,
+                    () = bell.notified() => false,
+                };
+                if is_tick {
+                    tick = timer.sleep_for(READ_EVERY);
+                } else {
                     timer.sleep_for(GATHERING).await;
                 }
                 let Some(inner) = watched.upgrade() else { return };
                 if inner.is_closing() {
                     return inner.end_tenant_log().await;
                 }
-                if !has_rung && !inner.tenant_events.drop_unread_tenants() {
+                if is_tick && !inner.tenant_events.drop_unread_tenants() {
                     inner.tenant_log.is_running.store(false, Ordering::Release);
                     inner.end_tenant_log().await;
                     // A reader may have come meanwhile, and have seen this task.
@@ -63,7 +71,7 @@ impl ChatInner {
                     }
                     return;
                 }
-                // A failure is made up for the next time.
+                // After a failure the next one tells the readers of a gap.
                 drop(inner.read_tenant_log().await);
             }
         });
@@ -129,7 +137,7 @@ impl ChatInner {
         let Some(follower) = &self.tenant_log.follower else { return };
         let mut follower = follower.lock().await;
         if self.is_closing() || self.tenant_events.followed_tenants().is_empty() {
-            // The store forgets by itself who does not come again.
+            // Where this fails, the store ends it by itself after a while.
             drop(self.await_store_read(follower.read_changes(&BTreeSet::new())).await);
         }
     }

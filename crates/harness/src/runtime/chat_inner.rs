@@ -450,8 +450,8 @@ impl ChatInner {
     }
 }
 
-/// The tasks that watch deadlines, retention, unclaimed blobs and the events of tenants hold the chat while they work only, so that a chat
-/// which is dropped lets its store go; those that sleep end now.
+/// The tasks that watch deadlines, retention, unclaimed blobs and the events of tenants hold the chat while they work only,
+/// so that a chat which is dropped lets its store go; those that sleep end now.
 impl Drop for ChatInner {
     fn drop(&mut self) {
         self.wake_watchers();

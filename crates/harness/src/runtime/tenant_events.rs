@@ -289,7 +289,8 @@ impl TenantEventHub {
             let series = format!("{prefix}.{}", state.made);
             state.tenants.insert(tenant.clone(), TenantChannel::new(series));
         }
-        let channel = &state.tenants[tenant];
+        let channel = state.tenants.get_mut(tenant).expect("it was added");
+        channel.unread = 0;
         let live = channel.readers.subscribe();
         let backlog = match after {
             None => VecDeque::new(),

@@ -14,6 +14,7 @@ use singletree_durable::{
 };
 use singletree_env::Spawner;
 
+use crate::nodes::NodeDirectory;
 use crate::shared::ServerState;
 use crate::sse::ServerSentEvent;
 
@@ -55,8 +56,7 @@ pub(crate) async fn follow_owner(
     (tenant, session): (&TenantId, &str),
     frames: impl Stream<Item = ServerSentEvent> + Send + 'static,
 ) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
-    let nodes = shared.nodes.clone().filter(|_| shared.peers.is_some() && shared.is_store_shared);
-    let (Some(nodes), Ok(session)) = (nodes, SessionId::parse(session)) else {
+    let (Some(nodes), Ok(session)) = (find_directory(shared).cloned(), SessionId::parse(session)) else {
         return frames.left_stream();
     };
     let key = SessionKey::new(tenant.clone(), session);
@@ -77,6 +77,11 @@ pub(crate) async fn follow_owner(
     frames.take_until(Box::pin(owner_appears)).chain(come_back).right_stream()
 }
 
+/// Returns the directory of the servers that a request can be sent on to; none where there are no others.
+fn find_directory(shared: &ServerState) -> Option<&Arc<dyn NodeDirectory>> {
+    shared.nodes.as_ref().filter(|_| shared.peers.is_some() && shared.is_store_shared)
+}
+
 /// Marks an answer that counts only where no other server owns the session, or where that one cannot be reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Substitute;
@@ -88,8 +93,7 @@ pub(crate) async fn defer_to_owner(
     (tenant, session): (&TenantId, &str),
     mut answer: Response,
 ) -> Response {
-    let nodes = shared.nodes.as_ref().filter(|_| shared.peers.is_some() && shared.is_store_shared);
-    if let (Some(nodes), Ok(session)) = (nodes, SessionId::parse(session)) {
+    if let (Some(nodes), Ok(session)) = (find_directory(shared), SessionId::parse(session)) {
         // Without an answer of the database this server's counts.
         let owner = nodes.find_owner(&SessionKey::new(tenant.clone(), session)).await;
         if let Some(address) = owner.unwrap_or_default() {

@@ -386,9 +386,9 @@ RETURNS void LANGUAGE sql AS $$
   FROM jsonb_array_elements(puts) p LEFT JOIN LATERAL jsonb_array_elements(p->'rows') r ON p->>'put' = 'events'
 $$;
 
--- Follows tenants for ten seconds more, and no others. Returns those that were not followed any more or not yet: those whose
--- time was nearly over, too, since a batch may have looked at that. Batches that are under way may have looked before: who
--- asked waits for them (`under_way`).
+-- Follows tenants for ten seconds more, and no others; also removes old changes. Returns the tenants that were not followed,
+-- and those whose time was nearly over, since a batch may already have found it over. A batch under way may have looked before
+-- this call: the caller waits until it has ended.
 CREATE OR REPLACE FUNCTION singletree.follow_tenants(by_reader text, names text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   followed text;
@@ -582,7 +582,7 @@ BEGIN
   FOREACH other IN ARRAY sources LOOP
     PERFORM singletree.inherit_blobs(of_tenant, of_session, sid, other);
   END LOOP;
-  IF (is_told OR own.id IS NULL) AND EXISTS (
+  IF (is_told OR own.id IS NULL AND sid IS NOT NULL) AND EXISTS (
       SELECT 1 FROM singletree.follower f WHERE f.tenant = of_tenant AND f.follows_until > clock_timestamp()) THEN
     PERFORM singletree.note_change(of_tenant, of_session, requirements, puts);
   END IF;

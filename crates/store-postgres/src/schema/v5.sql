@@ -1,5 +1,6 @@
 -- Schema version 5. Changes are logged for processes that tell readers of them, as long as there are any
--- (`follow_tenants`). None of it is needed behind a crash of the server: then who follows is told that something may be missing.
+-- (`follow_tenants`). None of it is needed after a crash of the server: its readers are
+-- told then that something may be missing.
 
 -- Which process follows which tenant, until when.
 CREATE UNLOGGED TABLE singletree.follower (
@@ -10,7 +11,7 @@ CREATE UNLOGGED TABLE singletree.follower (
 ) WITH (fillfactor = 50);
 
 -- The numbers are drawn by commits that may land in another order; those of one session land in order. A sequence of its own:
--- it goes on behind a crash, and the numbers of a table without a log would begin again.
+-- it goes on after a crash, while one of an unlogged table would begin again.
 CREATE SEQUENCE singletree.change_no;
 
 -- A commit to a session of a tenant that is followed. Rows are removed after a minute.

@@ -84,6 +84,12 @@ async fn a_follower_reads_what_all_processes_commit() {
         follower.read_changes(&BTreeSet::new()).await.unwrap();
     }
     assert_eq!(count().await, 0_i64);
+    // A process that was killed leaves some: the next one that opens the database removes them.
+    let left = "INSERT INTO singletree.change (tenant, session, created) VALUES ('default', 's', false)";
+    client.execute(left, &[]).await.unwrap();
+    assert_eq!(count().await, 1);
+    drop(open(&server.url("changes")).await);
+    assert_eq!(count().await, 0);
 }
 
 // The number of a commit is drawn before it lands: one that lands late is read all the same.
@@ -107,7 +113,7 @@ async fn a_commit_that_lands_behind_later_ones_is_read() {
     assert_eq!(read(follower.as_mut()).await, []);
 }
 
-// Behind an outage, a pause or a crash of the database, something may be missing.
+// After an outage, a pause or a crash of the database, something may be missing.
 #[tokio::test]
 async fn who_was_away_is_told_that_it_follows_anew() {
     let Some(server) = Server::start("who_was_away_is_told_that_it_follows_anew").await else { return };
