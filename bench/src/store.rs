@@ -31,7 +31,7 @@ pub(crate) async fn open_chat_variant<S>(args: &Args, graph: Graph<S>) -> Result
         }
         Variant::Postgres => {
             let url = args.db.to_str().ok_or("the address of a database is text")?;
-            let options = PostgresOptions::new(url, Env::from_system()).connections(args.concurrency);
+            let options = PostgresOptions::new(url, Env::from_system());
             let chat =
                 Chat::builder().agent(GraphAgent::new("default", &graph)).open(options.open().await?)?;
             return Ok(OpenedChat { chat, store: None });
