@@ -195,8 +195,7 @@ impl AgentTools<'_> {
     pub async fn run_call<S: State>(&self, cx: &Ctx<S>, call: &ToolCall, key: &IdempotencyKey) -> Output {
         let turn = TurnContext::of(cx);
         let timer = turn.as_deref().map_or_else(|| cx.timer(), TurnContext::timer);
-        let session = turn.as_deref().and_then(TurnContext::session);
-        let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
+        let origin = turn.as_deref().and_then(find_call_origin);
         let report = cx.calls().begin_tool_call(ToolRun {
             tool_name: &call.name,
             arguments: call.arguments.as_ref(),
@@ -210,6 +209,13 @@ impl AgentTools<'_> {
         }
         output
     }
+}
+
+/// Returns the conversation in which a turn calls tools; none outside of a session.
+pub(crate) fn find_call_origin(turn: &TurnContext) -> Option<CallOrigin> {
+    let key = turn.session()?;
+    let fence = turn.fence().map_or(0, |fence| fence.0);
+    Some(CallOrigin::new(key.tenant.as_str(), key.session.as_str()).with_fence(fence))
 }
 
 impl Agent {

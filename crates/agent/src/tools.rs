@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use singletree_engine::{Ctx, JsonField, NodeError, NodeResult, ToolCallScope, ToolRun};
 use singletree_harness::{SideRecords, ToolCallLog, TurnContext};
 use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
-use singletree_tools::{CallOrigin, Output, Recovery};
+use singletree_tools::{Output, Recovery};
 
 use crate::asking::ToolCallMessage;
 use crate::command::{CommandAction, ProposalVerdict, is_command_session};
@@ -14,6 +14,7 @@ use crate::hand_off;
 use crate::kit::AgentToolbox;
 use crate::parts::AgentLoopParts;
 use crate::place::{is_outermost_loop, loop_timer};
+use crate::resources::find_call_origin;
 use crate::state::AgentState;
 
 /// Runs the calls of the last message and answers each, in call order.
@@ -203,8 +204,7 @@ impl RunningCalls<'_> {
             stream.show_tool_start(&call.id, &call.name, arguments);
         }
         let key = self.asking.idempotency_key(self.cx.identity(), index);
-        let session = self.turn.and_then(TurnContext::session);
-        let origin = session.map(|key| CallOrigin::new(key.tenant.as_str(), key.session.as_str()));
+        let origin = self.turn.and_then(find_call_origin);
         let timer = loop_timer(self.cx, self.turn);
         let report = self.begin_report(call);
         let output = report.run_in_trace(self.kit.run_call(call, &key, origin.as_ref(), timer)).await;

@@ -14,7 +14,7 @@ use rmcp::service::{
 };
 use rmcp::{ClientHandler, RoleClient};
 use singletree_http::TraceHeaders;
-use singletree_llm::Map;
+use singletree_tools::Invocation;
 use tokio::time::timeout;
 
 use crate::child::ChildTransport;
@@ -299,15 +299,19 @@ impl McpConnection {
     /// # Cancellation
     ///
     /// Dropping the future tells the server that the call is cancelled.
-    pub(crate) async fn call_tool(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
+    pub(crate) async fn call_tool(&self, tool: &str, call: Invocation<'_>) -> Result<CallToolResult> {
         let mut meta = RequestMetaObject::default();
-        meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
+        meta.insert("dev.singletree/idempotency-key".to_owned(), call.key.as_str().into());
+        if let Some(origin) = call.origin {
+            meta.insert("dev.singletree/conversation".to_owned(), origin.opaque_name().into());
+            meta.insert("dev.singletree/fence".to_owned(), origin.fence.into());
+        }
         let trace = TraceHeaders::current();
         let passes_baggage = self.terms.passes_baggage;
         for (name, value) in trace.iter().flat_map(|trace| trace.entries_for(passes_baggage)) {
             meta.insert(name.to_owned(), value.into());
         }
-        let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let arguments = call.arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut asked = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         asked.meta = Some(meta);
         match self.service.call_tool_once(asked).await {

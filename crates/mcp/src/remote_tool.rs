@@ -101,7 +101,7 @@ impl RemoteMcpTool {
         invocation: Invocation<'_>,
     ) -> singletree_tools::Result<Result<CallToolResult, Error>> {
         let limit = self.limits.call;
-        let called = connection.call_tool(&self.name, invocation.arguments, invocation.key.as_str());
+        let called = connection.call_tool(&self.name, invocation);
         timeout(limit, called).await.map_err(|_elapsed| singletree_tools::Error::Timeout { limit })
     }
 }

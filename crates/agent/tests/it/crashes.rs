@@ -169,6 +169,25 @@ async fn with_tools_that_may_be_run_again_nothing_is_ever_lost_or_done_twice() {
     }
 }
 
+// A tool can tell the call of a process that has lost the session from the one of the process that has it.
+#[tokio::test]
+async fn a_call_that_is_made_again_by_the_next_process_has_a_higher_fence() {
+    let mut again = 0;
+    let mut n = 1;
+    while let Some((_, world)) = dying_at(n, FailedWriteEffect::Before, "acts", Recovery::Rerun).await {
+        for origins in world.origins_by_key().into_values() {
+            assert!(
+                origins.iter().all(|origin| origin.session == SESSION && origin.fence > 0),
+                "{origins:?}"
+            );
+            assert!(origins.windows(2).all(|two| two[0].fence < two[1].fence), "{origins:?}");
+            again += origins.len() - 1;
+        }
+        n += 1;
+    }
+    assert!(again > 0, "no call was made again");
+}
+
 // D7: a tool that must not be called again is not, and the model is told that nobody knows.
 #[tokio::test]
 async fn with_tools_that_may_not_be_run_again_a_doubt_is_told_and_nothing_is_done_twice() {

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use singletree_env::TraceHeaders;
 use singletree_llm::{BoxFuture, ToolDefinition};
-use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
+use singletree_tools::{CallOrigin, Effect, Invocation, Output, Recovery, Tool};
 
 /// The effects of tools, from all processes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct World {
     happened: Arc<Mutex<Vec<Happening>>>,
     called_in: Arc<Mutex<Vec<CallTrace>>>,
+    origins: Arc<Mutex<BTreeMap<String, Vec<CallOrigin>>>>,
 }
 
 /// A call of a tool or a model, and the trace in which it was made.
@@ -39,6 +40,16 @@ impl World {
 
     fn add(&self, key: &str, what: &str) {
         self.happened.lock().unwrap().push(Happening { key: key.to_owned(), what: what.to_owned() });
+    }
+
+    /// Returns where the calls of each key came from, in order.
+    pub(crate) fn origins_by_key(&self) -> BTreeMap<String, Vec<CallOrigin>> {
+        self.origins.lock().unwrap().clone()
+    }
+
+    fn note_origin(&self, call: &Invocation<'_>) {
+        let mut origins = self.origins.lock().unwrap();
+        origins.entry(call.key.to_string()).or_default().extend(call.origin.cloned());
     }
 
     /// Returns the effects, in order.
@@ -100,6 +111,7 @@ impl Tool for Probe {
             let what = invocation.arguments["what"].as_str().unwrap();
             tokio::task::yield_now().await;
             self.world.note_trace(self.definition.name());
+            self.world.note_origin(&invocation);
             self.world.add(invocation.key.as_str(), &format!("{} {what}", self.definition.name()));
             tokio::task::yield_now().await;
             Ok(Output::text(format!("did {what}")))

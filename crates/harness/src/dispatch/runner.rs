@@ -292,6 +292,7 @@ impl ChatInner {
         let (budget, sides, rng) = (port.turn_budget().clone(), port.side_records(), self.env.rng.clone());
         let context = TurnContext::new(stream, budget, sides, rng).in_session(SessionTurnContext {
             key: loaded.key.clone(),
+            fence: row.fence,
             prompt_policy: port.prompt_policy(),
             steering,
             narrator: self.new_narrator(loaded),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::SessionKey;
+use singletree_durable::{FencingToken, SessionKey};
 use singletree_engine::{Ctx, State};
 use singletree_env::{RandomSource, Timer};
 use singletree_session::{SideRecords, TurnPromptPolicy};
@@ -29,6 +29,7 @@ pub struct TurnContext {
 #[derive(Debug)]
 pub(crate) struct SessionTurnContext {
     pub(crate) key: SessionKey,
+    pub(crate) fence: FencingToken,
     pub(crate) prompt_policy: TurnPromptPolicy,
     pub(crate) steering: SteeringInbox,
     pub(crate) narrator: Narrator,
@@ -92,6 +93,13 @@ impl TurnContext {
     #[must_use]
     pub fn session(&self) -> Option<&SessionKey> {
         self.session.as_ref().map(|session| &session.key)
+    }
+
+    /// Returns the fence under which this process holds the session while the turn runs: a process that takes the session over
+    /// has a higher one. For effects outside of the store, which the store's own fence cannot refuse.
+    #[must_use]
+    pub fn fence(&self) -> Option<FencingToken> {
+        self.session.as_ref().map(|session| session.fence)
     }
 
     /// Returns the prompt policy of the session.

@@ -6,8 +6,9 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
+use singletree_llm::Map;
 use singletree_mcp::McpLimits;
-use singletree_tools::{Output, Recovery, Toolset};
+use singletree_tools::{CallOrigin, Invocation, Output, Recovery, Toolset};
 
 use crate::rig::{Rig, call, failed, key, limits};
 
@@ -23,6 +24,22 @@ async fn a_killed_server_is_started_again_by_the_next_call() {
     // Also one that changes something: that the server died while nobody looked leaves no doubt.
     assert_eq!(rig.call("save", json!({"text": "a"})).await.category, None);
     assert_eq!(rig.noted("effects"), ["a"]);
+}
+
+#[tokio::test]
+async fn a_call_names_its_conversation_and_the_fence_of_it() {
+    let rig = Rig::new();
+    let toolbox = rig.tools.current_toolbox().await;
+    let save = toolbox.find_tool("script__save").expect("it has the tool");
+    let (key, origin) = (key(), CallOrigin::new("acme", "s1").with_fence(7));
+    let arguments = Map::from_iter([("text".to_owned(), json!("a"))]);
+    for origin in [Some(&origin), None] {
+        let call = Invocation { key: &key, call_id: "call", arguments: &arguments, origin };
+        save.call(call).await.expect("it is saved");
+    }
+    let named = json!([origin.opaque_name(), 7]).to_string();
+    assert!(!named.contains("acme") && !named.contains("s1\""), "{named}");
+    assert_eq!(rig.noted("origins"), [named, json!([null, null]).to_string()]);
 }
 
 // D7: at most once, unless the tool says that twice is once.

@@ -146,6 +146,9 @@ impl Script {
         match params["name"].as_str().unwrap_or_default() {
             "echo" => answer(id, text),
             "save" => {
+                let meta = &params["_meta"];
+                let origin = json!([meta["dev.singletree/conversation"], meta["dev.singletree/fence"]]);
+                self.note("origins", &origin.to_string());
                 self.note("effects", text);
                 answer(id, "saved");
             }
