@@ -79,7 +79,7 @@ impl PostgresStoreInner {
     pub(crate) async fn remove_unread_changes(&self) -> Result<()> {
         let nobody: Vec<&str> = Vec::new();
         let parameters = [bind(&"", Type::TEXT), bind(&nobody, Type::TEXT_ARRAY)];
-        let removed = self.database.run_statement(FOLLOW, &parameters, DOING).await;
+        let removed = self.database.of_all_tenants().run_statement(FOLLOW, &parameters, DOING).await;
         removed.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 }
@@ -90,7 +90,7 @@ impl PostgresChangeFollower {
     }
 
     async fn read_next(&mut self, tenants: &BTreeSet<TenantId>) -> Result<CommittedChanges> {
-        let database = &self.inner.database;
+        let database = self.inner.database.of_all_tenants();
         let reader = self.reader.get_or_insert_with(|| self.inner.env.ids.generate_uuid());
         let names: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
         let parameters = [bind(reader, Type::TEXT), bind(&names, Type::TEXT_ARRAY)];
@@ -128,7 +128,7 @@ impl PostgresChangeFollower {
     }
 
     async fn read_under_way(&self) -> Result<BTreeSet<String>> {
-        let rows = self.inner.database.read_rows(UNDER_WAY, &[]).await?;
+        let rows = self.inner.database.of_all_tenants().read_rows(UNDER_WAY, &[]).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 }

@@ -44,7 +44,7 @@ impl Checkpointer for PostgresStore {
                 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, invocation) DO UPDATE SET \
                 correlation = excluded.correlation, saved_at = excluded.saved_at, \
                 positions = excluded.positions, body = excluded.body";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 
@@ -57,7 +57,7 @@ impl Checkpointer for PostgresStore {
             let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
             let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
             let sql = "SELECT body FROM singletree.checkpoint WHERE tenant = $1 AND invocation = $2";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             rows.first().map(|row| decode_json(row.get(0), "a checkpoint")).transpose()
         })
     }
@@ -81,7 +81,7 @@ impl Checkpointer for PostgresStore {
                 WHERE tenant = $1 AND ($2::text IS NULL OR correlation = $2) \
                 AND ($3::bigint IS NULL OR saved_at > $3) AND ($4::bigint IS NULL OR saved_at < $4) \
                 ORDER BY invocation";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             rows.iter().map(summary_from_row).collect()
         })
     }
@@ -92,7 +92,7 @@ impl Checkpointer for PostgresStore {
             let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
             let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
             let sql = "DELETE FROM singletree.checkpoint WHERE tenant = $1 AND invocation = $2";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 

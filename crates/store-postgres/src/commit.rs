@@ -120,9 +120,9 @@ impl PostgresStoreInner {
             // Added to the list in between: not for a deletion that is refused, and before it counts.
             (Some(list), Some(erased)) => {
                 let listed = list.add_names(vec![erased.clone()]);
-                self.database.run_and_commit_after(APPLY, &parameters, DOING, listed).await
+                self.database.of_tenant(tenant).run_and_commit_after(APPLY, &parameters, DOING, listed).await
             }
-            _ => self.database.run_statement(APPLY, &parameters, DOING).await.map(drop),
+            _ => self.database.of_tenant(tenant).run_statement(APPLY, &parameters, DOING).await.map(drop),
         }
     }
 
@@ -147,7 +147,8 @@ impl PostgresStoreInner {
                 bind(&owner, Type::INT8),
                 bind(&fence, Type::INT8),
             ];
-            if let Ok(rows) = self.database.run_statement(SETTLE, &parameters, DOING).await {
+            if let Ok(rows) = self.database.of_tenant(tenant).run_statement(SETTLE, &parameters, DOING).await
+            {
                 let Some(row) = rows.first() else {
                     self.lock_held().lose_session(&batch.key, batch.told);
                     return Err(unknown("the session is held by another owner now"));

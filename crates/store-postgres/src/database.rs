@@ -1,18 +1,18 @@
 //! Connections, and statements with a time limit.
 
-use std::borrow::Cow;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::join4;
 use singletree_durable::{Error, Result};
 use singletree_env::Timer;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, Row};
+use tokio_postgres::{Config, Row, Statement};
 
+use crate::address::{DatabaseAddress, is_on_this_machine};
 use crate::connection::{UnconfirmedCommits, WatchedConnections};
 use crate::error::{StatementFailure, pool_error, unavailable_error};
 use crate::tls::Encryption;
@@ -22,6 +22,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// How long a silent connection is believed: then its peer is asked, and given up when it does not answer.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// How often a write is sent that conflicted with others.
+const ATTEMPTS: u32 = 8;
 
 /// Why the answer to a statement counts for nothing.
 const NOT_CONFIRMED: &str = "the database stopped waiting for its standby";
@@ -52,40 +55,9 @@ pub(crate) struct Database {
     /// Whether a pooler gives each transaction another connection of the database, which does not know statements that were
     /// prepared before.
     is_pooled: bool,
+    /// The role of statements for one tenant, if the database is to confine them to its rows.
+    tenant_role: Option<String>,
     unconfirmed: UnconfirmedCommits,
-}
-
-/// The parameter of an address that tells of such a pooler.
-const POOLED: &str = "pooler=transaction";
-
-/// Takes the parameter out of an address; tells whether it was there. Any other pooler is the driver's to refuse.
-fn take_pooler(url: &str) -> (Cow<'_, str>, bool) {
-    if let Some((place, query)) = url.split_once('?').filter(|(place, _)| place.contains("://")) {
-        let rest: Vec<&str> = query.split('&').filter(|pair| *pair != POOLED).collect();
-        let is_pooled = rest.len() < query.split('&').count();
-        let mark = if rest.is_empty() { "" } else { "?" };
-        return (Cow::Owned(format!("{place}{mark}{}", rest.join("&"))), is_pooled);
-    }
-    // A list of parameters.
-    match url.strip_suffix(POOLED).filter(|rest| rest.ends_with(' ')) {
-        Some(rest) => (Cow::Borrowed(rest), true),
-        None => (Cow::Borrowed(url), false),
-    }
-}
-
-/// Tells whether all connections stay on this machine: they need no encryption, and a certificate that a package made
-/// for the server proves nothing.
-fn is_on_this_machine(config: &Config) -> bool {
-    let is_local = |host: &Host| match host {
-        Host::Tcp(name) => {
-            name.eq_ignore_ascii_case("localhost")
-                || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    };
-    let named = config.get_hostaddrs();
-    config.get_hosts().iter().all(is_local) && named.iter().all(IpAddr::is_loopback)
 }
 
 /// A statement that was sent, or could not be.
@@ -100,7 +72,7 @@ impl Database {
         statement_time: Duration,
     ) -> Result<Self> {
         let doing = "read its address";
-        let (url, is_pooled) = take_pooler(url);
+        let DatabaseAddress { url, is_pooled, tenant_role } = DatabaseAddress::parse(url)?;
         let mut config = Config::from_str(&url).map_err(|error| unavailable_error(doing, error))?;
         if config.get_ssl_mode() == SslMode::Prefer && is_on_this_machine(&config) {
             config.ssl_mode(SslMode::Disable);
@@ -131,7 +103,7 @@ impl Database {
             .wait_timeout(Some(statement_time))
             .build()
             .map_err(|error| unavailable_error("prepare its connections", error))?;
-        Ok(Self { pool, timer, statement_time, is_pooled, unconfirmed })
+        Ok(Self { pool, timer, statement_time, is_pooled, tenant_role, unconfirmed })
     }
 
     /// Takes a connection.
@@ -153,6 +125,61 @@ impl Database {
         self.pool.is_closed()
     }
 
+    /// Returns the role of statements for one tenant, if there is one.
+    pub(crate) fn tenant_role(&self) -> Option<&str> {
+        self.tenant_role.as_deref()
+    }
+
+    /// Statements that concern the rows of any tenant, or of none.
+    pub(crate) fn of_all_tenants(&self) -> StatementRunner<'_> {
+        StatementRunner { database: self, confined: None }
+    }
+
+    /// Statements that concern the rows of one tenant.
+    pub(crate) fn of_tenant<'a>(&'a self, tenant: &'a str) -> StatementRunner<'a> {
+        let confined = self.tenant_role.as_deref().map(|role| ConfinedTo { role, tenant });
+        StatementRunner { database: self, confined }
+    }
+
+    /// Statements that concern the rows of some tenants: those of one, if all are the same.
+    pub(crate) fn of_tenants<'a>(
+        &'a self,
+        tenants: impl IntoIterator<Item = &'a str>,
+    ) -> StatementRunner<'a> {
+        let mut tenants = tenants.into_iter();
+        match tenants.next() {
+            Some(first) if tenants.all(|tenant| tenant == first) => self.of_tenant(first),
+            _ => self.of_all_tenants(),
+        }
+    }
+}
+
+/// Whose rows a statement may see and change, as the database is told.
+#[derive(Debug, Clone, Copy)]
+struct ConfinedTo<'a> {
+    role: &'a str,
+    tenant: &'a str,
+}
+
+impl ConfinedTo<'_> {
+    /// Confines the transaction that is under way. If it fails, nothing more runs in that transaction.
+    const SQL: &'static str =
+        "SELECT set_config('role', $1, true), set_config('singletree.tenant', $2, true)";
+
+    fn parameters(&self) -> [Parameter<'_>; 2] {
+        [bind(&self.role, Type::TEXT), bind(&self.tenant, Type::TEXT)]
+    }
+}
+
+/// Runs statements on a database.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatementRunner<'a> {
+    database: &'a Database,
+    /// None where the whole database is open to them.
+    confined: Option<ConfinedTo<'a>>,
+}
+
+impl StatementRunner<'_> {
     /// Runs one statement, which is prepared once for each connection, or, behind a pooler, sent whole with its values.
     pub(crate) async fn run_statement(
         &self,
@@ -160,8 +187,25 @@ impl Database {
         parameters: &[Parameter<'_>],
         doing: &'static str,
     ) -> StatementResult<Vec<Row>> {
-        let client = self.connect(doing).await.map_err(StatementFailure::Failed)?;
-        self.run_on_connection(client, sql, parameters, doing).await
+        let client = self.database.connect(doing).await.map_err(StatementFailure::Failed)?;
+        let running = async {
+            match self.confined {
+                None => self.query(&client, sql, parameters).await,
+                Some(confined) => self.query_confined(&client, confined, (sql, parameters)).await,
+            }
+        };
+        let unconfirmed = self.database.unconfirmed.count();
+        match self.database.timer.run_with_timeout(self.database.statement_time, running).await {
+            Ok(Ok(rows)) if self.database.unconfirmed.count() == unconfirmed => Ok(rows),
+            // Perhaps the commit of another statement at the same time.
+            Ok(Ok(_)) => Err(StatementFailure::Unknown(NOT_CONFIRMED.into())),
+            Ok(Err(error)) => Err(StatementFailure::from_statement(error, doing)),
+            Err(elapsed) => {
+                // Its answer may still come: nothing else may run on this connection.
+                drop(Object::take(client));
+                Err(StatementFailure::Unknown(elapsed.into()))
+            }
+        }
     }
 
     /// Runs one statement, and then `before_commit`, before the transaction of the statement is committed. Where either
@@ -173,19 +217,22 @@ impl Database {
         doing: &'static str,
         before_commit: impl Future<Output = Result<()>>,
     ) -> StatementResult<()> {
-        let mut client = self.connect(doing).await.map_err(StatementFailure::Failed)?;
-        let unconfirmed = self.unconfirmed.count();
+        let mut client = self.database.connect(doing).await.map_err(StatementFailure::Failed)?;
+        let unconfirmed = self.database.unconfirmed.count();
         let failed = |error| StatementFailure::from_statement(error, doing);
         let running = async {
-            let typed: Vec<_> = parameters.iter().map(|(value, kind)| (*value, kind.clone())).collect();
             // One that is dropped is rolled back.
             let transaction = client.transaction().await.map_err(failed)?;
-            transaction.query_typed(sql, &typed).await.map_err(failed)?;
+            if let Some(confined) = self.confined {
+                let parameters = confined.parameters();
+                transaction.query_typed(ConfinedTo::SQL, &parameters).await.map_err(failed)?;
+            }
+            transaction.query_typed(sql, parameters).await.map_err(failed)?;
             before_commit.await.map_err(StatementFailure::Failed)?;
             transaction.commit().await.map_err(failed)
         };
-        match self.timer.run_with_timeout(self.statement_time, running).await {
-            Ok(Ok(())) if self.unconfirmed.count() != unconfirmed => {
+        match self.database.timer.run_with_timeout(self.database.statement_time, running).await {
+            Ok(Ok(())) if self.database.unconfirmed.count() != unconfirmed => {
                 Err(StatementFailure::Unknown(NOT_CONFIRMED.into()))
             }
             Ok(ended) => ended,
@@ -196,33 +243,57 @@ impl Database {
         }
     }
 
-    async fn run_on_connection(
+    async fn query(
         &self,
-        client: Object,
+        client: &Object,
         sql: &str,
         parameters: &[Parameter<'_>],
-        doing: &'static str,
-    ) -> StatementResult<Vec<Row>> {
-        let unconfirmed = self.unconfirmed.count();
-        let running = async {
-            if self.is_pooled {
-                let typed: Vec<_> = parameters.iter().map(|(value, kind)| (*value, kind.clone())).collect();
-                return client.query_typed(sql, &typed).await;
-            }
-            let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-            let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
-            let statement = client.prepare_typed_cached(sql, &types).await?;
-            client.query(&statement, &values).await
-        };
-        match self.timer.run_with_timeout(self.statement_time, running).await {
-            Ok(Ok(rows)) if self.unconfirmed.count() == unconfirmed => Ok(rows),
-            // Perhaps the commit of another statement at the same time.
-            Ok(Ok(_)) => Err(StatementFailure::Unknown(NOT_CONFIRMED.into())),
-            Ok(Err(error)) => Err(StatementFailure::from_statement(error, doing)),
-            Err(elapsed) => {
-                // Its answer may still come: nothing else may run on this connection.
-                drop(Object::take(client));
-                Err(StatementFailure::Unknown(elapsed.into()))
+    ) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+        if self.database.is_pooled {
+            return client.query_typed(sql, parameters).await;
+        }
+        let statement = prepare(client, sql, parameters).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+        client.query(&statement, &values).await
+    }
+
+    /// Runs a statement in a transaction that is confined to the rows of a tenant. All parts are sent at once, in order; after
+    /// one that fails the database does nothing of those that follow.
+    async fn query_confined(
+        &self,
+        client: &Object,
+        confined: ConfinedTo<'_>,
+        (sql, parameters): (&str, &[Parameter<'_>]),
+    ) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+        let names = confined.parameters();
+        if !self.database.is_pooled {
+            // Prepared before, so that nothing waits between the parts.
+            prepare(client, ConfinedTo::SQL, &names).await?;
+            prepare(client, sql, parameters).await?;
+        }
+        let (begun, is_confined, rows, ended) = join4(
+            client.batch_execute("BEGIN"),
+            self.query(client, ConfinedTo::SQL, &names),
+            self.query(client, sql, parameters),
+            client.batch_execute("COMMIT"),
+        )
+        .await;
+        begun?;
+        is_confined?;
+        let rows = rows?;
+        ended.map(|()| rows)
+    }
+
+    /// Runs a write that is not of a session's batch. One that conflicted with others is tried again; the outcome of one
+    /// whose answer was lost is not known.
+    pub(crate) async fn write_rows(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
+        const DOING: &str = "write";
+        let mut attempt = 1;
+        loop {
+            match self.run_statement(sql, parameters, DOING).await {
+                Ok(rows) => return Ok(rows),
+                Err(StatementFailure::Conflict(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(failure) => return Err(failure.into_error(DOING)),
             }
         }
     }
@@ -246,41 +317,12 @@ impl Database {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_says_whether_a_pooler_is_in_between() {
-        for (url, expected) in [
-            ("postgres://u@h/d?pooler=transaction", ("postgres://u@h/d", true)),
-            (
-                "postgres://u@h/d?sslmode=require&pooler=transaction&port=1",
-                ("postgres://u@h/d?sslmode=require&port=1", true),
-            ),
-            ("postgres://u@h/d?sslmode=require", ("postgres://u@h/d?sslmode=require", false)),
-            ("postgres://u@h/d?pooler=session", ("postgres://u@h/d?pooler=session", false)),
-            ("host=h dbname=d pooler=transaction", ("host=h dbname=d ", true)),
-            ("host=h dbname=d", ("host=h dbname=d", false)),
-        ] {
-            let (rest, is_pooled) = take_pooler(url);
-            assert_eq!((rest.as_ref(), is_pooled), expected, "{url}");
-        }
-        Config::from_str("postgres://u@h/d?pooler=session").unwrap_err();
-    }
-
-    #[test]
-    fn only_addresses_of_this_machine_need_no_encryption() {
-        let check = |url: &str, is_local: bool| {
-            assert_eq!(is_on_this_machine(&Config::from_str(url).unwrap()), is_local, "{url}");
-        };
-        check("postgres://u@127.0.0.1/d", true);
-        check("postgres://u@LOCALHOST:5433/d", true);
-        check("postgres://u@[::1]/d", true);
-        check("postgres:///d?host=/run/postgresql", true);
-        check("postgres://u@127.0.0.1,10.0.0.1/d", false);
-        check("postgres://u@10.0.0.1/d", false);
-        check("postgres://u@localhost.example.com/d", false);
-        check("host=localhost hostaddr=10.0.0.1", false);
-    }
+/// Prepares a statement, once for each connection.
+async fn prepare(
+    client: &Object,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> std::result::Result<Statement, tokio_postgres::Error> {
+    let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+    client.prepare_typed_cached(sql, &types).await
 }

@@ -10,31 +10,19 @@ use tokio_postgres::types::{Json, Type};
 use crate::PostgresStore;
 use crate::database::{Parameter, bind};
 use crate::encode::encode_changes;
-use crate::error::{StatementFailure, corrupt_error};
+use crate::error::corrupt_error;
 use crate::read::{read_number, to_bound};
 use crate::store::PostgresStoreInner;
 
-const DOING: &str = "write";
-
-/// How often a write is sent that conflicted with others.
-const ATTEMPTS: u32 = 8;
-
 impl PostgresStoreInner {
-    /// Runs a write that is not of a session's batch. One that conflicted with others is tried again; the outcome of one
-    /// whose answer was lost is not known.
-    pub(crate) async fn write_rows(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>> {
-        let mut attempt = 1;
-        loop {
-            match self.database.run_statement(sql, parameters, DOING).await {
-                Ok(rows) => return Ok(rows),
-                Err(StatementFailure::Conflict(_)) if attempt < ATTEMPTS => attempt += 1,
-                Err(failure) => return Err(failure.into_error(DOING)),
-            }
-        }
-    }
-
-    async fn query_documents(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<StoredDocument>> {
-        self.database.read_rows(sql, parameters).await?.iter().map(document_from_row).collect()
+    async fn query_documents(
+        &self,
+        tenant: &str,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<StoredDocument>> {
+        let rows = self.database.of_tenant(tenant).read_rows(sql, parameters).await?;
+        rows.iter().map(document_from_row).collect()
     }
 }
 
@@ -63,7 +51,7 @@ impl DocumentStore for PostgresStore {
                 [bind(&tenant, Type::TEXT), bind(&key.kind, Type::TEXT), bind(&key.id, Type::TEXT)];
             let sql = "SELECT tenant, kind, id, session, version, expires_at, body FROM singletree.document \
                 WHERE tenant = $1 AND kind = $2 AND id = $3";
-            Ok(self.inner().query_documents(sql, &parameters).await?.pop())
+            Ok(self.inner().query_documents(tenant, sql, &parameters).await?.pop())
         })
     }
 
@@ -84,16 +72,20 @@ impl DocumentStore for PostgresStore {
             ];
             let sql = "SELECT tenant, kind, id, session, version, expires_at, body FROM singletree.document \
                 WHERE tenant = $1 AND kind = $2 AND ($3::text IS NULL OR id > $3) ORDER BY id LIMIT $4";
-            self.inner().query_documents(sql, &parameters).await
+            self.inner().query_documents(tenant, sql, &parameters).await
         })
     }
 
     fn change_documents(&self, changes: Vec<DocumentChange>) -> BoxFuture<'static, Result<()>> {
         let inner = self.inner().clone();
         self.inner().run_in_background(async move {
+            let tenants = changes.iter().map(|change| match change {
+                DocumentChange::Write { key, .. } | DocumentChange::Remove { key, .. } => key.tenant.as_str(),
+            });
+            let statements = inner.database.of_tenants(tenants);
             let changes = Json(encode_changes(&changes));
             let sql = "SELECT singletree.change_documents($1)";
-            inner.write_rows(sql, &[bind(&changes, Type::JSONB)]).await.map(drop)
+            statements.write_rows(sql, &[bind(&changes, Type::JSONB)]).await.map(drop)
         })
     }
 
@@ -106,7 +98,7 @@ impl DocumentStore for PostgresStore {
                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED) over \
                 WHERE d.tenant = over.tenant AND d.kind = over.kind AND d.id = over.id RETURNING 1";
             let parameters = [bind(&before, Type::INT8), bind(&limit, Type::INT8)];
-            Ok(inner.write_rows(sql, &parameters).await?.len() as u64)
+            Ok(inner.database.of_all_tenants().write_rows(sql, &parameters).await?.len() as u64)
         })
     }
 
@@ -133,7 +125,7 @@ impl DocumentStore for PostgresStore {
                 bind(&blob.bytes, Type::BYTEA),
             ];
             let sql = "SELECT singletree.keep_blob($1, $2, $3, $4, $5, $6)";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 
@@ -147,7 +139,7 @@ impl DocumentStore for PostgresStore {
             let parameters = [bind(&tenant, Type::TEXT), bind(&holder, Type::TEXT)];
             let sql = "SELECT coalesce(sum(size), 0)::bigint, \
                 coalesce(sum(size) FILTER (WHERE holder = $2), 0)::bigint FROM singletree.blob WHERE tenant = $1";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             let Some(row) = rows.first() else { return Ok(TenantBlobTotals::default()) };
             Ok(TenantBlobTotals { tenant_bytes: read_number(row, 0)?, holder_bytes: read_number(row, 1)? })
         })
@@ -165,7 +157,7 @@ impl DocumentStore for PostgresStore {
             let sql = "SELECT b.digest, b.media_type, b.bytes FROM singletree.blob b \
                 JOIN singletree.blob_use u ON u.tenant = b.tenant AND u.digest = b.digest \
                 WHERE u.tenant = $1 AND u.session = $2 AND u.digest = $3";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             Ok(rows.first().map(|row| StoredBlob {
                 digest: row.get(0),
                 media_type: row.get(1),
@@ -186,7 +178,7 @@ impl DocumentStore for PostgresStore {
             let sql = "SELECT b.digest, b.media_type, b.size FROM singletree.blob b \
                 JOIN singletree.blob_use u ON u.tenant = b.tenant AND u.digest = b.digest \
                 WHERE u.tenant = $1 AND u.session = $2 AND u.digest = $3";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             let from_row = |row: &Row| {
                 Ok(BlobMetadata { digest: row.get(0), media_type: row.get(1), bytes: read_number(row, 2)? })
             };
@@ -201,7 +193,7 @@ impl DocumentStore for PostgresStore {
             let sql = "SELECT coalesce(sum(b.size), 0)::bigint FROM singletree.blob b \
                 JOIN singletree.blob_use u ON u.tenant = b.tenant AND u.digest = b.digest \
                 WHERE u.tenant = $1 AND u.session = $2";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             rows.first().map_or(Ok(0), |row| read_number(row, 0))
         })
     }

@@ -196,7 +196,7 @@ impl PostgresStoreInner {
                 bind(&beats, Type::INT8_ARRAY),
                 bind(&oldest, Type::INT8),
             ];
-            match self.database.run_statement(SQL, &parameters, DOING).await {
+            match self.database.of_tenant(tenant).run_statement(SQL, &parameters, DOING).await {
                 Ok(rows) => {
                     let Some(row) = rows.first() else {
                         match self.find_other_owner(key).await? {
@@ -229,7 +229,7 @@ impl PostgresStoreInner {
         let sql = "SELECT n.name, n.address FROM singletree.lease l \
             JOIN singletree.node n ON n.incarnation = l.owner \
             WHERE l.tenant = $1 AND l.session = $2 AND l.owner <> $3";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let to_error =
             |row: &Row| Error::HeldElsewhere { key: key.clone(), node: row.get(0), address: row.get(1) };
         Ok(rows.first().map(to_error))
@@ -265,7 +265,12 @@ impl PostgresStoreInner {
                     ];
                     let mut pause = PAUSE;
                     // Until then no other owner gets the session, since this one is alive.
-                    while inner.database.run_statement(SQL, &parameters, "release a session").await.is_err()
+                    while inner
+                        .database
+                        .of_tenant(tenant)
+                        .run_statement(SQL, &parameters, "release a session")
+                        .await
+                        .is_err()
                         && !inner.database.is_closed()
                     {
                         inner.env.timer.sleep_for(pause).await;
@@ -296,7 +301,7 @@ impl PostgresStoreInner {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
         let sql = "SELECT singletree.read_dossier($1, $2)::text";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let text: &str = rows.first().ok_or(Error::Closed)?.get(0);
         decode_json::<DossierColumns>(text, "a session")?.into_snapshot()
     }

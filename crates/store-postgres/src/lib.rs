@@ -15,12 +15,13 @@
 //!
 //! # Limits
 //! Identifiers and words must not contain the character NUL: such a batch is refused. A commit whose wait for a
-//! synchronous standby was cancelled counts as acknowledged, as PostgreSQL reports it.
+//! synchronous standby was cancelled counts as one whose answer was lost.
 //!
 //! # Invariants
 //! INV-1 (one owner), INV-3 (a batch is one transaction), INV-13 (the schema has a version), INV-14 (every query begins
 //! at the tenant).
 
+mod address;
 mod changes;
 mod checkpoint;
 mod commit;
@@ -45,6 +46,7 @@ mod row;
 mod served;
 mod stall;
 mod store;
+mod tenant_role;
 mod tls;
 
 pub use import::ImportCounts;

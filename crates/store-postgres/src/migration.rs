@@ -111,7 +111,7 @@ async fn refuse_beside_older(client: &impl GenericClient) -> Result<()> {
 }
 
 /// Runs a statement that returns a row. It gets no name: a pooler may send each to another connection of the database.
-async fn query_row(
+pub(crate) async fn query_row(
     client: &impl GenericClient,
     sql: &str,
     parameters: &[Parameter<'_>],

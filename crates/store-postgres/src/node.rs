@@ -108,14 +108,19 @@ impl PostgresStoreInner {
             bind(&version, Type::INT4),
         ];
         let sent = self.env.monotonic.elapsed_since_origin();
-        let rows = self.heartbeat.run_statement(sql, &parameters, DOING).await;
+        let rows = self.heartbeat.of_all_tenants().run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
         *self.lock_renewed() = sent;
         self.set_owner(rows.first().map_or(0, |row| row.get(0)));
         // Rows of processes that nobody will see again. A session whose owner has no row is free.
         let old = "DELETE FROM singletree.node WHERE alive_until < now() - interval '1 day'";
-        drop(self.database.run_statement(old, &[], DOING).await);
-        drop(self.database.run_statement("SELECT singletree.forget_leases()", &[], DOING).await);
+        drop(self.database.of_all_tenants().run_statement(old, &[], DOING).await);
+        drop(
+            self.database
+                .of_all_tenants()
+                .run_statement("SELECT singletree.forget_leases()", &[], DOING)
+                .await,
+        );
         Ok(())
     }
 
@@ -125,7 +130,7 @@ impl PostgresStoreInner {
         let (owner, address) = (self.owner(), self.lock_address().clone());
         let sql = "UPDATE singletree.node SET address = $2 WHERE incarnation = $1";
         let parameters = [bind(&owner, Type::INT8), bind(&address, Type::TEXT)];
-        let written = self.heartbeat.run_statement(sql, &parameters, DOING).await;
+        let written = self.heartbeat.of_all_tenants().run_statement(sql, &parameters, DOING).await;
         written.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 
@@ -136,7 +141,11 @@ impl PostgresStoreInner {
     /// Ends this handle among the owners: its sessions are free.
     pub(crate) async fn remove_node(&self) -> Result<()> {
         let sql = "DELETE FROM singletree.node WHERE incarnation = $1";
-        let removed = self.heartbeat.run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING).await;
+        let removed = self
+            .heartbeat
+            .of_all_tenants()
+            .run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING)
+            .await;
         removed.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 
@@ -149,7 +158,7 @@ impl PostgresStoreInner {
         let (owner, lease) = (self.owner(), self.lease_millis());
         let sent = self.env.monotonic.elapsed_since_origin();
         let parameters = [bind(&owner, Type::INT8), bind(&lease, Type::FLOAT8)];
-        let rows = self.heartbeat.run_statement(sql, &parameters, DOING).await;
+        let rows = self.heartbeat.of_all_tenants().run_statement(sql, &parameters, DOING).await;
         let rows = rows.map_err(|failure| failure.into_error(DOING))?;
         if rows.is_empty() {
             self.replace_node().await?;
@@ -194,7 +203,7 @@ impl PostgresStoreInner {
     /// Reads the heartbeats of the other nodes.
     pub(crate) async fn watch_others(&self) -> Result<()> {
         let sql = "SELECT incarnation, beat, address FROM singletree.node WHERE incarnation <> $1";
-        let rows = self.heartbeat.read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
+        let rows = self.heartbeat.of_all_tenants().read_rows(sql, &[bind(&self.owner(), Type::INT8)]).await?;
         let now = self.env.monotonic.elapsed_since_origin();
         let beats = rows.iter().map(|row| (row.get(0), row.get(1)));
         let address = |row: &Row| Some((row.get(0), row.get::<_, Option<String>>(2)?));

@@ -41,7 +41,7 @@ impl PostgresStore {
             WHERE l.tenant = $1 AND l.session = $2 AND n.incarnation <> $3 AND n.alive_until > now()";
         let (tenant, session, own) = (key.tenant.as_str(), key.session.as_str(), self.inner().owner());
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT), bind(&own, Type::INT8)];
-        let rows = self.inner().database.read_rows(sql, &parameters).await?;
+        let rows = self.inner().database.of_all_tenants().read_rows(sql, &parameters).await?;
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
@@ -71,7 +71,8 @@ impl PostgresStore {
             coalesce(held.sessions, 0) FROM singletree.node LEFT JOIN \
             (SELECT owner, count(*) AS sessions FROM singletree.lease GROUP BY owner) AS held \
             ON held.owner = node.incarnation ORDER BY node.incarnation LIMIT $1";
-        let rows = self.inner().database.read_rows(sql, &[bind(&NODES_MAX, Type::INT8)]).await?;
+        let rows =
+            self.inner().database.of_all_tenants().read_rows(sql, &[bind(&NODES_MAX, Type::INT8)]).await?;
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
         let describe = |row: &tokio_postgres::Row| NodeSummary {
             incarnation: number(row.get(0)),

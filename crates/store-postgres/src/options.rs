@@ -25,9 +25,13 @@ impl PostgresOptions {
     /// Starts with the default options. `url` is a connection URL or a list of parameters as libpq takes them, such as
     /// `postgres://user@host/database?sslmode=require`.
     ///
-    /// With `pooler=transaction` among the parameters (in a list of parameters the last one) a pooler may be in between that
-    /// gives each transaction another connection, as pgbouncer does with `pool_mode = transaction`: statements are not
-    /// prepared.
+    /// Two parameters are this store's own; in a list of parameters they come last:
+    ///
+    /// - `pooler=transaction`: a pooler may be in between that gives each transaction another connection, as pgbouncer does
+    ///   with `pool_mode = transaction`. Statements are not prepared.
+    /// - `tenant_role=NAME`: statements for one tenant run under this role, and the database itself confines them to the rows
+    ///   of that tenant (row-level security). The role must exist, own nothing and bypass nothing; the user of the address must be a
+    ///   member of it and own the tables. [`open`](Self::open) gives it what it needs.
     ///
     /// Without an `sslmode` connections to this machine are not encrypted, and others are wherever the server can. The
     /// server's certificate is always verified, with its name.

@@ -38,7 +38,7 @@ impl PausedStore for PostgresStore {
             ];
             let sql = "INSERT INTO singletree.paused (tenant, invocation, status, body) VALUES ($1, $2, $3, $4) \
                 ON CONFLICT (tenant, invocation) DO UPDATE SET status = excluded.status, body = excluded.body";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 
@@ -51,7 +51,7 @@ impl PausedStore for PostgresStore {
             let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
             let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
             let sql = "SELECT status, body FROM singletree.paused WHERE tenant = $1 AND invocation = $2";
-            let rows = self.inner().database.read_rows(sql, &parameters).await?;
+            let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
             rows.first().map(record_from_row).transpose()
         })
     }
@@ -67,7 +67,14 @@ impl PausedStore for PostgresStore {
             let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
             let sql = "UPDATE singletree.paused SET status = 'resuming' \
                 WHERE tenant = $1 AND invocation = $2 AND status = 'suspended' RETURNING 'suspended', body";
-            inner.write_rows(sql, &parameters).await?.first().map(record_from_row).transpose()
+            inner
+                .database
+                .of_tenant(tenant)
+                .write_rows(sql, &parameters)
+                .await?
+                .first()
+                .map(record_from_row)
+                .transpose()
         })
     }
 
@@ -83,7 +90,7 @@ impl PausedStore for PostgresStore {
             let parameters =
                 [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT), bind(&status, Type::TEXT)];
             let sql = "UPDATE singletree.paused SET status = $3 WHERE tenant = $1 AND invocation = $2";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 
@@ -93,7 +100,7 @@ impl PausedStore for PostgresStore {
             let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
             let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
             let sql = "DELETE FROM singletree.paused WHERE tenant = $1 AND invocation = $2";
-            inner.write_rows(sql, &parameters).await.map(drop)
+            inner.database.of_tenant(tenant).write_rows(sql, &parameters).await.map(drop)
         })
     }
 }

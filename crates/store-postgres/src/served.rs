@@ -52,7 +52,7 @@ impl PostgresStoreInner {
         let serves = serves.to_string();
         let sql = "UPDATE singletree.node SET serves = $2::jsonb WHERE incarnation = $1";
         let parameters = [bind(&owner, Type::INT8), bind(&serves, Type::TEXT)];
-        let written = self.heartbeat.run_statement(sql, &parameters, DOING).await;
+        let written = self.heartbeat.of_all_tenants().run_statement(sql, &parameters, DOING).await;
         written.map_err(|failure| failure.into_error(DOING))?;
         let mut announced = self.lock_announced();
         if announced.served.as_ref() == Some(&served) {

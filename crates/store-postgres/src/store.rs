@@ -20,6 +20,7 @@ use crate::lease::HeldSessions;
 use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
 use crate::served::Announcement;
+use crate::tenant_role::{check_tenant_role, confine_tenant_role};
 
 /// How many connections the heartbeat has: a caller may renew the lease beside it.
 const HEARTBEAT_CONNECTIONS: usize = 2;
@@ -86,6 +87,9 @@ impl PostgresStore {
         let mut client = database.connect("open").await?;
         check_durability(&client).await?;
         let log_epoch = migrate_schema(&mut client).await?;
+        if let Some(role) = database.tenant_role() {
+            confine_tenant_role(&mut client, role).await?;
+        }
         drop(client);
         let heartbeat = connect_heartbeat((&url, access), &env, lease, statement_time)?;
         let inner = PostgresStoreInner {
@@ -115,7 +119,12 @@ impl PostgresStore {
         let PostgresOptions { url, env, node, address, lease, connections, statement_time, .. } = options;
         let access = DatabaseAccess::Read;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
-        let log_epoch = check_schema(&database.connect("open").await?).await?;
+        let client = database.connect("open").await?;
+        let log_epoch = check_schema(&client).await?;
+        if let Some(role) = database.tenant_role() {
+            check_tenant_role(&client, role).await?;
+        }
+        drop(client);
         let heartbeat = connect_heartbeat((&url, access), &env, lease, statement_time)?;
         let inner = PostgresStoreInner {
             database,
@@ -248,7 +257,11 @@ impl PostgresStoreInner {
     pub(crate) async fn commit_nothing(&self) -> Result<()> {
         const DOING: &str = "write";
         let sql = "UPDATE singletree.node SET beat = beat WHERE incarnation = $1";
-        let written = self.database.run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING).await;
+        let written = self
+            .database
+            .of_all_tenants()
+            .run_statement(sql, &[bind(&self.owner(), Type::INT8)], DOING)
+            .await;
         written.map(drop).map_err(|failure| failure.into_error(DOING))
     }
 }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{read_json, read_number, read_optional_json, read_optional_number, to_bound};
-use crate::database::{Parameter, bind};
+use crate::database::{Parameter, StatementRunner, bind};
 use crate::store::PostgresStoreInner;
 
 const COLUMNS: &str = "i.no, i.turn, i.list, i.generation, i.seq, i.body, i.side";
@@ -21,6 +21,7 @@ impl PostgresStoreInner {
     pub(crate) async fn read_items(&self, key: &SessionKey, range: &ItemRange) -> Result<Vec<ListItemRow>> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let name = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
+        let statements = self.database.of_tenant(tenant);
         match range {
             ItemRange::List { field, generation, from, limit } => {
                 let numbers = [to_bound(*generation), to_bound(*from), to_bound(*limit)];
@@ -28,16 +29,16 @@ impl PostgresStoreInner {
                     "SELECT {COLUMNS} FROM singletree.item i \
                      WHERE {OF_SESSION} AND {OF_LIST} AND i.seq >= $5 ORDER BY i.seq LIMIT $6"
                 );
-                let rows = self.database.read_rows(&sql, &list_parameters(name, field, &numbers)).await?;
+                let rows = statements.read_rows(&sql, &list_parameters(name, field, &numbers)).await?;
                 rows.iter().map(item_from_row).collect()
             }
             ItemRange::Page { field, generation, from, limit, bytes } => {
                 let numbers = [to_bound(*generation), to_bound(*from), to_bound(*limit)];
-                self.read_page((">=", "ASC"), list_parameters(name, field, &numbers), *bytes).await
+                read_page(statements, (">=", "ASC"), list_parameters(name, field, &numbers), *bytes).await
             }
             ItemRange::PageBefore { field, generation, before, limit, bytes } => {
                 let numbers = [to_bound(*generation), to_bound(*before), to_bound(*limit)];
-                self.read_page(("<", "DESC"), list_parameters(name, field, &numbers), *bytes).await
+                read_page(statements, ("<", "DESC"), list_parameters(name, field, &numbers), *bytes).await
             }
             ItemRange::Numbers { from, to } => {
                 let (from, to) = (to_bound(*from), to_bound(*to));
@@ -47,7 +48,7 @@ impl PostgresStoreInner {
                     "SELECT {COLUMNS} FROM singletree.item i \
                      WHERE {OF_SESSION} AND i.no >= $3 AND i.no < $4 ORDER BY i.no"
                 );
-                self.database.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
+                statements.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
             }
             ItemRange::Turn(turn) => {
                 let turn = to_bound(*turn);
@@ -57,30 +58,9 @@ impl PostgresStoreInner {
                      WHERE {OF_SESSION} AND i.turn = $3 ORDER BY i.no"
                 );
                 let parameters = [tenant, session, bind(&turn, Type::INT8)];
-                self.database.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
+                statements.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
             }
         }
-    }
-
-    /// Reads a page of a list in a direction, until its items have so many bytes together; ordered by sequence number.
-    async fn read_page(
-        &self,
-        (comparison, order): (&str, &str),
-        list: [Parameter<'_>; 6],
-        bytes: u64,
-    ) -> Result<Vec<ListItemRow>> {
-        let bytes = to_bound(bytes);
-        let sql = format!(
-            "SELECT {COLUMNS} FROM (\
-               SELECT i.*, sum(octet_length(i.body) + coalesce(octet_length(i.side), 0)) OVER (\
-                 ORDER BY i.seq {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
-               FROM (SELECT i.* FROM singletree.item i \
-                 WHERE {OF_SESSION} AND {OF_LIST} AND i.seq {comparison} $5 ORDER BY i.seq {order} LIMIT $6) i) i \
-             WHERE i.before IS NULL OR i.before < $7 ORDER BY i.seq"
-        );
-        let [tenant, session, field, generation, place, limit] = list;
-        let parameters = [tenant, session, field, generation, place, limit, bind(&bytes, Type::INT8)];
-        self.database.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
     }
 
     /// Reads events from a sequence number on.
@@ -97,9 +77,30 @@ impl PostgresStoreInner {
             bind(&from, Type::INT8),
             bind(&limit, Type::INT8),
         ];
-        let rows = self.database.read_rows(&sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(&sql, &parameters).await?;
         rows.iter().map(|row| event_from_row(row, 0)).collect()
     }
+}
+
+/// Reads a page of a list in a direction, until its items have so many bytes together; ordered by sequence number.
+async fn read_page(
+    statements: StatementRunner<'_>,
+    (comparison, order): (&str, &str),
+    list: [Parameter<'_>; 6],
+    bytes: u64,
+) -> Result<Vec<ListItemRow>> {
+    let bytes = to_bound(bytes);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM (\
+           SELECT i.*, sum(octet_length(i.body) + coalesce(octet_length(i.side), 0)) OVER (\
+             ORDER BY i.seq {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
+           FROM (SELECT i.* FROM singletree.item i \
+             WHERE {OF_SESSION} AND {OF_LIST} AND i.seq {comparison} $5 ORDER BY i.seq {order} LIMIT $6) i) i \
+         WHERE i.before IS NULL OR i.before < $7 ORDER BY i.seq"
+    );
+    let [tenant, session, field, generation, place, limit] = list;
+    let parameters = [tenant, session, field, generation, place, limit, bind(&bytes, Type::INT8)];
+    statements.read_rows(&sql, &parameters).await?.iter().map(item_from_row).collect()
 }
 
 fn list_parameters<'a>(

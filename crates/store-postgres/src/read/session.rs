@@ -20,7 +20,8 @@ fn session_from_row(row: &Row) -> Result<SessionRow> {
 impl PostgresStoreInner {
     /// Reads a fence that is not lower than any that was given out.
     pub(crate) async fn read_newest_fence(&self) -> Result<FencingToken> {
-        let rows = self.database.read_rows("SELECT last_value FROM singletree.fence", &[]).await?;
+        let rows =
+            self.database.of_all_tenants().read_rows("SELECT last_value FROM singletree.fence", &[]).await?;
         Ok(FencingToken(rows.first().map_or(Ok(0), |row| read_number(row, 0))?))
     }
 
@@ -29,14 +30,20 @@ impl PostgresStoreInner {
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
         let sql = "SELECT singletree.session_json(s)::text FROM singletree.session s \
             WHERE s.tenant = $1 AND s.session = $2";
-        self.database.read_rows(sql, &parameters).await?.first().map(session_from_row).transpose()
+        self.database
+            .of_tenant(tenant)
+            .read_rows(sql, &parameters)
+            .await?
+            .first()
+            .map(session_from_row)
+            .transpose()
     }
 
     pub(crate) async fn read_counters(&self, key: &SessionKey) -> Result<Counters> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
         let sql = "SELECT c[1], c[2], c[3], c[4] FROM singletree.read_counters($1, $2) AS c";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let row = rows.first().ok_or_else(|| corrupt_error("the counters of a session", None))?;
         Ok(Counters {
             turns: read_number(row, 0)?,
@@ -58,7 +65,7 @@ impl PostgresStoreInner {
         let parameters = [bind(&tenant, Type::TEXT), bind(&from, Type::TEXT), bind(&one_more, Type::INT8)];
         let sql = "SELECT singletree.session_json(s)::text FROM singletree.session s \
             WHERE s.tenant = $1 AND s.session >= $2 ORDER BY s.session LIMIT $3";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let mut sessions = rows.iter().map(session_from_row).collect::<Result<Vec<_>>>()?;
         let is_cut = sessions.len() as u64 > limit;
         let next = if is_cut { sessions.pop().map(|session| session.key.session) } else { None };
@@ -83,7 +90,7 @@ impl PostgresStoreInner {
         let sql = "SELECT singletree.session_json(s)::text FROM singletree.session s \
             WHERE s.tenant = $1 AND ($2::bigint IS NULL OR (s.updated_at, s.session) < ($2, $3)) \
             ORDER BY s.updated_at DESC, s.session DESC LIMIT $4";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         rows.iter().map(session_from_row).collect()
     }
 
@@ -92,7 +99,11 @@ impl PostgresStoreInner {
         let limit = to_bound(limit);
         let sql = "SELECT DISTINCT s.tenant FROM singletree.session s \
             WHERE s.tenant > $1 ORDER BY s.tenant LIMIT $2";
-        let rows = self.database.read_rows(sql, &[bind(&past, Type::TEXT), bind(&limit, Type::INT8)]).await?;
+        let rows = self
+            .database
+            .of_all_tenants()
+            .read_rows(sql, &[bind(&past, Type::TEXT), bind(&limit, Type::INT8)])
+            .await?;
         let parse = |row: &Row| {
             TenantId::parse(row.get::<_, &str>(0))
                 .map_err(|error| corrupt_error("the name of a tenant", Some(error.into())))
@@ -118,6 +129,6 @@ impl PostgresStoreInner {
                 cache_creation_tokens: read_number(row, 5)?,
             })
         };
-        self.database.read_rows(sql, &parameters).await?.iter().map(from_row).collect()
+        self.database.of_tenant(tenant).read_rows(sql, &parameters).await?.iter().map(from_row).collect()
     }
 }

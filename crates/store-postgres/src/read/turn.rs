@@ -41,26 +41,31 @@ impl PostgresStoreInner {
         match query {
             TurnRowQuery::No(no) => {
                 let no = to_bound(*no);
-                self.query_turns(select_turns!("t.no = $3"), &[&name[..], &[bind(&no, Type::INT8)]].concat())
-                    .await
+                self.query_turns(
+                    tenant,
+                    select_turns!("t.no = $3"),
+                    &[&name[..], &[bind(&no, Type::INT8)]].concat(),
+                )
+                .await
             }
             TurnRowQuery::Key(idempotency) => {
                 let parameters = [&name[..], &[bind(idempotency, Type::TEXT)]].concat();
-                self.query_turns(select_turns!("t.key = $3"), &parameters).await
+                self.query_turns(tenant, select_turns!("t.key = $3"), &parameters).await
             }
             TurnRowQuery::Invocation(invocation) => {
                 let invocation = invocation.as_str();
                 let parameters = [&name[..], &[bind(&invocation, Type::TEXT)]].concat();
                 let sql = select_turns!("t.tenant = $1 AND t.invocation = $3 ORDER BY t.no");
-                self.query_turns(sql, &parameters).await
+                self.query_turns(tenant, sql, &parameters).await
             }
             TurnRowQuery::Open => {
-                self.query_turns(select_turns!("t.status = 'accepted' ORDER BY t.no"), &name).await
+                self.query_turns(tenant, select_turns!("t.status = 'accepted' ORDER BY t.no"), &name).await
             }
             TurnRowQuery::From { no, limit } => {
                 let (no, limit) = (to_bound(*no), to_bound(*limit));
                 let parameters = [&name[..], &[bind(&no, Type::INT8), bind(&limit, Type::INT8)]].concat();
-                self.query_turns(select_turns!("t.no >= $3 ORDER BY t.no LIMIT $4"), &parameters).await
+                self.query_turns(tenant, select_turns!("t.no >= $3 ORDER BY t.no LIMIT $4"), &parameters)
+                    .await
             }
         }
     }
@@ -78,13 +83,14 @@ impl PostgresStoreInner {
         };
         let (no, from, limit) =
             (numbers(|query| query.no), numbers(|query| query.from), numbers(|query| query.limit));
+        let statements = self.database.of_tenants(tenants.iter().copied());
         let names = [bind(&tenants, Type::TEXT_ARRAY), bind(&sessions, Type::TEXT_ARRAY)];
         let sql = "SELECT q.place - 1, to_jsonb(t)::text \
             FROM unnest($1, $2, $3) WITH ORDINALITY q (tenant, session, no, place) \
             JOIN singletree.session s ON s.tenant = q.tenant AND s.session = q.session \
             JOIN singletree.turn t ON t.session = s.id AND t.no = q.no";
         let parameters = [&names[..], &[bind(&no, Type::INT8_ARRAY)]].concat();
-        for row in self.database.read_rows(sql, &parameters).await? {
+        for row in statements.read_rows(sql, &parameters).await? {
             place_of(&row, &mut turns)?.turn = Some(turn_from_row(&row, 1)?);
         }
         let sql = "SELECT q.place - 1, e.seq, e.turn, e.kind, e.item, e.at, e.body \
@@ -93,14 +99,19 @@ impl PostgresStoreInner {
             CROSS JOIN LATERAL (SELECT * FROM singletree.event i WHERE i.session = s.id AND i.seq >= q.first \
             ORDER BY i.seq LIMIT q.most) e ORDER BY q.place, e.seq";
         let bounds = [bind(&from, Type::INT8_ARRAY), bind(&limit, Type::INT8_ARRAY)];
-        for row in self.database.read_rows(sql, &[&names[..], &bounds[..]].concat()).await? {
+        for row in statements.read_rows(sql, &[&names[..], &bounds[..]].concat()).await? {
             place_of(&row, &mut turns)?.events.push(event_from_row(&row, 1)?);
         }
         Ok(turns)
     }
 
-    async fn query_turns(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<TurnRow>> {
-        let rows = self.database.read_rows(sql, parameters).await?;
+    async fn query_turns(
+        &self,
+        tenant: &str,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<TurnRow>> {
+        let rows = self.database.of_tenant(tenant).read_rows(sql, parameters).await?;
         rows.iter().map(|row| turn_from_row(row, 0)).collect()
     }
 
@@ -113,7 +124,7 @@ impl PostgresStoreInner {
         let parameters = [bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)];
         let sql = "SELECT s.session FROM singletree.turn t JOIN singletree.session s ON s.id = t.session \
             WHERE t.tenant = $1 AND t.invocation = $2 ORDER BY s.session LIMIT 1";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         rows.first().map(|row| parse_session_key(tenant, row.get(0))).transpose()
     }
 
@@ -144,6 +155,7 @@ impl PostgresStoreInner {
             WHERE t.status = 'accepted' AND (n.incarnation IS NULL OR t.fence < l.fence) \
             AND (s.tenant, s.session, t.no) > ($1, $2, $3) ORDER BY s.tenant, s.session, t.no LIMIT $4";
         let from_row = |row: &Row| Ok((parse_session_key(row.get(0), row.get(1))?, turn_from_row(row, 2)?));
-        self.database.read_rows(sql, &parameters).await?.iter().map(from_row).collect()
+        let rows = self.database.of_all_tenants().read_rows(sql, &parameters).await?;
+        rows.iter().map(from_row).collect()
     }
 }

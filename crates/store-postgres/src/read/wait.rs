@@ -35,13 +35,15 @@ impl PostgresStoreInner {
                 let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
                 let sql =
                     select_waits!("s.tenant = $1 AND s.session = $2 AND w.status = 'pending' ORDER BY w.no");
-                self.query_waits(sql, &[bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)]).await
+                self.query_waits(Some(tenant), sql, &[bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)])
+                    .await
             }
             WaitRowQuery::PendingOf(tenant, limit) => {
                 let (tenant, limit) = (tenant.as_str(), to_bound(*limit));
                 let sql =
                     select_waits!("w.tenant = $1 AND w.status = 'pending' ORDER BY s.session, w.no LIMIT $2");
-                self.query_waits(sql, &[bind(&tenant, Type::TEXT), bind(&limit, Type::INT8)]).await
+                self.query_waits(Some(tenant), sql, &[bind(&tenant, Type::TEXT), bind(&limit, Type::INT8)])
+                    .await
             }
             WaitRowQuery::Signal(key, signal) => {
                 let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
@@ -50,7 +52,7 @@ impl PostgresStoreInner {
                 );
                 let parameters =
                     [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT), bind(signal, Type::TEXT)];
-                self.query_waits(sql, &parameters).await
+                self.query_waits(Some(tenant), sql, &parameters).await
             }
             WaitRowQuery::SignalOf(tenant, signal, limit) => {
                 let (tenant, limit) = (tenant.as_str(), to_bound(*limit));
@@ -60,22 +62,28 @@ impl PostgresStoreInner {
                 );
                 let parameters =
                     [bind(&tenant, Type::TEXT), bind(signal, Type::TEXT), bind(&limit, Type::INT8)];
-                self.query_waits(sql, &parameters).await
+                self.query_waits(Some(tenant), sql, &parameters).await
             }
             WaitRowQuery::Invocation(tenant, invocation) => {
                 let (tenant, invocation) = (tenant.as_str(), invocation.as_str());
                 let sql = select_waits!("w.tenant = $1 AND w.invocation = $2 ORDER BY s.session, w.no");
-                self.query_waits(sql, &[bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)]).await
+                self.query_waits(
+                    Some(tenant),
+                    sql,
+                    &[bind(&tenant, Type::TEXT), bind(&invocation, Type::TEXT)],
+                )
+                .await
             }
         }
     }
 
     async fn query_waits(
         &self,
+        tenant: Option<&str>,
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<(SessionKey, WaitRow)>> {
-        self.database.read_rows(sql, parameters).await?.iter().map(wait_from_row).collect()
+        self.database.of_tenants(tenant).read_rows(sql, parameters).await?.iter().map(wait_from_row).collect()
     }
 
     pub(crate) async fn read_waits_by_deadline(
@@ -88,7 +96,7 @@ impl PostgresStoreInner {
             "w.status = 'pending' AND w.deadline IS NOT NULL AND ($1::bigint IS NULL OR w.deadline <= $1) \
              ORDER BY w.deadline, s.tenant, s.session, w.no LIMIT $2"
         );
-        self.query_waits(sql, &[bind(&until, Type::INT8), bind(&limit, Type::INT8)]).await
+        self.query_waits(None, sql, &[bind(&until, Type::INT8), bind(&limit, Type::INT8)]).await
     }
 
     pub(crate) async fn read_early_signals(&self, key: &SessionKey) -> Result<Vec<EarlySignalRow>> {
@@ -96,7 +104,7 @@ impl PostgresStoreInner {
         let sql = "SELECT to_jsonb(m)::text FROM singletree.mail m JOIN singletree.session s ON s.id = m.session \
             WHERE s.tenant = $1 AND s.session = $2 ORDER BY m.signal";
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT)];
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let decode = |row: &Row| decode_json::<MailColumns>(row.get(0), "an early signal");
         rows.iter().map(|row| decode(row).map(MailColumns::into_row)).collect()
     }
@@ -121,7 +129,7 @@ impl PostgresStoreInner {
             JOIN singletree.session s ON s.id = p.session \
             WHERE s.tenant = $1 AND s.session = $2 AND ($3::text IS NULL OR p.invocation = $3) \
             ORDER BY p.invocation";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let decode = |row: &Row| decode_json::<PositionColumns>(row.get(0), "a position");
         rows.iter().map(|row| decode(row)?.into_row()).collect()
     }
@@ -133,7 +141,7 @@ impl PostgresStoreInner {
         let sql = "SELECT to_jsonb(r)::text FROM singletree.record r \
             JOIN singletree.session s ON s.id = r.session \
             WHERE s.tenant = $1 AND s.session = $2 AND r.turn = $3 ORDER BY r.name";
-        let rows = self.database.read_rows(sql, &parameters).await?;
+        let rows = self.database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         let decode = |row: &Row| decode_json::<RecordColumns>(row.get(0), "a record");
         rows.iter().map(|row| decode(row).map(RecordColumns::into_row)).collect()
     }

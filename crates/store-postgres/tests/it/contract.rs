@@ -128,6 +128,21 @@ async fn the_store_keeps_every_promise_behind_a_pooler() {
     assert!(read.iter().any(Result::is_err), "the pooler is in between");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_keeps_every_promise_under_a_role_of_one_tenant() {
+    let test = "the_store_keeps_every_promise_under_a_role_of_one_tenant";
+    let Some(server) = Server::start(test).await else { return };
+    let direct = Databases::new(&server, "confined").await;
+    direct.admin.batch_execute("CREATE ROLE confined NOLOGIN").await.unwrap();
+    let url = format!("{} tenant_role=confined", direct.url);
+    let factory = Databases { url, ..direct };
+    check_clauses(ContractClause::all(), &factory).await;
+    let Some(pooler) = Pooler::start(test, &server).await else { return };
+    let url = format!("{} pooler=transaction tenant_role=confined", pooler.url("confined"));
+    let factory = Databases { url, ..factory };
+    check_clauses(ContractClause::all().iter().step_by(8), &factory).await;
+}
+
 /// The functions of the schema.
 pub(crate) const FUNCTIONS: &str = include_str!("../../src/schema/functions.sql");
 

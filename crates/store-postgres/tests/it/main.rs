@@ -12,4 +12,5 @@ mod pooler;
 mod served;
 mod server;
 mod standby;
+mod tenant_role;
 mod versions;
