@@ -231,5 +231,6 @@ pub(crate) fn describe_node(node: NodeSummary) -> Node {
         alive: node.lease_left.is_some(),
         lease_left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
         sessions: node.sessions,
+        draining: node.is_draining,
     }
 }

@@ -25,6 +25,8 @@ pub struct NodeSummary {
     pub lease_left: Option<Duration>,
     /// How many sessions it holds.
     pub sessions: u64,
+    /// Whether it takes no more work: it is being stopped, and gives its sessions back as their turns end.
+    pub is_draining: bool,
 }
 
 impl PostgresStore {
@@ -41,7 +43,7 @@ impl PostgresStore {
             WHERE l.tenant = $1 AND l.session = $2 AND n.incarnation <> $3 AND n.alive_until > now()";
         let (tenant, session, own) = (key.tenant.as_str(), key.session.as_str(), self.inner().owner());
         let parameters = [bind(&tenant, Type::TEXT), bind(&session, Type::TEXT), bind(&own, Type::INT8)];
-        let rows = self.inner().database.of_all_tenants().read_rows(sql, &parameters).await?;
+        let rows = self.inner().database.of_tenant(tenant).read_rows(sql, &parameters).await?;
         Ok(rows.first().and_then(|row| row.get(0)))
     }
 
@@ -68,7 +70,7 @@ impl PostgresStore {
     pub async fn nodes(&self) -> Result<Vec<NodeSummary>> {
         let sql = "SELECT node.incarnation, node.name, node.address, \
             (extract(epoch FROM node.alive_until - now()) * 1000)::bigint, \
-            coalesce(held.sessions, 0) FROM singletree.node LEFT JOIN \
+            coalesce(held.sessions, 0), coalesce(node.serves->'graphs' = '[]'::jsonb, false) FROM singletree.node LEFT JOIN \
             (SELECT owner, count(*) AS sessions FROM singletree.lease GROUP BY owner) AS held \
             ON held.owner = node.incarnation ORDER BY node.incarnation LIMIT $1";
         let rows =
@@ -80,6 +82,7 @@ impl PostgresStore {
             address: row.get(2),
             lease_left: Some(number(row.get(3))).filter(|left| *left > 0).map(Duration::from_millis),
             sessions: number(row.get(4)),
+            is_draining: row.get(5),
         };
         Ok(rows.iter().map(describe).collect())
     }

@@ -43,7 +43,11 @@ pub(crate) async fn run_nodes_command(args: Nodes) -> Result<u8> {
 }
 
 fn describe_node(node: &NodeSummary) -> String {
-    let state = if node.lease_left.is_some() { "alive" } else { "dead" };
+    let state = match (node.lease_left, node.is_draining) {
+        (None, _) => "dead",
+        (Some(_), true) => "draining",
+        (Some(_), false) => "alive",
+    };
     let sessions =
         if node.sessions == 1 { "1 session".to_owned() } else { format!("{} sessions", node.sessions) };
     let address = node.address.iter().map(|address| format!(", {address}")).collect::<String>();

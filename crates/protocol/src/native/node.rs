@@ -19,6 +19,9 @@ pub struct Node {
     pub lease_left_ms: u64,
     /// How many conversations it holds.
     pub sessions: u64,
+    /// Whether it is being stopped: it takes no more work, and gives its conversations back as their turns end.
+    #[serde(default)]
+    pub draining: bool,
 }
 
 /// The processes that share the database, the oldest first.

@@ -28,6 +28,7 @@ impl NodeDirectory for TwoNodes {
             alive: lease_left_ms > 0,
             lease_left_ms,
             sessions: incarnation,
+            draining: incarnation > 1,
         };
         let nodes = vec![node(1, Some("https://one.example"), 4000), node(2, None, 0)];
         Box::pin(std::future::ready(Ok(nodes)))
@@ -40,8 +41,8 @@ async fn the_operator_alone_lists_the_servers() {
     let listed = rig.operator().get("/v1/nodes").await;
     let expected = json!({ "items": [
         { "incarnation": 1, "name": "singletree serve", "address": "https://one.example", "alive": true,
-          "lease_left_ms": 4000, "sessions": 1 },
-        { "incarnation": 2, "name": "singletree serve", "alive": false, "lease_left_ms": 0, "sessions": 2 },
+          "lease_left_ms": 4000, "sessions": 1, "draining": false },
+        { "incarnation": 2, "name": "singletree serve", "alive": false, "lease_left_ms": 0, "sessions": 2, "draining": true },
     ] });
     assert_eq!((listed.status, listed.json()), (200, expected));
     let refused = rig.client().get("/v1/nodes").await;

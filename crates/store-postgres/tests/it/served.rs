@@ -135,6 +135,9 @@ async fn a_turn_that_has_begun_is_left_to_a_living_process_with_its_graph() {
     third.close().await;
     old.announce_graphs(ServedGraphs { graphs: vec![], tenant: None, turn_age: AGE });
     wait_for_announcements(&admin, 1, r#"%"graphs": []%"#).await;
+    let listed = new.nodes().await.unwrap();
+    let draining: Vec<_> = listed.iter().map(|it| (it.name.as_str(), it.is_draining)).collect();
+    assert_eq!(draining, [("old", true), ("new", false)]);
     assert_eq!(refused_for(&new, "running").await, None);
     assert_eq!(refused_for(&old, "ended").await.as_deref(), Some("new"));
 }

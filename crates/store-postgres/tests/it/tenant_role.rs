@@ -154,6 +154,7 @@ fn calls_of_a_tenant<'a>(
         "read_turns of an invocation": store.read_turns(key, &TurnRowQuery::Invocation(invocation.clone())),
         "read_turns, open": store.read_turns(key, &TurnRowQuery::Open),
         "read_turns, page": store.read_turns(key, &TurnRowQuery::From { no: 0, limit: 1 }),
+        "other_owner": store.other_owner(key),
         "find_session_of_invocation": store.find_session_of_invocation(tenant, invocation),
         "read_waits, pending": store.read_waits(&WaitRowQuery::Pending(key.clone())),
         "read_waits, pending of a tenant": store.read_waits(&WaitRowQuery::PendingOf(tenant.clone(), 1)),
