@@ -88,6 +88,10 @@ pub struct Limits {
     pub feed_backlog: usize,
     /// How long to wait before an end that could not be recorded is tried again (D20).
     pub record_retry: Duration,
+    /// How long a run waits for a store that is away, where other processes write it, too: with the read that it begins with, with
+    /// each of its commits, and before those who wait for a turn are told that its end is not recorded. A store of this
+    /// process alone is not waited for.
+    pub store_outage: Duration,
 }
 
 impl Default for Limits {
@@ -127,6 +131,7 @@ impl Default for Limits {
             swept: 10_000,
             feed_backlog: 1024,
             record_retry: Duration::from_secs(1),
+            store_outage: Duration::from_secs(60),
         }
     }
 }

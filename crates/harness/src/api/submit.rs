@@ -309,6 +309,7 @@ impl Chat {
                     let source = singletree_engine::format_error_chain(error);
                     drop(told.send(Err(accept_unknown_error(&row, source))));
                 }
+                true
             };
             let landed = inner.await_settled_commit(&loaded, commit, Some(report)).await;
             let handle = loaded.lock_state().settle_message(&row, landed.is_ok());

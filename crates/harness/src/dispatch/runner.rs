@@ -10,6 +10,7 @@ use singletree_session::{
 
 use crate::Error;
 use crate::dispatch::adopt::lease_lost_error;
+use crate::dispatch::load_patience::LoadPatience;
 use crate::dispatch::waits;
 use crate::error::describe_cause;
 use crate::runtime::chat_inner::ChatInner;
@@ -181,11 +182,14 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut ready =
-                            preparing.prepare_message(&handle, row.clone(), message.clone()).await;
-                        if is_transient_failure(&ready) && self.pause_before_load().await {
-                            ready = preparing.prepare_message(&handle, row.clone(), message).await;
-                        }
+                        let mut patience = LoadPatience::new(self);
+                        let ready = loop {
+                            let ready =
+                                preparing.prepare_message(&handle, row.clone(), message.clone()).await;
+                            if !patience.may_load_again(is_transient_failure(&ready)).await {
+                                break ready;
+                            }
+                        };
                         self.run_or_end_turn(loaded, &handle, row, ready).await
                     }
                     Err(error) => self.end_abandoned_turn(loaded, &handle, row, &error).await,
@@ -197,10 +201,13 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
-                        if is_transient_failure(&ready) && self.pause_before_load().await {
-                            ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
-                        }
+                        let mut patience = LoadPatience::new(self);
+                        let ready = loop {
+                            let ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
+                            if !patience.may_load_again(is_transient_failure(&ready)).await {
+                                break ready;
+                            }
+                        };
                         self.run_or_end_turn(loaded, &handle, row, ready).await
                     }
                     Err(error) => self.end_abandoned_turn(loaded, &handle, row, &error).await,

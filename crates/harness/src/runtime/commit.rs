@@ -43,8 +43,8 @@ pub(crate) struct PendingCommit {
     in_flight: Option<CommitInFlight>,
 }
 
-/// Receives the error of the first look at a commit whose reply was lost.
-pub(crate) type DoubtReport<'a> = &'a (dyn Fn(&Error) + Sync);
+/// Receives the error of each look at a commit whose reply was lost that failed; tells whether to look again.
+pub(crate) type DoubtReport<'a> = &'a (dyn Fn(&Error) -> bool + Sync);
 
 /// The part of a batch that shows whether it landed when the reply of the store is lost (D20). This process never uses a
 /// number again, but another owner of the session may have given the same one to something else: so times are compared, too.
@@ -137,8 +137,8 @@ impl ChatInner {
     }
 
     /// As [`ChatInner::await_commit`]. With a report, a commit whose reply is lost is looked up until the store tells
-    /// whether it landed, or until the chat closes: a second attempt would be refused, and nobody would publish the
-    /// events of the first. The report is called when the first look fails.
+    /// whether it landed, until the chat closes, or as long as the report wants it: a second attempt would be refused, and
+    /// nobody would publish the events of the first.
     pub(crate) async fn await_settled_commit(
         &self,
         loaded: &LoadedSession,
@@ -215,22 +215,19 @@ impl ChatInner {
     }
 
     /// Finds out whether a commit landed. If the store cannot be read, it counts as not landed, or is looked up again
-    /// where its doubt is reported.
+    /// where its doubt is reported and the report wants it.
     async fn settle_commit(
         &self,
         loaded: &LoadedSession,
         trace: Option<&CommitMarker>,
-        mut report_doubt: Option<DoubtReport<'_>>,
+        report_doubt: Option<DoubtReport<'_>>,
     ) -> bool {
-        let is_repeated = report_doubt.is_some();
         loop {
             let error = match self.has_landed(loaded, trace).await {
                 Ok(landed) => return landed,
                 Err(error) => error,
             };
-            if let Some(report) = report_doubt.take() {
-                report(&error);
-            }
+            let is_repeated = report_doubt.is_some_and(|report| report(&error));
             if !is_repeated || !error.is_unavailable() || self.is_closing() {
                 return false;
             }

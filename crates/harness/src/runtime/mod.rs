@@ -13,6 +13,7 @@ pub(crate) mod narrate;
 pub(crate) mod narrator;
 pub(crate) mod notice;
 pub(crate) mod noticing;
+pub(crate) mod outage;
 pub(crate) mod outcome_reads;
 pub(crate) mod pending_wait;
 pub(crate) mod readers;

@@ -1,8 +1,8 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
 mod entry;
-mod record_end;
 mod trace;
+mod waiting_commits;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,15 +170,8 @@ impl JournalPort {
         Some((claim, lock_unpoisoned(&self.unclaimed).take()))
     }
 
-    /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed.
-    async fn commit_transition<T>(
-        &self,
-        transition: impl FnOnce(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.commit_settled_transition(transition, None).await
-    }
-
-    /// As [`JournalPort::commit_transition`]; with a report, a commit whose reply is lost is settled first
+    /// Commits a transition of this turn, once. Its changes to the turn take effect only once the commit has landed. With a
+    /// report, a commit whose reply is lost is settled first
     /// ([`ChatInner::await_settled_commit`]).
     async fn commit_settled_transition<T>(
         &self,
@@ -349,7 +342,10 @@ impl JournalPort {
     async fn commit_claim(&self, claim: ClaimedWait) -> Result<(), RunError> {
         let ClaimedWait { suspended, wait, answering, handle } = claim;
         // A claim whose reply is lost is looked up until the store tells: it has started a turn that nobody else runs.
-        let report: DoubtReport<'_> = &|error| handle.report_doubtful_answer(error);
+        let report: DoubtReport<'_> = &|error| {
+            handle.report_doubtful_answer(error);
+            true
+        };
         let claim = |writing: &mut BatchBuilder, turning: &mut TurnState| {
             turning.row = apply::claim::next_turn_row(writing, &suspended, &wait, StoredTurnKind::Resume);
             self.add_trace(writing, turning);

@@ -50,6 +50,7 @@ mod nesting;
 mod notes;
 mod notices;
 mod order;
+mod outage;
 mod paging;
 mod panics;
 mod recorded;

@@ -15,6 +15,8 @@ use tokio::sync::watch;
 pub(crate) struct Sky {
     pub(crate) store: TestStore,
     control: Arc<Control>,
+    /// Whether it says that other processes write it, so that it is waited for.
+    is_shared: bool,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,18 @@ impl Sky {
             arrived: watch::Sender::new(true),
             is_lingering: watch::Sender::new(false),
         };
-        Self { store, control: Arc::new(control) }
+        Self { store, control: Arc::new(control), is_shared: false }
+    }
+
+    /// As [`Sky::over`], for a store that other processes write, too.
+    pub(crate) fn over_shared(store: TestStore) -> Self {
+        Self { is_shared: true, ..Self::over(store) }
+    }
+
+    /// Lets no call succeed until it is cleared.
+    pub(crate) fn fall(&self) {
+        self.blind();
+        self.fail(1, u64::MAX, FailedWriteEffect::Before);
     }
 
     pub(crate) fn calls(&self) -> u64 {
@@ -151,6 +164,10 @@ impl JournalLayer for Sky {
 
     fn inner_journal(&self) -> &Self::Journal {
         &self.store
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {

@@ -1,4 +1,5 @@
-//! Records how a turn ended, again and again until the store takes it (D20, D38).
+//! The commits of a turn that wait for the store: those of a run, while it is away, and the one that ends the turn, until the store
+//! takes it (D20, D38).
 
 use singletree_session::{BatchBuilder, TurnState};
 
@@ -7,11 +8,35 @@ use std::sync::atomic::Ordering;
 use super::JournalPort;
 use crate::Error;
 use crate::runtime::commit::DoubtReport;
+use crate::runtime::outage::StoreOutage;
 
 impl JournalPort {
+    /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed. Where the store
+    /// is waited for ([`StoreOutage`]), it is tried again while the store is away.
+    pub(super) async fn commit_transition<T>(
+        &self,
+        transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let outage = self.inner.begin_outage();
+        let waits = || !self.inner.is_outage_over(outage) && !self.inner.is_closing();
+        loop {
+            match self.commit_settled_transition(&transition, Some(&|_| waits())).await {
+                Err(error) if error.is_unavailable() && waits() => {}
+                Ok(done) => {
+                    self.doubtful.store(false, Ordering::Release);
+                    return Ok(done);
+                }
+                failed => return failed,
+            }
+            self.inner.env.timer.sleep_for(self.inner.limits.record_retry).await;
+            // As in `commit_turn_end`.
+            drop(self.inner.ensure_loaded(&self.loaded).await);
+        }
+    }
+
     /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
-    /// when the store works or has space again, as long as this process lives (D38); after the second failure, waiting callers are
-    /// told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. The end of a
+    /// when the store works or has space again, as long as this process lives (D38); after the second failure, and not before
+    /// nobody waits for the store any more ([`StoreOutage`]), callers are told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. The end of a
     /// turn that has not run, or not here, is tried once: the turn keeps its place in the queue.
     pub(super) async fn commit_turn_end<T>(
         &self,
@@ -20,7 +45,11 @@ impl JournalPort {
         let is_run = self.watch.get().is_some();
         self.busy.send_modify(|count| *count += 1);
         let mut failures = 0_u32;
-        let report: DoubtReport<'_> = &|error| self.report_unrecorded_end(error);
+        let outage = self.inner.begin_outage();
+        let report: DoubtReport<'_> = &|error| {
+            self.report_unrecorded_end(error, outage);
+            true
+        };
         let ended = loop {
             let error = match self.commit_settled_transition(&transition, Some(report)).await {
                 Ok(ended) => {
@@ -34,9 +63,7 @@ impl JournalPort {
             }
             failures += 1;
             if failures > 1 {
-                if failures == 2 {
-                    self.report_unrecorded_end(&error);
-                }
+                self.report_unrecorded_end(&error, outage);
                 self.inner.env.timer.sleep_for(self.inner.limits.record_retry).await;
             }
             // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
@@ -46,8 +73,11 @@ impl JournalPort {
         ended
     }
 
-    /// Tells whoever waits for the turn that its end is not recorded.
-    fn report_unrecorded_end(&self, error: &Error) {
+    /// Tells whoever waits for the turn that its end is not recorded, unless the store is still waited for.
+    fn report_unrecorded_end(&self, error: &Error, outage: StoreOutage) {
+        if !self.inner.is_outage_over(outage) {
+            return;
+        }
         let row = self.committed_row();
         let unrecorded = self.inner.unrecorded_outcome(&row, error);
         let state = self.loaded.lock_state();
