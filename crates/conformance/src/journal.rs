@@ -54,6 +54,11 @@ impl JournalLayer for CountingJournal {
         &self.inner
     }
 
+    /// A case has its store alone: no other process brings it back.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn write_batch(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         self.count_call();
         if self.spec.save_raises.is_some() {

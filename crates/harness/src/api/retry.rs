@@ -20,7 +20,6 @@ use crate::api::idempotency::KeyedTurn;
 use crate::api::send_options::SendOptions;
 use crate::api::submit::{Acceptance, AcceptanceError, AcceptedTurn};
 use crate::api::turn::Turn;
-use crate::dispatch::runner::session_load_error;
 use crate::error::store_corrupt_error;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::loaded_session::LoadedSession;
@@ -76,7 +75,7 @@ impl Chat {
             let live = options.listen.then(|| loaded.feed.subscribe_to_events());
             let mut attempt = 1;
             loop {
-                inner.ensure_session_ready(&loaded).await.map_err(session_load_error)?;
+                inner.check_loaded(inner.ensure_session_ready(&loaded).await)?;
                 let reusable = match self.find_keyed_retry(&loaded, &options).await? {
                     KeyedTurn::Found(known) => return Ok(*known),
                     KeyedTurn::Free(reusable) => reusable,

@@ -18,7 +18,7 @@ use crate::api::chat_session::Session;
 use crate::api::idempotency::KeyedTurn;
 use crate::api::send_options::SendOptions;
 use crate::api::turn::Turn;
-use crate::dispatch::runner::{is_transient_failure, session_load_error};
+use crate::dispatch::runner::is_transient_failure;
 use crate::runtime::chat_inner::ServedAgent;
 use crate::runtime::commit::DoubtReport;
 use crate::runtime::loaded_session::{LoadedSession, LoadedState, OutcomeReceiver, TurnHandle};
@@ -151,7 +151,7 @@ impl Chat {
                 if is_transient_failure(&ready) && self.inner.pause_before_load().await {
                     ready = self.inner.ensure_session_ready(&loaded).await;
                 }
-                ready.map_err(session_load_error)?;
+                self.inner.check_loaded(ready)?;
                 let reusable = match self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
                     KeyedTurn::Found(turn) => return Ok(*turn),
                     KeyedTurn::Free(reusable) => reusable,

@@ -7,7 +7,6 @@ use singletree_session::{HISTORY, find_list_field};
 
 use crate::Result;
 use crate::api::chat::Chat;
-use crate::dispatch::runner::session_load_error;
 use crate::runtime::chat_inner::ServedAgent;
 use crate::runtime::loaded_session::LoadedSession;
 use crate::turn::prepare::TurnPreparation;
@@ -29,10 +28,8 @@ impl Chat {
         if message.role != Role::Tool || !is_idle {
             return Ok(());
         }
-        let stored = TurnPreparation { inner: &self.inner, loaded, served }
-            .load_session_fields()
-            .await
-            .map_err(session_load_error)?;
+        let read = TurnPreparation { inner: &self.inner, loaded, served }.load_session_fields().await;
+        let stored = self.inner.check_loaded(read)?;
         let history = find_list_field(&stored, HISTORY).cloned().unwrap_or_default();
         check_answers_open_call(&history, message)
     }

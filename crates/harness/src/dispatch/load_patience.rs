@@ -1,7 +1,18 @@
-//! How often a session that could not be read is read again before its turn runs.
+//! Sessions that could not be read: how often they are read again before a turn runs, and what callers are told.
 
+use crate::dispatch::runner::session_load_error;
 use crate::runtime::chat_inner::ChatInner;
 use crate::runtime::outage::StoreOutage;
+use crate::{Error, Result};
+
+impl ChatInner {
+    /// Tells a caller why its message was not accepted. A session that cannot be read is a failed load (sessions §10); while a
+    /// store is away that is waited for, nothing is wrong with the session, and the caller may try again.
+    pub(crate) fn check_loaded<T>(&self, loaded: Result<T>) -> Result<T> {
+        let is_away = |error: &Error| error.is_unavailable() && self.journal.has_other_writers();
+        loaded.map_err(|error| if is_away(&error) { error } else { session_load_error(error) })
+    }
+}
 
 /// Whether a session that could not be read is read again: once, and for as long as its store is waited for.
 pub(super) struct LoadPatience<'a> {

@@ -85,6 +85,21 @@ async fn a_turn_that_begins_while_the_store_is_away_runs_when_it_is_back() {
     rig.check().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_while_the_store_is_away_is_refused_as_one_to_send_again() {
+    for (sky, expected) in
+        [(Sky::over_shared as fn(TestStore) -> Sky, "store_unavailable"), (Sky::over, "session_load_failed")]
+    {
+        let rig = Rig::new(Durability::Turn, sky);
+        rig.fall_for(SHORT);
+        let refused = rig.chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap_err();
+        assert_eq!(refused.category(), expected);
+        tokio::time::sleep(SHORT).await;
+        rig.door.open();
+        assert_eq!(category(&rig.chat.session("s").send(user("m")).await), "completed");
+    }
+}
+
 // D20: nobody waits for ever, and the end is recorded all the same.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_turn_is_told_after_a_minute_that_its_end_is_not_recorded() {
