@@ -61,6 +61,8 @@ pub struct TurnState {
     pub runs_before: u32,
     /// Whether the position that is stored is this turn's own.
     pub stands: bool,
+    /// Whether the reply to a commit of the turn was lost: a position or records of it may be stored that are not known here.
+    pub in_doubt: bool,
     /// The session as it was migrated for this turn, when it was: then nothing of the old version may be written again.
     pub migrated: Option<SessionState>,
     /// The records of the turn that are stored (D7).
@@ -199,10 +201,10 @@ impl TurnState {
         if self.row.status != StoredTurnStatus::Suspended {
             SignalMailbox::clear_if_work_ended(writing, &self.row);
         }
-        if self.positioned && self.row.status != StoredTurnStatus::Suspended {
+        if (self.positioned || self.in_doubt) && self.row.status != StoredTurnStatus::Suspended {
             writing.add_mutation(RowMutation::DropPosition(self.row.invocation.clone()));
         }
-        if !self.records.is_empty() {
+        if !self.records.is_empty() || self.in_doubt {
             writing.add_mutation(RowMutation::DropRecords { turn: self.row.no });
         }
         let at = self.making.encode_turn_end_event();

@@ -201,6 +201,7 @@ impl JournalPort {
         let landed = self.inner.await_settled_commit(&self.loaded, commit, report_doubt).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
+            lock_unpoisoned(&self.turning).in_doubt = true;
             self.loaded.lock_state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_modify(|count| *count -= 1);

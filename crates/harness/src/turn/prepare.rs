@@ -134,6 +134,7 @@ impl TurnPreparation<'_> {
             positioned: false,
             runs_before: 0,
             stands: false,
+            in_doubt: false,
             migrated: None,
             records: Records::new(),
             bounds: self.served.bounds,

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use singletree_engine::Graph;
+use singletree_engine::{Ctx, Graph, Item};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions, Turn};
+use singletree_store_testing::FailedWriteEffect;
 use singletree_test_store::TestStore;
 
-use crate::bench::{Door, Log, Talk, agent, category, chain, check_rows, door_node, history, say, user};
+use crate::bench::{
+    Door, Log, Talk, agent, category, chain, check_rows, door_node, history, say, says, user,
+};
 use crate::doctor::sound;
 use crate::sky::Sky;
 
@@ -98,6 +101,35 @@ async fn a_message_that_comes_while_the_store_is_away_is_refused_as_one_to_send_
         rig.door.open();
         assert_eq!(category(&rig.chat.session("s").send(user("m")).await), "completed");
     }
+}
+
+// What a commit wrote whose reply was lost goes with its turn. Found by the simulation (seed 50803 with three processes).
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_reply_was_lost_does_not_outlive_its_turn() {
+    let (sky, door) = (Sky::over_shared(TestStore::new()), Door::shut());
+    let inside = door.clone();
+    let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+        let door = inside.clone();
+        async move {
+            door.pass().await;
+            cx.record("fact", Item::from_json(serde_json::json!(1))).await?;
+            Ok(says("so"))
+        }
+    });
+    let graph = chain(builder, &["n"]);
+    let chat = Chat::builder().agent(agent(&graph, Durability::Step)).open(sky.clone()).unwrap();
+    let turn = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    sky.fail(1, 1, FailedWriteEffect::After);
+    sky.hold();
+    door.open();
+    sky.holds(1).await;
+    // Between the write whose reply is lost and the next attempt.
+    sky.release();
+    chat.cancel(turn.id()).await.unwrap();
+    assert_eq!(category(turn.outcome().await.as_ref()), "chat_turn_cancelled");
+    check_rows(&sky, "s").await;
+    sound(&sky.store).await;
 }
 
 // D20: nobody waits for ever, and the end is recorded all the same.

@@ -91,6 +91,7 @@ pub(super) fn turn_on(no: u64, committed: &PersistentList) -> TurnState {
         positioned: false,
         runs_before: 0,
         stands: false,
+        in_doubt: false,
         migrated: None,
         records: Records::new(),
         bounds: bounds(),
