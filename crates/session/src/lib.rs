@@ -83,6 +83,6 @@ pub use queue::{
 pub use side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
 pub use state::SessionState;
 pub use stopped_run::{KeptPart, StoppedRun, project_session_state};
-pub use turn::{FieldNames, TurnState, history_of_state, messages_from};
+pub use turn::{FieldNames, TurnState, UnknownRows, history_of_state, messages_from};
 pub use turn_id::{MessageId, TurnId};
 pub use usage::{ModelTokenUsage, TurnModelUsage};

@@ -32,6 +32,15 @@ use crate::usage::TurnModelUsage;
 /// Pairs of (session field, state field).
 pub type FieldNames = Arc<[(Arc<str>, Arc<str>)]>;
 
+/// Whether rows of a turn may be stored that are not known to the process that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownRows {
+    /// What is stored is known.
+    None,
+    /// The reply to a commit was lost.
+    Possible,
+}
+
 /// A turn while it runs.
 #[derive(Debug, Clone)]
 pub struct TurnState {
@@ -61,8 +70,8 @@ pub struct TurnState {
     pub runs_before: u32,
     /// Whether the position that is stored is this turn's own.
     pub stands: bool,
-    /// Whether the reply to a commit of the turn was lost: a position or records of it may be stored that are not known here.
-    pub in_doubt: bool,
+    /// Whether a position or records of the turn may be stored that are not known here.
+    pub unknown_rows: UnknownRows,
     /// The session as it was migrated for this turn, when it was: then nothing of the old version may be written again.
     pub migrated: Option<SessionState>,
     /// The records of the turn that are stored (D7).
@@ -201,10 +210,12 @@ impl TurnState {
         if self.row.status != StoredTurnStatus::Suspended {
             SignalMailbox::clear_if_work_ended(writing, &self.row);
         }
-        if (self.positioned || self.in_doubt) && self.row.status != StoredTurnStatus::Suspended {
+        if (self.positioned || self.unknown_rows == UnknownRows::Possible)
+            && self.row.status != StoredTurnStatus::Suspended
+        {
             writing.add_mutation(RowMutation::DropPosition(self.row.invocation.clone()));
         }
-        if !self.records.is_empty() || self.in_doubt {
+        if !self.records.is_empty() || self.unknown_rows == UnknownRows::Possible {
             writing.add_mutation(RowMutation::DropRecords { turn: self.row.no });
         }
         let at = self.making.encode_turn_end_event();

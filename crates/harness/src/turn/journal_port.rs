@@ -16,7 +16,7 @@ use singletree_engine::{
 };
 use singletree_session::{
     BatchBuilder, ChatTurnOutcome, CommitProvenance, ErroredTurn, KeptPart, PendingAnswer, SideRecords,
-    SteeredMessage, StoppedRun, TelemetryRecord, TurnPromptPolicy, TurnRowExt, TurnState, apply,
+    SteeredMessage, StoppedRun, TelemetryRecord, TurnPromptPolicy, TurnRowExt, TurnState, UnknownRows, apply,
 };
 use singletree_telemetry::InvocationTrace;
 use tokio::sync::watch;
@@ -201,7 +201,7 @@ impl JournalPort {
         let landed = self.inner.await_settled_commit(&self.loaded, commit, report_doubt).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
-            lock_unpoisoned(&self.turning).in_doubt = true;
+            lock_unpoisoned(&self.turning).unknown_rows = UnknownRows::Possible;
             self.loaded.lock_state().return_steering(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_modify(|count| *count -= 1);

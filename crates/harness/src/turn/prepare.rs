@@ -9,7 +9,7 @@ use singletree_engine::{
 use singletree_session::{
     BudgetUsage, DispatchPath, EffectIntent, HISTORY, HistoryMarks, HistoryWindow, ItemNumbering,
     PendingAnswer, ProvenanceTracker, Records, SideRecords, StoredFields, StoredPosition, TurnModelUsage,
-    TurnPromptPolicy, TurnRowExt, TurnState, cut_history, decode_message, entered_outer_node,
+    TurnPromptPolicy, TurnRowExt, TurnState, UnknownRows, cut_history, decode_message, entered_outer_node,
     find_list_field, has_intent_record, to_engine_fields,
 };
 
@@ -134,7 +134,7 @@ impl TurnPreparation<'_> {
             positioned: false,
             runs_before: 0,
             stands: false,
-            in_doubt: false,
+            unknown_rows: UnknownRows::None,
             migrated: None,
             records: Records::new(),
             bounds: self.served.bounds,

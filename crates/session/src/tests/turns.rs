@@ -23,7 +23,7 @@ use crate::outcome::{DispatchPath, ErroredTurn};
 use crate::policy::TurnPromptPolicy;
 use crate::side::SideRecords;
 use crate::stopped_run::StoppedRun;
-use crate::turn::{FieldNames, TurnState};
+use crate::turn::{FieldNames, TurnState, UnknownRows};
 use crate::usage::TurnModelUsage;
 
 /// The time of every transition in these tests.
@@ -91,7 +91,7 @@ pub(super) fn turn_on(no: u64, committed: &PersistentList) -> TurnState {
         positioned: false,
         runs_before: 0,
         stands: false,
-        in_doubt: false,
+        unknown_rows: UnknownRows::None,
         migrated: None,
         records: Records::new(),
         bounds: bounds(),
