@@ -18,18 +18,21 @@ impl ChatInner {
 pub(super) struct LoadPatience<'a> {
     inner: &'a ChatInner,
     outage: StoreOutage,
-    has_failed: bool,
+    failed_before: bool,
 }
 
 impl<'a> LoadPatience<'a> {
     pub(super) fn new(inner: &'a ChatInner) -> Self {
-        Self { inner, outage: inner.begin_outage(), has_failed: false }
+        Self { inner, outage: inner.begin_outage(), failed_before: false }
     }
 
-    /// Waits a moment after an attempt that failed, unless it was the last one.
-    pub(super) async fn may_load_again(&mut self, has_failed: bool) -> bool {
-        let is_last = self.has_failed && self.inner.is_outage_over(self.outage);
-        self.has_failed = true;
-        has_failed && !is_last && self.inner.pause_before_load().await
+    /// Waits a moment after an attempt that failed, unless it was the last one. A read that took too long is repeated only where
+    /// the store is waited for.
+    pub(super) async fn may_load_again(&mut self, failed: Option<&Error>) -> bool {
+        let is_waited_for = !self.inner.is_outage_over(self.outage);
+        let is_again = is_waited_for || !self.failed_before;
+        self.failed_before = true;
+        let may_succeed = |error: &Error| error.is_transient() || is_waited_for && error.is_unavailable();
+        is_again && failed.is_some_and(may_succeed) && self.inner.pause_before_load().await
     }
 }

@@ -186,7 +186,7 @@ impl ChatInner {
                         let ready = loop {
                             let ready =
                                 preparing.prepare_message(&handle, row.clone(), message.clone()).await;
-                            if !patience.may_load_again(is_transient_failure(&ready)).await {
+                            if !patience.may_load_again(ready.as_ref().err()).await {
                                 break ready;
                             }
                         };
@@ -204,7 +204,7 @@ impl ChatInner {
                         let mut patience = LoadPatience::new(self);
                         let ready = loop {
                             let ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
-                            if !patience.may_load_again(is_transient_failure(&ready)).await {
+                            if !patience.may_load_again(ready.as_ref().err()).await {
                                 break ready;
                             }
                         };

@@ -36,8 +36,9 @@ impl JournalPort {
 
     /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
     /// when the store works or has space again, as long as this process lives (D38); after the second failure, and not before
-    /// nobody waits for the store any more ([`StoreOutage`]), callers are told that it is not recorded yet (D20). A commit whose reply is lost is settled before another one is tried. The end of a
-    /// turn that has not run, or not here, is tried once: the turn keeps its place in the queue.
+    /// nobody waits for the store any more ([`StoreOutage`]), callers are told that it is not recorded yet (D20). A commit whose
+    /// reply is lost is settled before another one is tried. The end of a turn that has not run, or not here, is tried once: the turn
+    /// keeps its place in the queue.
     pub(super) async fn commit_turn_end<T>(
         &self,
         transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
