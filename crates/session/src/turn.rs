@@ -35,7 +35,7 @@ pub type FieldNames = Arc<[(Arc<str>, Arc<str>)]>;
 /// Whether rows of a turn may be stored that are not known to the process that runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownRows {
-    /// What is stored is known.
+    /// All stored rows are known.
     None,
     /// The reply to a commit was lost.
     Possible,

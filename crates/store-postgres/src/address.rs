@@ -1,4 +1,4 @@
-//! The address of a database: what the driver reads, and what this store adds.
+//! The address of a database: the part for the driver, and the parameters of this store.
 
 use std::net::IpAddr;
 

@@ -31,7 +31,7 @@ impl PostgresOptions {
     ///   with `pool_mode = transaction`. Statements are not prepared.
     /// - `tenant_role=NAME`: statements for one tenant run under this role, and the database itself confines them to the rows
     ///   of that tenant (row-level security). The role must exist, own nothing and bypass nothing; the user of the address must be a
-    ///   member of it and own the tables. [`open`](Self::open) gives it what it needs.
+    ///   member of it and own the tables. [`open`](Self::open) grants it the rights that it needs.
     ///
     /// Without an `sslmode` connections to this machine are not encrypted, and others are wherever the server can. The
     /// server's certificate is always verified, with its name.

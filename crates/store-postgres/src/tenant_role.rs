@@ -1,8 +1,8 @@
 //! Row-level security: a second lock beside the tenant in every query.
 //!
 //! Statements for one tenant run under a role that owns nothing and sees only the rows of the tenant that its transaction names
-//! ([`StatementRunner`](crate::database::StatementRunner)). What concerns all tenants, such as the heartbeat, sweeps and deadlines,
-//! runs as the user of the address, who owns the tables.
+//! ([`StatementRunner`](crate::database::StatementRunner)). Statements about all tenants, such as those of the heartbeat, sweeps
+//! and deadlines, run as the user of the address, who owns the tables.
 
 use deadpool_postgres::Object;
 use singletree_durable::Result;
@@ -32,7 +32,7 @@ const FIND_TABLES: &str = "\
         AND has_table_privilege($1, c.oid, 'UPDATE') AND has_table_privilege($1, c.oid, 'DELETE')) \
     ORDER BY c.relname";
 
-/// Whether the role may use what has no tenant.
+/// Whether the role may use the tables and sequences that are of no tenant.
 const CHECK_SHARED: &str = "\
     SELECT has_schema_privilege($1, 'singletree', 'USAGE') AND has_table_privilege($1, 'singletree.meta', 'SELECT') \
       AND has_table_privilege($1, 'singletree.node', 'SELECT') AND has_table_privilege($1, 'singletree.node', 'DELETE') \

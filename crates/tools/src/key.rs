@@ -18,16 +18,10 @@ impl IdempotencyKey {
     /// Makes the key of one call.
     #[must_use]
     pub fn new(session: &str, correlation: &str, message: u64, call: u64) -> Self {
-        let mut hasher = Sha256::new();
-        for part in [session, correlation] {
-            // With its length, so that no two pairs of parts run into the same bytes.
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
-        }
+        let mut hasher = hash_texts([session, correlation]);
         hasher.update(message.to_be_bytes());
         hasher.update(call.to_be_bytes());
-        let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { digest }
+        Self { digest: hex_digest(hasher) }
     }
 
     /// Returns the key as 64 hexadecimal digits: a file name, or a header to pass on.
@@ -35,6 +29,21 @@ impl IdempotencyKey {
     pub fn as_str(&self) -> &str {
         &self.digest
     }
+}
+
+/// Begins a hash with two texts, each with its length, so that no two pairs have the same bytes.
+pub(crate) fn hash_texts(texts: [&str; 2]) -> Sha256 {
+    let mut hasher = Sha256::new();
+    for text in texts {
+        hasher.update((text.len() as u64).to_be_bytes());
+        hasher.update(text);
+    }
+    hasher
+}
+
+/// Ends a hash, as 64 hexadecimal digits.
+pub(crate) fn hex_digest(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Display for IdempotencyKey {

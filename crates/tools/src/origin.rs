@@ -1,6 +1,6 @@
 //! The conversation in which a tool is called.
 
-use sha2::{Digest, Sha256};
+use crate::key::{hash_texts, hex_digest};
 
 /// The tenant and the session of a tool call.
 ///
@@ -16,7 +16,7 @@ pub struct CallOrigin {
     /// outside of a chat.
     ///
     /// A process that stood still, and lost the session meanwhile, may still be inside a call. A tool that must not act for it
-    /// keeps the highest number that it has seen of each session, together with what it changes, and refuses calls with a
+    /// keeps the highest number that it has seen of each session, together with the data that it changes, and refuses calls with a
     /// lower one.
     pub fence: u64,
 }
@@ -38,13 +38,7 @@ impl CallOrigin {
     /// other session of any tenant. Neither name is in it.
     #[must_use]
     pub fn opaque_name(&self) -> String {
-        let mut hasher = Sha256::new();
-        for part in [&self.tenant, &self.session] {
-            // With its length, so that no two pairs of parts run into the same bytes.
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
-        }
-        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex_digest(hash_texts([&self.tenant, &self.session]))
     }
 }
 

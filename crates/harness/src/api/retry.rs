@@ -75,7 +75,7 @@ impl Chat {
             let live = options.listen.then(|| loaded.feed.subscribe_to_events());
             let mut attempt = 1;
             loop {
-                inner.check_loaded(inner.ensure_session_ready(&loaded).await)?;
+                inner.translate_load_error(inner.ensure_session_ready(&loaded).await)?;
                 let reusable = match self.find_keyed_retry(&loaded, &options).await? {
                     KeyedTurn::Found(known) => return Ok(*known),
                     KeyedTurn::Free(reusable) => reusable,

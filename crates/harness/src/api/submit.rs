@@ -151,7 +151,7 @@ impl Chat {
                 if is_transient_failure(&ready) && self.inner.pause_before_load().await {
                     ready = self.inner.ensure_session_ready(&loaded).await;
                 }
-                self.inner.check_loaded(ready)?;
+                self.inner.translate_load_error(ready)?;
                 let reusable = match self.find_keyed_turn(&loaded, valid.key.as_ref()).await? {
                     KeyedTurn::Found(turn) => return Ok(*turn),
                     KeyedTurn::Free(reusable) => reusable,

@@ -29,7 +29,7 @@ impl Chat {
             return Ok(());
         }
         let read = TurnPreparation { inner: &self.inner, loaded, served }.load_session_fields().await;
-        let stored = self.inner.check_loaded(read)?;
+        let stored = self.inner.translate_load_error(read)?;
         let history = find_list_field(&stored, HISTORY).cloned().unwrap_or_default();
         check_answers_open_call(&history, message)
     }

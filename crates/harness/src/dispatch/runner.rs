@@ -10,7 +10,7 @@ use singletree_session::{
 
 use crate::Error;
 use crate::dispatch::adopt::lease_lost_error;
-use crate::dispatch::load_patience::LoadPatience;
+use crate::dispatch::load_retry::LoadRetry;
 use crate::dispatch::waits;
 use crate::error::describe_cause;
 use crate::runtime::chat_inner::ChatInner;
@@ -182,11 +182,11 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut patience = LoadPatience::new(self);
+                        let mut retry = LoadRetry::new(self);
                         let ready = loop {
                             let ready =
                                 preparing.prepare_message(&handle, row.clone(), message.clone()).await;
-                            if !patience.may_load_again(ready.as_ref().err()).await {
+                            if !retry.may_load_again(ready.as_ref().err()).await {
                                 break ready;
                             }
                         };
@@ -201,10 +201,10 @@ impl ChatInner {
                 let outcome = match self.find_served_agent(&row.agent) {
                     Ok(served) => {
                         let preparing = TurnPreparation { inner: self, loaded, served };
-                        let mut patience = LoadPatience::new(self);
+                        let mut retry = LoadRetry::new(self);
                         let ready = loop {
                             let ready = preparing.prepare_recovery(&handle, row.clone(), has_run).await;
-                            if !patience.may_load_again(ready.as_ref().err()).await {
+                            if !retry.may_load_again(ready.as_ref().err()).await {
                                 break ready;
                             }
                         };

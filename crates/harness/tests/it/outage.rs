@@ -103,7 +103,7 @@ async fn a_message_that_comes_while_the_store_is_away_is_refused_as_one_to_send_
     }
 }
 
-// What a commit wrote whose reply was lost goes with its turn. Found by the simulation (seed 50803 with three processes).
+// The rows of a commit whose reply was lost are removed with its turn. Found by the simulation (seed 50803 with three processes).
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_reply_was_lost_does_not_outlive_its_turn() {
     let (sky, door) = (Sky::over_shared(TestStore::new()), Door::shut());

@@ -75,7 +75,7 @@ async fn the_role_of_tenants_sees_and_changes_the_rows_of_one_tenant_only() {
     for tenant in ["one", "two"] {
         write_session(&store, &of_tenant(tenant, "s")).await;
     }
-    // A session last: what belongs to it goes with it.
+    // A session last: its rows are deleted with it.
     let tables = ["mail", "document", "blob_use", "blob", "lease", "session"];
     for (named, expected) in [(Some("one"), 1_i64), (Some("three"), 0), (None, 0)] {
         let change = admin.transaction().await.unwrap();
@@ -223,7 +223,7 @@ async fn every_statement_for_a_tenant_runs_under_the_role() {
         let text = text_of(&failed);
         assert!(text.contains("permission denied"), "{name}: {text}");
     }
-    // What concerns all tenants does not need the role.
+    // Statements about all tenants do not need the role.
     store.read_tenants(None, 1).await.unwrap();
     store.read_ownerless_turns(None, 1).await.unwrap();
     store.read_waits_by_deadline(None, 1).await.unwrap();

@@ -8,20 +8,20 @@ use std::sync::atomic::Ordering;
 use super::JournalPort;
 use crate::Error;
 use crate::runtime::commit::DoubtReport;
-use crate::runtime::outage::StoreOutage;
+use crate::runtime::store_wait::StoreWait;
 
 impl JournalPort {
     /// Commits a transition of this turn. Its changes to the turn take effect only once the commit has landed. Where the store
-    /// is waited for ([`StoreOutage`]), it is tried again while the store is away.
+    /// is waited for ([`StoreWait`]), it is tried again while the store is away.
     pub(super) async fn commit_transition<T>(
         &self,
         transition: impl Fn(&mut BatchBuilder, &mut TurnState) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let outage = self.inner.begin_outage();
-        let waits = || !self.inner.is_outage_over(outage) && !self.inner.is_closing();
+        let wait = self.inner.begin_store_wait();
+        let may_wait = || !self.inner.is_store_wait_over(wait) && !self.inner.is_closing();
         loop {
-            match self.commit_settled_transition(&transition, Some(&|_| waits())).await {
-                Err(error) if error.is_unavailable() && waits() => {}
+            match self.commit_settled_transition(&transition, Some(&|_| may_wait())).await {
+                Err(error) if error.is_unavailable() && may_wait() => {}
                 Ok(done) => {
                     self.doubtful.store(false, Ordering::Release);
                     return Ok(done);
@@ -36,7 +36,7 @@ impl JournalPort {
 
     /// As [`JournalPort::commit_transition`], for the commit that ends the turn. The result of the run stays in memory and is recorded
     /// when the store works or has space again, as long as this process lives (D38); after the second failure, and not before
-    /// nobody waits for the store any more ([`StoreOutage`]), callers are told that it is not recorded yet (D20). A commit whose
+    /// nobody waits for the store any more ([`StoreWait`]), callers are told that it is not recorded yet (D20). A commit whose
     /// reply is lost is settled before another one is tried. The end of a turn that has not run, or not here, is tried once: the turn
     /// keeps its place in the queue.
     pub(super) async fn commit_turn_end<T>(
@@ -46,9 +46,9 @@ impl JournalPort {
         let is_run = self.watch.get().is_some();
         self.busy.send_modify(|count| *count += 1);
         let mut failures = 0_u32;
-        let outage = self.inner.begin_outage();
+        let wait = self.inner.begin_store_wait();
         let report: DoubtReport<'_> = &|error| {
-            self.report_unrecorded_end(error, outage);
+            self.report_unrecorded_end(error, wait);
             true
         };
         let ended = loop {
@@ -64,7 +64,7 @@ impl JournalPort {
             }
             failures += 1;
             if failures > 1 {
-                self.report_unrecorded_end(&error, outage);
+                self.report_unrecorded_end(&error, wait);
                 self.inner.env.timer.sleep_for(self.inner.limits.record_retry).await;
             }
             // The next attempt is built from the stored state; if that cannot be read, the attempt fails as well.
@@ -75,8 +75,8 @@ impl JournalPort {
     }
 
     /// Tells whoever waits for the turn that its end is not recorded, unless the store is still waited for.
-    fn report_unrecorded_end(&self, error: &Error, outage: StoreOutage) {
-        if !self.inner.is_outage_over(outage) {
+    fn report_unrecorded_end(&self, error: &Error, wait: StoreWait) {
+        if !self.inner.is_store_wait_over(wait) {
             return;
         }
         let row = self.committed_row();
