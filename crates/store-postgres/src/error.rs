@@ -9,6 +9,11 @@ const LEASE_LOST: &str = "ST001";
 const REFUSED: &str = "ST002";
 const NODE_ENDED: &str = "ST003";
 
+/// What is wrong where the address says nothing of a pooler that shares connections, and what to do.
+pub(crate) const POOLER_NOT_NAMED: &str = "a pooler gives each transaction another connection, where prepared statements \
+                                           are missing or those of other processes: add pooler=transaction to the \
+                                           address";
+
 /// Why a statement failed, as far as its caller acts differently.
 #[derive(Debug)]
 pub(crate) enum StatementFailure {
@@ -70,6 +75,10 @@ pub(crate) fn unavailable_error(doing: &'static str, source: impl Into<BoxError>
 pub(crate) fn pool_error(error: PoolError, doing: &'static str) -> Error {
     match error {
         PoolError::Closed => Error::Closed,
+        // A pooler hands no options on, and says so in this way.
+        PoolError::Backend(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+            unavailable_error(doing, format!("{POOLER_NOT_NAMED} ({error})"))
+        }
         other => unavailable_error(doing, other),
     }
 }

@@ -41,6 +41,7 @@ mod node;
 mod nodes;
 mod options;
 mod paused;
+mod pooler;
 mod read;
 mod row;
 mod served;

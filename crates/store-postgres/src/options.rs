@@ -28,7 +28,8 @@ impl PostgresOptions {
     /// Two parameters are this store's own; in a list of parameters they come last:
     ///
     /// - `pooler=transaction`: a pooler may be in between that gives each transaction another connection, as pgbouncer does
-    ///   with `pool_mode = transaction`. Statements are not prepared.
+    ///   with `pool_mode = transaction`. Statements are not prepared. Behind such a pooler, [`open`](Self::open) without this
+    ///   parameter fails, unless the pooler keeps track of prepared statements (pgbouncer's `max_prepared_statements`).
     /// - `tenant_role=NAME`: statements for one tenant run under this role, and the database itself confines them to the rows
     ///   of that tenant (row-level security). The role must exist, own nothing and bypass nothing; the user of the address must be a
     ///   member of it and own the tables. [`open`](Self::open) grants it the rights that it needs.
@@ -100,7 +101,8 @@ impl PostgresOptions {
     /// process as an owner of sessions. It needs a tokio runtime, on which it also starts the heartbeat.
     ///
     /// # Errors
-    /// `store_unavailable` when the database cannot be reached; `store_not_durable` when it acknowledges commits before
+    /// `store_unavailable` when the database cannot be reached, or only through a pooler of transactions of which the address
+    /// says nothing; `store_not_durable` when it acknowledges commits before
     /// they are durable (`synchronous_commit` off); `store_format_unsupported` when a newer version has written it;
     /// `store_unavailable` when the list of erasures cannot be read.
     ///

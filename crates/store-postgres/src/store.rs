@@ -19,6 +19,7 @@ use crate::erasure_record::ErasureRecord;
 use crate::lease::HeldSessions;
 use crate::migration::{check_durability, check_schema, migrate_schema};
 use crate::node::{self, DeadNodes};
+use crate::pooler::check_named_statements;
 use crate::served::Announcement;
 use crate::tenant_role::{check_tenant_role, confine_tenant_role};
 
@@ -84,6 +85,7 @@ impl PostgresStore {
         };
         let access = DatabaseAccess::Write;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
+        check_named_statements(&database).await?;
         let mut client = database.connect("open").await?;
         check_durability(&client).await?;
         let log_epoch = migrate_schema(&mut client).await?;
@@ -119,6 +121,7 @@ impl PostgresStore {
         let PostgresOptions { url, env, node, address, lease, connections, statement_time, .. } = options;
         let access = DatabaseAccess::Read;
         let database = Database::new((&url, access), connections, env.timer.clone(), statement_time)?;
+        check_named_statements(&database).await?;
         let client = database.connect("open").await?;
         let log_epoch = check_schema(&client).await?;
         if let Some(role) = database.tenant_role() {
