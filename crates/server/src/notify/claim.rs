@@ -12,8 +12,8 @@ use singletree_durable::{
 };
 use singletree_harness::Notice;
 
-/// How long a claim lasts: longer than a request may take.
-const CLAIM: Duration = Duration::from_mins(2);
+/// How long a claim lasts beyond the next attempt: writing takes time, and clocks differ.
+const CLAIM_MARGIN: Duration = Duration::from_secs(10);
 
 /// The field of the document.
 const FIELD: &str = "claim";
@@ -36,12 +36,13 @@ impl NoticeClaims {
         Self { holder }
     }
 
-    /// Claims a notice, or claims it for longer; false when another server has it, or it is gone.
+    /// Claims a notice, or claims it for longer; false when another server has it, or it is gone. `until` is the time of the next
+    /// attempt, if this one fails: when no attempt of this server has followed by then, it has died.
     pub(super) async fn claim_notice(
         &self,
         documents: &dyn DocumentStore,
         notice: &Notice,
-        now: Timestamp,
+        (now, until): (Timestamp, Timestamp),
     ) -> Result<bool> {
         let key = notice.document_key();
         let Some(stored) = documents.read_document(&key).await? else { return Ok(false) };
@@ -50,7 +51,7 @@ impl NoticeClaims {
         if held.is_some_and(|claim| claim.holder != self.holder && claim.until > now) {
             return Ok(false);
         }
-        let claim = NoticeClaim { holder: self.holder.clone(), until: now.saturating_add(CLAIM) };
+        let claim = NoticeClaim { holder: self.holder.clone(), until: until.saturating_add(CLAIM_MARGIN) };
         let Ok(claim) = serde_json::to_value(claim) else { return Ok(false) };
         body.insert(FIELD.to_owned(), claim);
         let (body, expires_at) = (JsonDocument::from(&Value::Object(body)), stored.expires_at);
@@ -100,7 +101,8 @@ mod tests {
         let (one, two) = (NoticeClaims::new("one".into()), NoticeClaims::new("two".into()));
         let at = |seconds: i64| Timestamp::from_millis(seconds * 1000);
         let check = async |server: &NoticeClaims, seconds: i64, may_send: bool| {
-            let claimed = server.claim_notice(&store, &notice, at(seconds)).await.unwrap();
+            let times = (at(seconds), at(seconds + 110));
+            let claimed = server.claim_notice(&store, &notice, times).await.unwrap();
             assert_eq!(claimed, may_send, "{} at {seconds}", server.holder);
         };
         check(&one, 0, true).await;

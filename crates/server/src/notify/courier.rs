@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use super::claim::NoticeClaims;
 use super::message::WebhookMessage;
-use super::queue::{NoticeOutcome, NoticeQueue, QueuedNotice};
+use super::queue::{NoticeOutcome, NoticeQueue, QueuedNotice, longest_pause};
 use super::sign;
 use super::webhook::Webhook;
 use crate::shared::ServerState;
@@ -30,6 +30,8 @@ const QUEUED: usize = 10_000;
 const PAGE: u64 = 256;
 /// How long it takes until the store is looked at again, whatever was heard.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
+/// The same, where other servers have the same database: one that dies leaves notices there, and nobody hears of them.
+const LOOK_AFTER_OTHERS: Duration = Duration::from_secs(15);
 /// How long to wait before a store that failed is asked again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -120,12 +122,13 @@ impl WebhookDispatcher {
     pub(super) async fn deliver_until_stopped(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut going = FuturesUnordered::new();
         let mut looked = self.shared.now();
+        let look_again = if self.claims.is_some() { LOOK_AFTER_OTHERS } else { LOOK_AGAIN };
         while !*stop.borrow_and_update() {
             let now = self.shared.now();
-            if now.duration_since(looked) >= LOOK_AGAIN {
+            if now.duration_since(looked) >= look_again {
                 self.lock_queue().mark_notices_missed();
             }
-            let mut pause = LOOK_AGAIN;
+            let mut pause = look_again;
             if self.lock_queue().needs_store_read() {
                 looked = now;
                 if self.read_stored_notices().await.is_err() {
@@ -225,7 +228,9 @@ impl WebhookDispatcher {
             Err(_) => return NoticeOutcome::Unread,
         }
         if let Some(claims) = &self.claims {
-            let claimed = claims.claim_notice(self.shared.documents.as_ref(), notice, now).await;
+            let again = now.saturating_add(self.webhook.patience).saturating_add(longest_pause(attempt));
+            let documents = self.shared.documents.as_ref();
+            let claimed = claims.claim_notice(documents, notice, (now, again)).await;
             // Another server sends it: then it is gone when it is looked at again.
             if !claimed.unwrap_or(false) {
                 return NoticeOutcome::Unread;

@@ -185,11 +185,21 @@ impl NoticeQueue {
     }
 }
 
+/// Returns the longest pause of a notice after an attempt of that number that fails.
+pub(super) fn longest_pause(attempt: u32) -> Duration {
+    double_pause(attempt, PAUSE_MAX)
+}
+
+/// Returns the pause that doubles with each failure.
+fn double_pause(failures: u32, max: Duration) -> Duration {
+    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|factor| PAUSE.checked_mul(factor));
+    doubled.unwrap_or(max).min(max)
+}
+
 /// Returns the pause after a number of failures: between half and all of the exponential pause, so that notices that
 /// failed together are not all tried again together. The id decides, so the result is deterministic.
 fn retry_pause(failures: u32, max: Duration, id: &str) -> Duration {
-    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|factor| PAUSE.checked_mul(factor));
-    let whole = doubled.unwrap_or(max).min(max);
+    let whole = double_pause(failures, max);
     let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());
     let part = f64::from(digits.unwrap_or_default()) / f64::from(u16::MAX);
     whole.mul_f64(0.5 + part / 2.0)

@@ -182,7 +182,8 @@ impl ServerBuilder {
 
     /// Sets whether other servers may use the same database, by default not. Then turns of servers that have died are
     /// looked for twice a second, and not only at the start, and keys that another server has taken back are refused within a
-    /// second; when the store cannot be asked for five seconds, new requests with a key are refused, too.
+    /// second; when the store cannot be asked for five seconds, new requests with a key are refused, too. Notices that such a
+    /// server left are looked for every 15 seconds.
     #[must_use]
     pub fn shared_store(mut self, is_shared: bool) -> Self {
         self.is_store_shared = is_shared;

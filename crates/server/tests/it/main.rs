@@ -15,6 +15,7 @@ mod closing;
 mod disconnecting;
 mod frame;
 mod keys;
+mod left_notices;
 mod narration;
 mod native;
 mod nodes;

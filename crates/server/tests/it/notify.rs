@@ -27,7 +27,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn tenant(name: &str) -> TenantId {
+pub(crate) fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn telling(webhooks: Vec<Webhook>) -> RigBuilder {
 }
 
 /// A rig that tells the notices of the tenant `default`.
-fn telling_at(receiver: &Receiver) -> RigBuilder {
+pub(crate) fn telling_at(receiver: &Receiver) -> RigBuilder {
     telling(vec![webhook("default", receiver.url())])
 }
 
@@ -67,7 +67,7 @@ async fn approve(chat: &Chat, session: &str) {
 }
 
 /// Returns how many notices of a tenant are stored once there are so many.
-async fn stored(rig: &Rig, of: &str, expected: usize) {
+pub(crate) async fn stored(rig: &Rig, of: &str, expected: usize) {
     let settled = async {
         loop {
             let stored = rig.documents.read_documents(&tenant(of), Notice::KIND, None, 100).await.unwrap();
@@ -163,7 +163,7 @@ async fn what_the_endpoint_fails_to_take_is_told_again_under_the_same_id_later_a
 }
 
 /// Lets every task run that can, including those that wait for sockets.
-async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
