@@ -192,6 +192,10 @@ pub(crate) fn notify_outcome_listeners(listeners: &[(u64, OutcomeListener)], out
 /// still while the machine is suspended (D37).
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
+/// The same where other processes write to the store: they wake nobody here when a turn waits, and one that dies leaves its
+/// deadlines to the others.
+const LONGEST_SLEEP_BESIDE_OTHERS: Duration = Duration::from_secs(5);
+
 impl ChatInner {
     /// Watches deadlines in the background, from the first call on.
     pub(crate) fn watch_deadlines(self: &Arc<Self>) {
@@ -200,12 +204,14 @@ impl ChatInner {
             return;
         }
         let (watched, timer) = (Arc::downgrade(self), self.env.timer.clone());
+        let is_shared = self.journal.has_other_writers();
+        let longest = if is_shared { LONGEST_SLEEP_BESIDE_OTHERS } else { LONGEST_SLEEP };
         self.tasks.spawn_task(async move {
             while let Some(inner) = watched.upgrade().filter(|inner| !inner.is_closing()) {
                 let next = inner.expire_due_waits().await;
                 let bell = inner.deadlines.clone();
                 drop(inner);
-                drop(timer.run_with_timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
+                drop(timer.run_with_timeout(next.min(longest), bell.notified()).await);
             }
         });
     }

@@ -11,6 +11,7 @@ use singletree_harness::{Chat, SendOptions};
 use singletree_test_store::TestStore;
 
 use crate::bench::{Log, approve, asking, at, category, chat_of, check_rows, fields, history, line, user};
+use crate::sky::Sky;
 
 /// A clock that the test sets, and that no timer follows.
 #[derive(Debug, Default)]
@@ -85,4 +86,25 @@ async fn a_deadline_that_passes_while_the_machine_is_suspended_is_seen_within_a_
     clock.advance(2 * HOUR);
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(chat.pending(9).await.unwrap(), []);
+}
+
+// The other process has died, or has given the session back: nothing tells this one of the wait.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_of_another_process_is_seen_within_five_seconds() {
+    let (clock, store) = (Arc::new(WallClock::default()), Sky::over_shared(TestStore::new()));
+    let pass = async |seconds: u64| {
+        clock.advance(Duration::from_secs(seconds));
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    };
+    let graph = asking(&Log::default(), Signal::new("ok").expires_in(Duration::from_secs(30)));
+    let survivor = chat_of(&graph).clock(clock.clone()).open(store.clone()).unwrap();
+    survivor.sweep().await.unwrap();
+    pass(1).await;
+    let other = chat_of(&graph).clock(clock.clone()).open(store.clone()).unwrap();
+    assert_eq!(line(&other.session("s").send(user("m")).await), "suspended 3.1 ok [a:ask]");
+    drop(other);
+    pass(29).await;
+    assert_eq!(survivor.pending(9).await.unwrap().len(), 1);
+    pass(6).await;
+    assert_eq!(survivor.pending(9).await.unwrap(), []);
 }
