@@ -107,6 +107,12 @@ def check(spans, payloads):
         everything = json.dumps(spans)
         assert not texts and not arguments, texts
         assert not any(text in everything for text in said if len(text) > 1), everything
+    turns = [span["attributes"] for span in spans if span["name"] == "invoke_workflow helper"]
+    asked = sorted(it.get("llm.input_messages.0.message.content", "") for it in turns)
+    answered = sorted(it.get("llm.output_messages.0.message.content", "") for it in turns)
+    # The turn that waits has called a tool, and said nothing.
+    expected = ["add 2 and 3", "add 2 and 3", "hello there"], ["", "I hear you.", "It is done."]
+    assert (asked, answered) == (expected if payloads else ([""] * 3, [""] * 3)), (asked, answered)
     traces = {span["context"]["trace_id"] for span in spans}
     assert len(traces) == 2, "the turn that was approved is in the trace of the one that waited"
     return len(spans)
@@ -114,5 +120,5 @@ def check(spans, payloads):
 
 wait_for("Phoenix", lambda: ask("GET", f"{phoenix}/v1/projects"))
 counts = [check(talk(f"session-{word}", payloads), payloads) for word, payloads in (("on", True), ("off", False))]
-print(f"phoenix: kinds, sessions, tokens of {counts[0]} spans, messages with payloads; "
+print(f"phoenix: kinds, sessions, tokens of {counts[0]} spans, messages of models and turns with payloads; "
       f"{counts[1]} spans without: no text: ok")
