@@ -77,6 +77,17 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Tells whether `check_ownership` is to be called: other processes may take the run over.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Called when the next node is about to run, after `begin_node_execution`. Returns an error when another process has the
+    /// run: then no node of it runs here. It asks nobody as long as the answer is known.
+    fn check_ownership(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Saves the session in the middle of a run (sessions §6.2).
     fn save_session(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
 

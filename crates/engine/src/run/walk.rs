@@ -163,10 +163,16 @@ impl GraphWalker<'_> {
     pub(crate) async fn take_step_number(&self) -> u64 {
         let may_begin =
             |step| self.run.port.begin_node_execution(!self.level.is_on_main_walk()).map(|()| step);
-        match self.run.take_step_number().and_then(may_begin) {
+        let step = match self.run.take_step_number().and_then(may_begin) {
             Ok(step) => step,
             Err(error) => self.abort_invocation(error).await,
+        };
+        if self.run.port.is_shared()
+            && let Err(error) = self.run.port.check_ownership().await
+        {
+            self.abort_invocation(error).await
         }
+        step
     }
 
     /// Runs a function node without a chain.

@@ -14,6 +14,7 @@ use singletree_session::{
 
 use crate::Error;
 use crate::runtime::chat_inner::{ChatInner, ServedAgent};
+use crate::runtime::commit::lease_lost_error;
 use crate::runtime::loaded_session::{LoadedSession, LoadedState, TurnHandle};
 use crate::turn::prepare::TurnPreparation;
 
@@ -396,9 +397,4 @@ fn lock_state_under(
 ) -> Result<MutexGuard<'_, LoadedState>, Error> {
     let state = loaded.lock_state();
     if state.held_fence() == Some(fence) { Ok(state) } else { Err(lease_lost_error(loaded, fence)) }
-}
-
-/// Returns the error of work on a session that is not held under this fence any more.
-pub(crate) fn lease_lost_error(loaded: &LoadedSession, fence: FencingToken) -> Error {
-    Error::Store { source: singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence } }
 }

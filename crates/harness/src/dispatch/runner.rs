@@ -9,11 +9,11 @@ use singletree_session::{
 };
 
 use crate::Error;
-use crate::dispatch::adopt::lease_lost_error;
 use crate::dispatch::load_retry::LoadRetry;
 use crate::dispatch::waits;
 use crate::error::describe_cause;
 use crate::runtime::chat_inner::ChatInner;
+use crate::runtime::commit::lost_turn_error;
 use crate::runtime::loaded_session::{LoadedSession, TurnHandle};
 use crate::runtime::outcome_reads::read_outcome;
 use crate::turn::journal_port::JournalPort;
@@ -43,7 +43,7 @@ impl ChatInner {
                     self.pause_if_due("turn_begins").await;
                     // The commit that claims a wait looks for itself.
                     let is_answer = matches!(queued.work, QueuedWork::Answer(_));
-                    if !is_answer && self.has_lost_session(loaded).await {
+                    if !is_answer && self.find_lost_turn(loaded).await.is_some() {
                         // Its callers follow it in the store, as those of turns that were queued.
                         drop(queued);
                         loaded.release_turn();
@@ -147,21 +147,10 @@ impl ChatInner {
         unrun: AbandonedTurn,
         error: &Error,
     ) -> Result<Arc<ChatTurnOutcome>, Error> {
-        let lost = {
-            let state = loaded.lock_state();
-            state.has_lost_running_turn().then(|| state.batch_fence())
-        };
-        match lost {
-            Some(fence) => Err(lease_lost_error(loaded, fence)),
+        match lost_turn_error(loaded) {
+            Some(lost) => Err(lost),
             None => self.try_end_abandoned_turn(loaded, unrun, error).await,
         }
-    }
-
-    /// Looks at the lease, and tells whether the session of the turn in the slot is lost. Where this process stood still,
-    /// another one may have run the turn: then no model is called here. A store that does not work makes the first commit fail.
-    async fn has_lost_session(&self, loaded: &LoadedSession) -> bool {
-        drop(self.check_lease(loaded).await);
-        loaded.lock_state().has_lost_running_turn()
     }
 
     async fn run_queued_turn(
@@ -269,9 +258,8 @@ impl ChatInner {
     ) -> Arc<ChatTurnOutcome> {
         let port = ready.port.clone();
         // The session was read since its lease was looked at.
-        if self.has_lost_session(loaded).await {
-            let row = port.committed_row();
-            return self.unrecorded_outcome(&row, &lease_lost_error(loaded, row.fence));
+        if let Some(lost) = self.find_lost_turn(loaded).await {
+            return self.unrecorded_outcome(&port.committed_row(), &lost);
         }
         let ended = self.invoke_graph(loaded, handle, ready).await;
         self.record_run_end(loaded, handle, &port, ended).await

@@ -313,3 +313,27 @@ pub(crate) fn note_lost_lease(loaded: &LoadedSession, fence: FencingToken) {
         running.cancel.notify_one();
     }
 }
+
+/// Returns the error of work on a session that is not held under this fence any more.
+pub(crate) fn lease_lost_error(loaded: &LoadedSession, fence: FencingToken) -> Error {
+    Error::Store { source: singletree_durable::Error::LeaseLost { key: loaded.key.clone(), fence } }
+}
+
+impl ChatInner {
+    /// Looks at the lease, and returns an error if the session of the turn in the slot is lost: where this process stood still,
+    /// another one may have run the turn, so that nothing more of it runs here. A store that does not work stops nothing here:
+    /// the next commit fails, or waits for it.
+    pub(crate) async fn find_lost_turn(&self, loaded: &LoadedSession) -> Option<Error> {
+        drop(self.check_lease(loaded).await);
+        lost_turn_error(loaded)
+    }
+}
+
+/// Returns an error if the session of the turn in the slot is known to be lost.
+pub(crate) fn lost_turn_error(loaded: &LoadedSession) -> Option<Error> {
+    let fence = {
+        let state = loaded.lock_state();
+        state.has_lost_running_turn().then(|| state.batch_fence())
+    };
+    fence.map(|fence| lease_lost_error(loaded, fence))
+}

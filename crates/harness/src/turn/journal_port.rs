@@ -428,6 +428,19 @@ impl PersistencePort for JournalPort {
         self.budget.begin_step(is_member).map_err(|error| RunError::Exhausted { source: error.into() })
     }
 
+    fn is_shared(&self) -> bool {
+        self.inner.journal.has_other_writers()
+    }
+
+    fn check_ownership(&self) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(async {
+            match self.inner.find_lost_turn(&self.loaded).await {
+                Some(lost) => Err(RunError::Record { source: lost.into() }),
+                None => Ok(()),
+            }
+        })
+    }
+
     fn record_step(&self, progress: RunProgress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
             self.budget.complete_step().map_err(|error| RunError::Exhausted { source: error.into() })?;

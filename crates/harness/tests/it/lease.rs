@@ -9,7 +9,7 @@ use singletree_durable::{
     TurnRowQuery,
 };
 use singletree_engine::{Ctx, Graph, Signal};
-use singletree_env::{Env, FaultInjector, FaultPoints, RandomSource};
+use singletree_env::{FaultInjector, RandomSource};
 use singletree_harness::{Answer, Chat, ChatTurnOutcome, GraphAgent, Limits, SendOptions, SignalAddress};
 use singletree_test_store::TestStore;
 
@@ -19,6 +19,7 @@ use crate::bench::{
 };
 use crate::doctor::sound;
 use crate::event::{listen, told};
+use crate::lost_lease::{check_run_lost_between_nodes, check_turn_lost_before_it_runs};
 
 /// A graph that waits at a door before it answers.
 fn waiting(door: &Door, log: &Log) -> Graph<Talk> {
@@ -76,6 +77,7 @@ async fn a_session_that_another_owner_acquires_goes_on_there_and_only_there() {
     assert_eq!(line(&one.session("s").send(user("p")).await), "completed 3.2 [a:so]");
     check_rows(&store, "s").await;
     check_turn_lost_before_it_runs(&store).await;
+    check_run_lost_between_nodes(&store).await;
 }
 
 /// A store that says that other processes write it, too.
@@ -474,21 +476,4 @@ impl RandomSource for PausedAt {
     fn fill_bytes(&self, bytes: &mut [u8]) {
         bytes.fill(u8::MAX);
     }
-}
-
-/// Whoever stands still before a turn, and loses its session meanwhile, calls no model. Found by the simulation (seed 108888
-/// with three processes).
-async fn check_turn_lost_before_it_runs(store: &TestStore) {
-    let (here, there) = (Log::default(), Log::default());
-    let faults = FaultPoints::with_injector(Arc::new(PausedAt("turn_begins")));
-    let env = Env { faults, rng: Arc::new(PausedAt("")), ..Env::from_system() };
-    let one = chat_of(&plain(&here)).env(env).open(SharedStore(store.open_beside())).unwrap();
-    let lost = one.session("t").submit(user("m"), SendOptions::new()).await.unwrap();
-    let two = chat_of(&plain(&there)).open(SharedStore(store.open_beside())).unwrap();
-    assert_eq!(line(&two.session("t").send(user("n")).await), "completed 3.2 [a:hello]");
-    assert_eq!(line(lost.outcome().await.as_ref()), "completed 3.1 [a:hello]", "it is followed in the store");
-    tokio::time::advance(Duration::from_secs(2)).await;
-    assert_eq!(line(&two.session("t").send(user("o")).await), "completed 3.2 [a:hello]");
-    assert_eq!((here.all().len(), there.all().len()), (0, 3));
-    sound(store).await;
 }

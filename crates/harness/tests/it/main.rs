@@ -42,6 +42,7 @@ mod level;
 mod limits;
 mod list_fields;
 mod loaded;
+mod lost_lease;
 mod mail;
 mod migrate;
 mod moving;
