@@ -264,7 +264,7 @@ impl LoadedSession {
 
     /// Checks whether the session can be released from memory without loss.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.lock_state().has_turns() && self.lock_outcome_listeners().all.is_empty()
+        !self.lock_state().has_unfinished_turns() && self.lock_outcome_listeners().all.is_empty()
     }
 }
 

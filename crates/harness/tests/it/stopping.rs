@@ -7,7 +7,7 @@ use std::time::Duration;
 use singletree_durable::{Batch, BoxFuture, Journal, JournalLayer, MaintenanceLayer, TurnRowQuery};
 use singletree_engine::{Ctx, Graph};
 use singletree_env::{Env, FaultPoints};
-use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
+use singletree_harness::{Blobs, Chat, Limits, Retention, SendOptions, Turn};
 use singletree_test_store::TestStore;
 
 use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
@@ -263,4 +263,36 @@ async fn a_chat_that_has_swept_and_is_dropped_lets_its_store_go() {
         tokio::task::yield_now().await;
     }
     assert_eq!(Arc::strong_count(&store), 1);
+}
+
+// D24: found by the simulation, seed 2936. The session has left memory when the process ends.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_left_in_the_queue_of_an_unloaded_session_has_not_died() {
+    let (store, log, door) = (TestStore::new(), Log::default(), Door::shut());
+    let limits = Limits { hot_sessions: 1, ..Limits::default() };
+    let chat = chat_of(&long(&door, &log)).limits(limits).open(store.clone()).unwrap();
+    let first = chat.session("s").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    chat.session("s").submit(user("n"), SendOptions::new()).await.unwrap();
+    chat.session("other").submit(user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    let ended = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.shutdown(Duration::from_mins(1)).await }
+    });
+    tokio::task::yield_now().await;
+    door.open_once();
+    assert_eq!(line(first.outcome().await.as_ref()), "completed 3.1 [a:done]");
+    drop(first);
+    // The task of the session ends, and then another session needs its place.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(chat.session("third").subscribe(|_| ()).unwrap());
+    door.open();
+    assert!(ended.await.unwrap());
+    drop(chat);
+
+    let next = store.reopen();
+    let chat = chat_of(&long(&door, &log)).open(next.clone()).unwrap();
+    assert_eq!(line(chat.sweep().await.unwrap()[0].outcome().await.as_ref()), "completed 3.2 [a:done]");
+    assert_eq!(next.read_turns(&name("s"), &TurnRowQuery::No(1)).await.unwrap()[0].deaths, 0);
 }
