@@ -67,6 +67,21 @@ const OF_ONE_CONNECTION: [HeaderName; 10] = [
     UPGRADE,
 ];
 
+/// Marks an answer that refuses a request in its body, under a status of success.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyRefusal {
+    /// Whether it was refused since its session goes to another server.
+    pub(crate) is_for_now: bool,
+    /// Whether the request names itself in its body, so that it is done once however often it is sent.
+    pub(crate) is_repeatable: bool,
+}
+
+impl BodyRefusal {
+    fn find(answer: &Response) -> Option<Self> {
+        answer.extensions().get().copied()
+    }
+}
+
 /// How the other servers over the same database are reached.
 pub(crate) struct Peers<'a> {
     pub(crate) transport: &'a Arc<dyn Transport>,
@@ -111,8 +126,11 @@ pub(crate) async fn run_or_forward(
     loop {
         let (here, owner) = run_here(next.clone(), kept.to_request()).await;
         let is_substitute = here.extensions().get::<Substitute>().is_some();
+        let refusal = BodyRefusal::find(&here);
+        kept.names_itself |= refusal.is_some_and(|refusal| refusal.is_repeatable);
+        let is_refused = !here.status().is_success() || refusal.is_some();
         // The request may have been done, and the session was that of other work. A stream that has begun has done nothing.
-        let owner = owner.filter(|_| !here.status().is_success() || is_event_stream(&here) || is_substitute);
+        let owner = owner.filter(|_| is_refused || is_event_stream(&here) || is_substitute);
         let Some(owner) = owner else { return kept.finish_answer(here) };
         // A stream that only reads shows the log meanwhile.
         if is_substitute || is_event_stream(&here) && kept.copy.method == Method::Get {
@@ -125,7 +143,7 @@ pub(crate) async fn run_or_forward(
         let refused = match sent {
             // The servers do not know the same callers; the one from here was admitted.
             Ok(told) if told.status() == StatusCode::UNAUTHORIZED => return kept.finish_answer(here),
-            Ok(told) if told.headers().contains_key(MOVING) && !here.status().is_success() => told,
+            Ok(told) if told.headers().contains_key(MOVING) && is_refused => told,
             Ok(told) if told.headers().contains_key(MOVING) => here,
             Ok(told) => return kept.finish_answer(told),
             Err(singletree_http::Error::Unreachable { .. }) => here,
@@ -171,6 +189,8 @@ struct KeptRequest {
     /// As it is sent on.
     copy: HttpRequest,
     key_use: KeyUse,
+    /// Whether its body has an id of the request.
+    names_itself: bool,
     /// Whether this server has drawn an idempotency key for it: its caller knows none.
     has_drawn_key: bool,
     /// Whether a server may have accepted it, and its caller could not send it again without doing it twice.
@@ -194,7 +214,14 @@ impl KeptRequest {
         }
         let kept = Bytes::from(kept);
         match copy_head(&parts, kept.clone()) {
-            Some(copy) => Ok(Self { parts, copy, key_use, has_drawn_key: false, may_be_accepted: false }),
+            Some(copy) => Ok(Self {
+                parts,
+                copy,
+                key_use,
+                names_itself: false,
+                has_drawn_key: false,
+                may_be_accepted: false,
+            }),
             None => Err(Request::from_parts(parts, Body::from(kept))),
         }
     }
@@ -219,7 +246,7 @@ impl KeptRequest {
     /// Tells whether this server may send the request again, whatever has become of it.
     fn is_repeatable(&self) -> bool {
         let has_key = self.key_use != KeyUse::None && self.parts.headers.contains_key(IDEMPOTENCY_KEY);
-        self.copy.method != Method::Post || has_key
+        self.copy.method != Method::Post || has_key || self.names_itself
     }
 
     /// Tells whether its caller may do so.
@@ -229,7 +256,10 @@ impl KeptRequest {
 
     /// Makes an answer one for the caller.
     fn finish_answer(&self, mut answer: Response) -> Response {
-        if answer.extensions().get::<RequestProblem>().is_some_and(is_refused_for_now) {
+        let problem = answer.extensions().get::<RequestProblem>();
+        if problem.is_some_and(is_refused_for_now)
+            || BodyRefusal::find(&answer).is_some_and(|refusal| refusal.is_for_now)
+        {
             return self.finish_refusal(answer);
         }
         if self.has_drawn_key {
@@ -257,10 +287,14 @@ pub(crate) fn mark_refusal(problem: &RequestProblem, asked: &ForwardedRequest, a
     }
 }
 
-/// Marks a stream that answers a request which another server has sent on.
-pub(crate) fn mark_stream(asked: Option<&ForwardedRequest>, mut answer: Response) -> Response {
+/// Marks the answer to a request which another server has sent on: a stream that is resumed, and a refusal as
+/// [`mark_refusal`] does.
+pub(crate) fn mark_answer(asked: Option<&ForwardedRequest>, mut answer: Response) -> Response {
     if asked.is_some() && answer.extensions().get() == Some(&StreamShutdownMode::Retry) {
         answer.headers_mut().insert(RESUMABLE, HeaderValue::from_static("1"));
+    }
+    if asked.is_some() && BodyRefusal::find(&answer).is_some_and(|refusal| refusal.is_for_now) {
+        answer.headers_mut().insert(MOVING, HeaderValue::from_static("1"));
     }
     answer
 }
@@ -278,7 +312,12 @@ impl ForwardedRequest {
 
 /// Tells whether a request was refused since its session goes to another server.
 pub(crate) fn is_refused_for_now(problem: &RequestProblem) -> bool {
-    matches!(problem.category.as_str(), "session_moving" | "chat_shutting_down")
+    is_category_for_now(&problem.category)
+}
+
+/// Tells whether a refusal of this category says that the session goes to another server.
+pub(crate) fn is_category_for_now(category: &str) -> bool {
+    matches!(category, "session_moving" | "chat_shutting_down")
 }
 
 /// Copies a request; none of a method that no route of a session has.

@@ -22,7 +22,7 @@ use crate::arriving::{BodyArrival, limit_arrival_time};
 use crate::caller::Caller;
 use crate::correlation::{self, CorrelationId};
 use crate::door::PeerAddress;
-use crate::forward::{ForwardedRequest, KeyUse, mark_refusal, mark_stream, run_or_forward};
+use crate::forward::{ForwardedRequest, KeyUse, mark_answer, mark_refusal, run_or_forward};
 use crate::native::wants_events;
 use crate::problem::{RequestProblem, RequestProblemKind};
 use crate::quota::QuotaUsePermit;
@@ -247,7 +247,7 @@ pub(crate) async fn handle_request(
                     (None, Some(caller)) => {
                         let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
                         StreamGuard { shared, caller, credentials, permit, stream_failure, asked, trace }
-                            .guard_response(mark_stream(noted.sent_on.as_ref(), answer))
+                            .guard_response(mark_answer(noted.sent_on.as_ref(), answer))
                             .map_err(|problem| (problem, None))
                     }
                     (None, None) => Ok(answer),

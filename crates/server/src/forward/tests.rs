@@ -161,7 +161,9 @@ fn router(owner: &Arc<Owner>, key_use: KeyUse) -> Router {
         let beside = store.clone();
         let acquiring = async move { beside.acquire(&other).await.map(|_| ()) };
         let acquired = match path.as_str() {
-            "/away" | "/done" | "/moves" | "/moves/refused" | "/stream" => acquiring.await,
+            "/away" | "/done" | "/moves" | "/moves/refused" | "/stream" | "/named" | "/unnamed" => {
+                acquiring.await
+            }
             "/acquired/away" => {
                 store.acquire(&own).await.unwrap();
                 acquiring.await
@@ -180,11 +182,16 @@ fn router(owner: &Arc<Owner>, key_use: KeyUse) -> Router {
         if path == "/moves/refused" && acquired.is_ok() {
             return RequestProblem::from_chat_category("chat_shutting_down", "it ends").into_response();
         }
-        let is_done = acquired.is_ok() || path == "/done" || path == "/stream";
+        let refuses_within = path == "/named" || path == "/unnamed";
+        let is_done = acquired.is_ok() || path == "/done" || path == "/stream" || refuses_within;
         let status = if is_done { StatusCode::OK } else { StatusCode::CONFLICT };
         let mut answer = (status, format!("here: {} bytes", body.len())).into_response();
         if path == "/stream" {
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        }
+        if refuses_within {
+            let refusal = BodyRefusal { is_for_now: true, is_repeatable: path == "/named" };
+            answer.extensions_mut().insert(refusal);
         }
         if let Some(key) = key {
             answer.headers_mut().insert("key", key);
@@ -404,6 +411,28 @@ async fn a_session_that_comes_here_meanwhile_is_served_here() {
         let key = told.headers["key"].to_str().unwrap();
         assert!(asked.contains(&(IDEMPOTENCY_KEY.to_owned(), key.to_owned())), "{asked:?}");
         assert_eq!(told.headers.contains_key(IDEMPOTENT_REPLAYED), !drawn);
+    }
+}
+
+// As OpenHarness refuses.
+#[tokio::test]
+async fn a_request_that_is_refused_under_a_status_of_success_is_sent_on() {
+    for (path, again) in [("/named", true), ("/unnamed", false)] {
+        let told = ask(&owner(None), path, "what is said", &[]).await;
+        assert_eq!((told.status, told.text.as_str()), (201, "what is said"), "{path}");
+        // One that names itself is sent again, when it is not known whether it was done.
+        let owner = fails_for(2, Some(Failure::Broken));
+        let told = ask(&owner, path, "what is said", &[]).await;
+        let category = told.problem.map(|problem| problem.category);
+        let expected = if again { (201, None, 3) } else { (503, Some("chat_accept_unknown".to_owned()), 1) };
+        assert_eq!((told.status, category, owner.asked.lock().unwrap().len()), expected, "{path}");
+    }
+    let sent_on = ForwardedRequest { has_key: false };
+    for (is_for_now, asked) in [(true, Some(&sent_on)), (false, Some(&sent_on)), (true, None)] {
+        let mut answer = Response::new(Body::empty());
+        answer.extensions_mut().insert(BodyRefusal { is_for_now, is_repeatable: false });
+        let is_marked = mark_answer(asked, answer).headers().contains_key(MOVING);
+        assert_eq!(is_marked, is_for_now && asked.is_some());
     }
 }
 

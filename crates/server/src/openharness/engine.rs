@@ -108,14 +108,17 @@ pub(super) async fn answer_shell_message(
         Ok(admitted) => answer_once(&asking, &opening, &admitted, began).await,
         Err(failure) => Err(failure),
     };
-    let (status, body) = match answered {
-        Ok(body) => (StatusCode::OK, body),
+    match answered {
+        Ok(body) => Ok(answer::build_response(StatusCode::OK, body, &opening, &headers)),
         Err(failure) => {
+            let refusal = failure.as_body_refusal(opening.request_id.is_some());
             let EngineErrorResponse { status, error } = asking.redact_failure(failure);
-            (status, answer::encode_envelope(&opening, &terms, ResponsePayload::error(error)))
+            let body = answer::encode_envelope(&opening, &terms, ResponsePayload::error(error));
+            let mut refused = answer::build_response(status, body, &opening, &headers);
+            refused.extensions_mut().insert(refusal);
+            Ok(refused)
         }
-    };
-    Ok(answer::build_response(status, body, &opening, &headers))
+    }
 }
 
 /// Reads a message: its terms as soon as they are known, and the admitted request.
@@ -157,24 +160,27 @@ async fn answer_once(
     admitted: &AdmittedShellRequest,
     began: Timestamp,
 ) -> Result<Vec<u8>, EngineErrorResponse> {
+    // Where another request has removed the entry meanwhile, the session stays the same: the turn is there.
+    let mut session = None;
     for _ in 0..ATTEMPTS {
-        let entry = match &opening.request_id {
-            None => None,
+        let (entry, is_begun_here) = match &opening.request_id {
+            None => (None, false),
             Some(id) => {
-                match ledger::find_or_begin_entry(asking, id, admitted, || make_session_id(asking, admitted))
-                    .await?
-                {
+                let fresh = || session.clone().or_else(|| make_session_id(asking, admitted));
+                match ledger::find_or_begin_entry(asking, id, admitted, fresh).await? {
                     RequestArrival::Answered(answer) => return Ok(answer),
-                    RequestArrival::Open(entry) => Some(entry),
+                    RequestArrival::Begun(entry) => (Some(entry), true),
+                    RequestArrival::Open(entry) => (Some(entry), false),
                 }
             }
         };
+        session = entry.as_ref().and_then(OpenRequestEntry::session_id).map(ToOwned::to_owned);
         let done = execute_request(asking, opening, admitted, entry.as_ref()).await;
         let mut done = match done {
             Ok(done) => done,
             Err(failure) => {
-                // Nothing was accepted: the id can be used again.
-                remove_open_entry(asking, entry.as_ref()).await;
+                // Nothing was accepted: the id can be used again, unless the same request is executed elsewhere.
+                remove_open_entry(asking, entry.as_ref().filter(|_| is_begun_here)).await;
                 return Err(failure);
             }
         };

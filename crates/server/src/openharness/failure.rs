@@ -1,10 +1,12 @@
 //! Errors of the protocol: one table from categories to codes (spec: OpenHarness §13).
 
 use axum::http::StatusCode;
+use serde_json::Value;
 use singletree_durable::Error as StoreError;
 use singletree_harness::{ErroredTurn, FailureBucket};
 use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed};
 
+use crate::forward::{BodyRefusal, is_category_for_now};
 use crate::problem::RequestProblem;
 
 /// An answer with an error. The request was a valid message, so the HTTP status is 200, unless the credentials are
@@ -38,6 +40,15 @@ impl EngineErrorResponse {
             Some(id) => error.with_detail("turn_id", id.to_string()).into(),
             None => error.into(),
         }
+    }
+}
+
+impl EngineErrorResponse {
+    /// Describes it for the servers that send requests on to each other.
+    pub(super) fn as_body_refusal(&self, is_repeatable: bool) -> BodyRefusal {
+        let category = self.error.details.as_ref().and_then(|details| details.get("error_category"));
+        let is_for_now = category.and_then(Value::as_str).is_some_and(is_category_for_now);
+        BodyRefusal { is_for_now, is_repeatable }
     }
 }
 

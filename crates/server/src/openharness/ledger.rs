@@ -34,7 +34,9 @@ pub(super) struct OpenRequestEntry {
 pub(super) enum RequestArrival {
     /// It was answered before.
     Answered(Vec<u8>),
-    /// It has no answer yet. It may have begun.
+    /// It is new.
+    Begun(OpenRequestEntry),
+    /// It has come before, and has no answer yet: it may be executed at this moment.
     Open(OpenRequestEntry),
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn find_or_begin_entry(
         };
         let change = build_entry_change(asking, (key.clone(), expect), &stored, of);
         match asking.shared.documents.change_documents(vec![change]).await {
-            Ok(()) => return Ok(RequestArrival::Open(OpenRequestEntry { key, version, stored, secret })),
+            Ok(()) => return Ok(RequestArrival::Begun(OpenRequestEntry { key, version, stored, secret })),
             // Another request has just made the entry.
             Err(StoreError::Refused { .. }) => {}
             Err(error) => return Err(error.into()),

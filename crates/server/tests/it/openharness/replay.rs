@@ -71,6 +71,32 @@ async fn a_request_that_comes_while_it_is_answered_waits_for_the_one_answer() {
     rig.stop().await;
 }
 
+// A server that ends refuses what comes, also a request that it is answering: that one gets its answer, and is done once.
+#[tokio::test]
+async fn a_request_that_is_refused_while_it_is_answered_takes_nothing_from_its_answer() {
+    let rig = Rig::start().await;
+    let shell = Shell::of(&rig);
+    let asked = with_id(message(json!({"user_intent": "slow a b"})), "r");
+    let first = tokio::spawn({
+        let (shell, asked) = (shell.clone(), asked.clone());
+        async move { shell.ask(&asked).await }
+    });
+    while !rig.pace.waiting() {
+        tokio::task::yield_now().await;
+    }
+    let chat = rig.chat.clone();
+    let ending = tokio::spawn(async move { chat.shutdown(Duration::from_mins(1)).await });
+    tokio::task::yield_now().await;
+    let refused = shell.ask(&asked).await;
+    assert_eq!(refused["response"]["error"]["details"]["error_category"], "chat_shutting_down");
+    rig.pace.run_free();
+    assert_eq!(texts(&first.await.unwrap()), ["You said: a b"]);
+    assert!(ending.await.unwrap());
+    assert_eq!(texts(&shell.ask(&asked).await), ["You said: a b"]);
+    assert_eq!(rig.chat.sessions(None, 10).await.unwrap().items.len(), 1);
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn what_can_be_tried_again_is_tried_again_under_the_same_id() {
     let rig = Rig::start().await;
