@@ -29,6 +29,7 @@ mod erring;
 mod guide;
 mod health;
 mod oteltap;
+mod other_owner;
 mod page;
 mod paste;
 mod piped;

@@ -13,6 +13,7 @@ use super::ask::{StrictQuery, TurnResponseMode, read_preferred_wait, resolve_pag
 use super::convert;
 use super::messages::{apply_send_headers, turn_starting_operation};
 use crate::caller::Scope;
+use crate::forward::defer_to_owner;
 use crate::problem::RequestProblem;
 use crate::section::{ApiOperation, ApiRoute};
 
@@ -77,12 +78,28 @@ async fn list_turns(
     telling: HandlerContext,
     Path(session): Path<String>,
     StrictQuery(query): StrictQuery<native::TurnQuery>,
-) -> Result<Json<native::TurnList>, RequestProblem> {
+) -> Result<Response, RequestProblem> {
     let limit = resolve_page_limit(query.limit)?;
     let page = telling.caller_chat().session(&session).turns(query.from.unwrap_or_default(), limit).await;
     let page = page.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let items = page.items.iter().map(convert::convert_turn).collect();
-    Ok(Json(native::TurnList { items, next: page.next }))
+    let listed = Json(native::TurnList { items, next: page.next }).into_response();
+    Ok(find_activity(&telling, &session, (&page.items, listed)).await)
+}
+
+/// Has an answer given by the owner of the session, if another server owns it and this one does not know what an open turn
+/// does.
+async fn find_activity(
+    telling: &HandlerContext,
+    session: &str,
+    (turns, answer): (&[TurnInfo], Response),
+) -> Response {
+    let is_open = |turn: &TurnInfo| turn.status == StoredTurnStatus::Accepted && turn.activity.is_none();
+    if turns.iter().any(is_open) {
+        let tenant = &telling.caller.tenant;
+        return defer_to_owner(&telling.shared, (tenant, session), answer).await;
+    }
+    answer
 }
 
 async fn show_turn(
@@ -100,7 +117,8 @@ async fn show_turn(
     }
     let patience = read_preferred_wait(&telling.headers);
     if info.status == StoredTurnStatus::Accepted && patience.is_none() {
-        return Ok(Json(convert::convert_turn(&info)).into_response());
+        let shown = Json(convert::convert_turn(&info)).into_response();
+        return Ok(find_activity(&telling, &session, (std::slice::from_ref(&info), shown)).await);
     }
     let turn = telling
         .caller_chat()
