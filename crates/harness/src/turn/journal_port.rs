@@ -434,10 +434,8 @@ impl PersistencePort for JournalPort {
 
     fn check_ownership(&self) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async {
-            match self.inner.find_lost_turn(&self.loaded).await {
-                Some(lost) => Err(RunError::Record { source: lost.into() }),
-                None => Ok(()),
-            }
+            let lost = self.inner.find_lost_turn(&self.loaded).await;
+            lost.map_or(Ok(()), |lost| Err(RunError::Record { source: lost.into() }))
         })
     }
 
