@@ -2,14 +2,14 @@
 
 use deadpool_postgres::PoolError;
 use singletree_durable::{BoxError, Error};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 /// The states that the functions of the schema raise.
 const LEASE_LOST: &str = "ST001";
 const REFUSED: &str = "ST002";
 const NODE_ENDED: &str = "ST003";
 
-/// What is wrong where the address says nothing of a pooler that shares connections, and what to do.
+/// The error of an address that does not name a pooler which shares connections, with the remedy.
 pub(crate) const POOLER_NOT_NAMED: &str = "a pooler gives each transaction another connection, where prepared statements \
                                            are missing or those of other processes: add pooler=transaction to the \
                                            address";
@@ -75,9 +75,10 @@ pub(crate) fn unavailable_error(doing: &'static str, source: impl Into<BoxError>
 pub(crate) fn pool_error(error: PoolError, doing: &'static str) -> Error {
     match error {
         PoolError::Closed => Error::Closed,
-        // A pooler hands no options on, and says so in this way.
+        // A pooler refuses the options of a connection that only reads with this state.
         PoolError::Backend(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
-            unavailable_error(doing, format!("{POOLER_NOT_NAMED} ({error})"))
+            let refused = error.as_db_error().map(DbError::message).unwrap_or_default();
+            unavailable_error(doing, format!("{POOLER_NOT_NAMED} ({refused})"))
         }
         other => unavailable_error(doing, other),
     }

@@ -1,4 +1,4 @@
-//! Whether a pooler hands the connections of a process out to others between its transactions.
+//! Whether a pooler gives the database connections of a process to other processes between its transactions.
 //!
 //! pgbouncer does so with `pool_mode = transaction`. A statement that was prepared by name on such a connection may later not
 //! exist there, or be the statement of another process with the same name, which the database then runs with our values.
@@ -12,9 +12,9 @@ use tokio_postgres::error::SqlState;
 use crate::database::Database;
 use crate::error::{POOLER_NOT_NAMED, unavailable_error};
 
-/// The server process that answered, and how many statements it knows by a name as this driver gives them. A pooler that
-/// renames statements knows where each was prepared: behind it they work.
-const ASKED: &str = "SELECT pg_backend_pid(), \
+/// Reads the server process that answers, and the number of its statements with a name of the kind that this driver gives. A
+/// pooler that renames statements prepares each one again where it is missing, so that they work.
+const READ_PROCESS: &str = "SELECT pg_backend_pid(), \
                      (SELECT count(*) FROM pg_prepared_statements WHERE name ~ '^s[0-9]+$')";
 
 /// Which of two connections asks. A pooler that gives out the connection that came back last gives both the same one; one that
@@ -24,8 +24,8 @@ const ORDER: [usize; 7] = [0, 0, 1, 0, 1, 1, 0];
 /// One answer: which connection asked, the server process that answered, and the number of statements with a name.
 type Answer = (usize, i32, i64);
 
-/// Checks that statements can be prepared by name: each connection is one of the database for as long as it is open, or what is
-/// in between renames statements. The check finds a pooler that is idle or busy at that moment, not every one.
+/// Checks that statements can be prepared by name: each connection keeps its server process for as long as it is open, or the
+/// pooler renames statements. A pooler that happens to give each connection the same process every time is not noticed.
 pub(crate) async fn check_named_statements(database: &Database) -> Result<()> {
     const DOING: &str = "open";
     if database.is_pooled() {
@@ -36,7 +36,7 @@ pub(crate) async fn check_named_statements(database: &Database) -> Result<()> {
         Ok(answers) if !are_connections_shared(&answers) => Ok(()),
         Err(error) if !is_of_another_statement(&error) => Err(unavailable_error(DOING, error)),
         Ok(_) | Err(_) => {
-            // They may hold statements of others.
+            // They are not used again: statements of other processes may be prepared there.
             let [first, second] = clients;
             drop((Object::take(first), Object::take(second)));
             Err(unavailable_error(DOING, POOLER_NOT_NAMED))
@@ -45,7 +45,7 @@ pub(crate) async fn check_named_statements(database: &Database) -> Result<()> {
 }
 
 async fn ask_by_name(clients: &[Object; 2]) -> std::result::Result<Vec<Answer>, tokio_postgres::Error> {
-    let statements = [clients[0].prepare(ASKED).await?, clients[1].prepare(ASKED).await?];
+    let statements = [clients[0].prepare(READ_PROCESS).await?, clients[1].prepare(READ_PROCESS).await?];
     let mut answers = Vec::with_capacity(ORDER.len());
     for at in ORDER {
         let row = clients[at].query_one(&statements[at], &[]).await?;

@@ -1,4 +1,4 @@
-//! What a server tells of a conversation that another one owns.
+//! Requests to a server about a conversation that another server owns.
 
 use serde_json::{Value, json};
 use singletree_test_store::PostgresServer;
@@ -16,7 +16,7 @@ fn read_open_turn(server: &Serving) -> [Value; 2] {
     [open.clone(), server.ask("GET", &path, &json!(null))]
 }
 
-// Only the owner knows what a turn does at this moment.
+// Only the owner has the activity of a turn in memory.
 #[test]
 fn each_server_tells_what_a_turn_does_at_another_one() {
     let test = "each_server_tells_what_a_turn_does_at_another_one";

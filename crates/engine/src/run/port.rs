@@ -54,6 +54,7 @@ pub enum RunEntry {
 /// - `save_checkpoint` is called one at a time, each with the progress at that time; it returns when that is durable.
 /// - `record_ending` is called when the run ends, and once more after it failed to record a suspension. Its result
 ///   decides how the invocation ends (INV-3: no outcome is told before it is recorded).
+/// - `check_ownership` is called before each node execution if `is_shared`, also while other members of a fan-out run.
 /// - `read_earlier_items` may be called at any time.
 /// - A dropped future has happened or has not; the run is over then.
 pub trait PersistencePort: fmt::Debug + Send + Sync {
@@ -83,7 +84,7 @@ pub trait PersistencePort: fmt::Debug + Send + Sync {
     }
 
     /// Called when the next node is about to run, after `begin_node_execution`. Returns an error when another process has the
-    /// run: then no node of it runs here. It asks nobody as long as the answer is known.
+    /// run: then no node of it runs here. It may wait for the store where the answer is not in memory.
     fn check_ownership(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -84,12 +84,11 @@ async fn list_turns(
     let page = page.map_err(|error| RequestProblem::from_chat_error(&error))?;
     let items = page.items.iter().map(convert::convert_turn).collect();
     let listed = Json(native::TurnList { items, next: page.next }).into_response();
-    Ok(find_activity(&telling, &session, (&page.items, listed)).await)
+    Ok(complete_activity(&telling, &session, (&page.items, listed)).await)
 }
 
-/// Has an answer given by the owner of the session, if another server owns it and this one does not know what an open turn
-/// does.
-async fn find_activity(
+/// Has the owner of the session answer instead, if that is another server and the activity of an open turn is not known here.
+async fn complete_activity(
     telling: &HandlerContext,
     session: &str,
     (turns, answer): (&[TurnInfo], Response),
@@ -118,7 +117,7 @@ async fn show_turn(
     let patience = read_preferred_wait(&telling.headers);
     if info.status == StoredTurnStatus::Accepted && patience.is_none() {
         let shown = Json(convert::convert_turn(&info)).into_response();
-        return Ok(find_activity(&telling, &session, (std::slice::from_ref(&info), shown)).await);
+        return Ok(complete_activity(&telling, &session, (std::slice::from_ref(&info), shown)).await);
     }
     let turn = telling
         .caller_chat()

@@ -71,7 +71,7 @@ async fn a_request_that_comes_while_it_is_answered_waits_for_the_one_answer() {
     rig.stop().await;
 }
 
-// A server that ends refuses what comes, also a request that it is answering: that one gets its answer, and is done once.
+// A server that ends refuses all requests, also a repetition of one that it is answering: that one gets its answer, once.
 #[tokio::test]
 async fn a_request_that_is_refused_while_it_is_answered_takes_nothing_from_its_answer() {
     let rig = Rig::start().await;
